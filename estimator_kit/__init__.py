@@ -1,0 +1,85 @@
+"""TensorFlow Estimator models from a declarative feature spec: train, export, serve, retrain.
+
+    import estimator_kit as ek
+
+    class MyModel(ek.ModelFn): ...
+    result = ek.run(ek.ExperimentConfig(spec="spec.yaml", model="my_pkg:MyModel", ...))
+
+Names are loaded when they are first used, so that importing the package, and checking a spec, needs
+no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from estimator_kit.config import ExperimentConfig as ExperimentConfig
+    from estimator_kit.errors import CheckpointError as CheckpointError
+    from estimator_kit.errors import ConfigError as ConfigError
+    from estimator_kit.errors import LossError as LossError
+    from estimator_kit.errors import NothingToDo as NothingToDo
+    from estimator_kit.errors import Stopped as Stopped
+    from estimator_kit.experiment import run as run
+    from estimator_kit.model_fn import ModelFn as ModelFn
+    from estimator_kit.model_fn import ModelParams as ModelParams
+    from estimator_kit.models.layers import dense_layer as dense_layer
+    from estimator_kit.models.layers import dnn_logits as dnn_logits
+    from estimator_kit.optimizers import make_optimizer as make_optimizer
+    from estimator_kit.optimizers import minimize as minimize
+    from estimator_kit.result import RunResult as RunResult
+    from feature_specs import FeatureSpec as FeatureSpec
+    from feature_specs import SpecError as SpecError
+    from feature_specs import load as load_spec
+    from feature_specs import parse as parse_spec
+    from feature_specs.columns import feature_columns as feature_columns
+    from input_pipelines.errors import DataError as DataError
+    from input_pipelines.input_fns import eval_input_fn as eval_input_fn
+    from input_pipelines.input_fns import predict_input_fn as predict_input_fn
+    from input_pipelines.input_fns import train_input_fn as train_input_fn
+    from input_pipelines.serving_inputs import (
+        serving_input_receiver_fn as serving_input_receiver_fn,
+    )
+    from input_pipelines.tfrecords import write_examples as write_examples
+
+_HOMES = {
+    "CheckpointError": "estimator_kit.errors",
+    "ConfigError": "estimator_kit.errors",
+    "DataError": "input_pipelines.errors",
+    "ExperimentConfig": "estimator_kit.config",
+    "FeatureSpec": "feature_specs",
+    "LossError": "estimator_kit.errors",
+    "ModelFn": "estimator_kit.model_fn",
+    "ModelParams": "estimator_kit.model_fn",
+    "NothingToDo": "estimator_kit.errors",
+    "RunResult": "estimator_kit.result",
+    "SpecError": "feature_specs",
+    "Stopped": "estimator_kit.errors",
+    "dense_layer": "estimator_kit.models.layers",
+    "dnn_logits": "estimator_kit.models.layers",
+    "eval_input_fn": "input_pipelines.input_fns",
+    "feature_columns": "feature_specs.columns",
+    "load_spec": "feature_specs:load",
+    "make_optimizer": "estimator_kit.optimizers",
+    "minimize": "estimator_kit.optimizers",
+    "parse_spec": "feature_specs:parse",
+    "predict_input_fn": "input_pipelines.input_fns",
+    "run": "estimator_kit.experiment",
+    "serving_input_receiver_fn": "input_pipelines.serving_inputs",
+    "train_input_fn": "input_pipelines.input_fns",
+    "write_examples": "input_pipelines.tfrecords",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0604 - the names above, each loaded on demand
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute or name)
+
+
+def __dir__() -> list[str]:
+    return __all__

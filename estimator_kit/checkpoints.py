@@ -1,0 +1,129 @@
+"""Whether a checkpoint fits a model, found out before a session tries to restore it.
+
+TensorFlow stops at the first variable that differs, deep inside a session; here all are listed.
+Reads only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.tf_estimator import ModeKeys
+from input_pipelines.transforms import Transform
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOutline:
+    """What a model's graphs hold, from building them once without a session.
+
+    Attributes:
+      variables: shape of every saved variable of the training graph, optimizer slots included.
+      weights: names of those that make the model itself: trainable ones, and what layers keep.
+      metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
+    """
+
+    variables: Shapes
+    weights: frozenset[str]
+    metrics: frozenset[str]
+
+
+def outline(model: ModelFn) -> ModelOutline:
+    """Builds the training and the evaluation graph of a model and looks at them.
+
+    Raises whatever building them raises, before any file is written.
+    """
+    train = _build(model, ModeKeys.TRAIN)
+    with train[0].as_default():
+        saved = tf.compat.v1.global_variables()
+        variables = {v.op.name: tuple(v.shape.as_list()) for v in saved}
+    evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
+    with evaluation_graph.as_default():
+        # Evaluation makes no optimizer slots, so what is left is the model.
+        kept = {v.op.name for v in tf.compat.v1.global_variables()}
+    metrics = {*evaluation.eval_metric_ops, "loss", "global_step"}
+    return ModelOutline(variables, frozenset(kept - {"global_step"}), frozenset(metrics))
+
+
+def _build(model: ModelFn, mode: str):
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        examples = tf.compat.v1.placeholder(tf.string, [None])
+        features, labels = Transform(model.spec).features_and_labels(examples)
+        return graph, model(features, labels, mode)
+
+
+def shapes_in(checkpoint: str) -> Shapes:
+    """Shape of every variable in a checkpoint."""
+    try:
+        return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
+    except (tf.errors.OpError, ValueError) as error:
+        raise CheckpointError(f"{checkpoint}: no readable checkpoint: {error}") from error
+
+
+def latest_step(model_dir: str) -> Optional[int]:
+    """The global step of the latest checkpoint, or None when there is none."""
+    checkpoint = tf.train.latest_checkpoint(model_dir)
+    if checkpoint is None:
+        return None
+    return int(tf.train.load_variable(checkpoint, "global_step"))
+
+
+def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:
+    """Compares a checkpoint with the variables that a model is going to restore.
+
+    Args:
+      checkpoint: its path prefix.
+      shapes: what the model restores.
+      ignore_extra: allow variables in the checkpoint that the model does not have, as when
+        predicting with a model that was trained with an optimizer.
+
+    Raises:
+      CheckpointError: lists every variable that is missing, has another shape, or is left over.
+    """
+    found = shapes_in(checkpoint)
+    differences = []
+    for name in sorted({*found, *shapes}):
+        if name not in found:
+            differences.append(f"{name}: {list(shapes[name])} in the model, not in the checkpoint")
+        elif name not in shapes:
+            if not ignore_extra:
+                differences.append(f"{name}: {list(found[name])} in the checkpoint, not in the model")
+        elif tuple(found[name]) != tuple(shapes[name]):
+            differences.append(
+                f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
+            )
+    if differences:
+        listing = "\n".join(f"  {difference}" for difference in differences)
+        raise CheckpointError(
+            f"the checkpoint {checkpoint} does not fit the model; {len(differences)} variables "
+            f"differ:\n{listing}\nundo the change of spec or model, or train into a new "
+            "--model_dir (with --warm_start_from, to keep what still fits)"
+        )
+
+
+def find_checkpoint(path: str) -> str:
+    """The checkpoint prefix of a checkpoint, a model directory or a SavedModel.
+
+    Raises:
+      ConfigError: there is none at that path.
+    """
+    saved_model = os.path.join(path, "variables", "variables")
+    if tf.io.gfile.exists(saved_model + ".index"):
+        return saved_model
+    if tf.io.gfile.isdir(path):
+        latest = tf.train.latest_checkpoint(path)
+        if latest is not None:
+            return latest
+    elif tf.io.gfile.exists(path + ".index"):
+        return path
+    raise ConfigError(f"{path!r} is no checkpoint, model directory with one, or SavedModel")

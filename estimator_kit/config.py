@@ -1,0 +1,124 @@
+"""`ExperimentConfig`: everything that one run needs to know, checked where it is made.
+
+`flags` makes one from the command line; a program makes one itself. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Optional
+
+import pydantic
+from pydantic import Field
+
+from estimator_kit.errors import ConfigError
+from feature_specs.errors import did_you_mean
+
+Mode = Literal["train_and_evaluate", "train", "evaluate", "predict", "export", "validate"]
+MODES: tuple[Mode, ...] = (
+    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate",
+)  # fmt: skip
+EXPORTERS = ("latest", "best", "final")
+_TRAINING_MODES = ("train_and_evaluate", "train")
+
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ExperimentConfig(pydantic.BaseModel):
+    """One run. Fields are the flags of run.py by name; `flags` documents each of them.
+
+    Raises:
+      ConfigError: a value is out of range, or fields do not go together.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    mode: Mode = "train_and_evaluate"
+    spec: str
+    model: str = "wide_deep"
+    model_params: dict[str, Any] = {}
+    model_dir: Optional[str] = None
+
+    generate_default_data: Optional[str] = None
+    train_files: tuple[str, ...] = ()
+    eval_files: tuple[str, ...] = ()
+    predict_files: tuple[str, ...] = ()
+    batch_size: PositiveInt = 512
+    eval_batch_size: PositiveInt = 2048
+    shuffle: bool = True
+    seed: int = 1
+
+    max_steps: Optional[PositiveInt] = None
+    epochs: Optional[PositiveInt] = None
+    save_checkpoints_steps: Optional[PositiveInt] = None
+    save_checkpoints_secs: Optional[PositiveInt] = None
+    keep_checkpoint_max: PositiveInt = 5
+    warm_start_from: Optional[str] = None
+    warm_start_vars: str = ".*"
+
+    eval_steps: Optional[PositiveInt] = None
+    eval_throttle_secs: Annotated[int, Field(ge=0)] = 0
+    early_stopping_metric: Optional[str] = None
+    early_stopping_direction: Literal["min", "max"] = "min"
+    early_stopping_patience: PositiveInt = 3
+
+    exporters: tuple[str, ...] = ("best", "final")
+    best_metric: str = "loss"
+    best_direction: Literal["min", "max"] = "min"
+    exports_to_keep: PositiveInt = 5
+
+    predict_output: Optional[str] = None
+    predict_limit: Optional[PositiveInt] = None
+    export_dir: Optional[str] = None
+
+    log_every_secs: PositiveFloat = 10.0
+    intra_op_threads: Annotated[int, Field(ge=0)] = 0
+    inter_op_threads: Annotated[int, Field(ge=0)] = 0
+
+    def __init__(self, **values: Any):
+        try:
+            super().__init__(**values)
+        except pydantic.ValidationError as error:
+            problems = [_problem(item, type(self).model_fields) for item in error.errors()]
+            raise ConfigError("\n".join(problems)) from error
+        problems = list(self._problems())
+        if problems:
+            raise ConfigError("\n".join(problems))
+
+    def _problems(self) -> list[str]:
+        problems = []
+        trains = self.mode in _TRAINING_MODES
+        needed = {"model_dir": self.mode != "validate"}
+        needed["train_files"] = trains
+        needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
+        if self.mode == "predict":
+            needed["model_dir"] = self.export_dir is None
+            needed["predict_files"] = True
+        for field, is_needed in needed.items():
+            if is_needed and not getattr(self, field):
+                problems.append(f"--{field} is missing; --mode={self.mode} needs it")
+        if trains and self.max_steps is None and self.epochs is None:
+            problems.append("give --max_steps or --epochs, to say when training ends")
+        if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
+            problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
+        for name in self.exporters:
+            if name not in EXPORTERS:
+                problems.append(f"--exporters: no exporter {name!r}{did_you_mean(name, EXPORTERS)}")
+        overlap = set(self.train_files) & set(self.eval_files)
+        if trains and overlap:
+            problems.append(
+                f"--train_files and --eval_files share {', '.join(sorted(overlap))}: "
+                "a model must not be scored on what it was trained on"
+            )
+        return problems
+
+
+def _problem(item: Any, fields: Any) -> str:
+    name = ".".join(map(str, item["loc"][:1]))
+    if item["type"] == "extra_forbidden":
+        return f"unknown field {name!r}{did_you_mean(name, fields)}"
+    if item["type"] == "missing":
+        return f"--{name} is missing"
+    expected = item["msg"].removeprefix("Input should be ")
+    hint = did_you_mean(item["input"], MODES) if name == "mode" else ""
+    return f"--{name}: got {item['input']!r}, expected {expected}{hint}"

@@ -1,0 +1,27 @@
+"""Errors that a user of the kit can act on; `exit_codes` gives each its exit status.
+
+A feature spec's own errors are `feature_specs.SpecError`, those of data
+`input_pipelines.errors.DataError`.
+"""
+
+from __future__ import annotations
+
+
+class ConfigError(ValueError):
+    """A flag, flagfile, parameter or model that cannot be used, found before any training."""
+
+
+class CheckpointError(ConfigError):
+    """A checkpoint that does not fit the model; the message lists the variables that differ."""
+
+
+class LossError(ArithmeticError):
+    """The loss or a gradient became NaN or infinite; the step was not applied."""
+
+
+class NothingToDo(Exception):
+    """Training had already reached its end; nothing was touched."""
+
+
+class Stopped(Exception):
+    """Stopped by SIGTERM, after a checkpoint was saved."""

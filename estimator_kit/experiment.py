@@ -1,0 +1,119 @@
+"""`run`: one experiment from its config to its result. The way through, in the order it is walked:
+
+  1. the spec is read and checked; nothing is written before all checks are through;
+  2. the default data are generated where they are asked for and missing;
+  3. the model is made from the spec and its parameters;
+  4. the mode does its work: `training` for train and train_and_evaluate, the rest is here;
+  5. the result is returned, and kept in the model directory by the modes that write there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit import checkpoints, cluster, prediction, run_record, training
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import saved_model
+from estimator_kit.exporters.after_evaluation import export_folder
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.models import find_model
+from estimator_kit.result import RunResult
+from estimator_kit.run_config import make_estimator
+from feature_specs import parser
+from feature_specs.schema import FeatureSpec
+from input_pipelines import files, input_fns, synthetic
+
+_log = logging.getLogger("estimator_kit")
+
+
+def run(config: ExperimentConfig) -> RunResult:
+    """Runs one experiment.
+
+    Raises:
+      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      DataError, LossError: the data cannot be trained on.
+      NothingToDo, Stopped: see `training.run_training`.
+    """
+    spec = parser.load(config.spec)
+    if config.mode == "validate":
+        return RunResult(mode=config.mode)
+    cluster.check_single_process(os.environ)
+    if config.generate_default_data is not None:
+        synthetic.generate(config.generate_default_data, progress=_log.info)
+    if config.mode == "predict":
+        return _predict(config, spec)
+    model = _make_model(config, spec)
+    if config.mode in ("train", "train_and_evaluate"):
+        return training.run_training(config, spec, model)
+    trained = _trained(config, spec, model)
+    if config.mode == "evaluate":
+        return _evaluate(config, spec, trained)
+    return _export(config, spec, trained)
+
+
+def _make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+    model = find_model(config.model)(spec, config.model_params)
+    unused = [group for group in spec.groups if group not in model.groups()]
+    if unused:
+        _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
+    return model
+
+
+def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any:
+    """The Estimator of a model directory whose latest checkpoint fits the model."""
+    assert config.model_dir is not None
+    checkpoint = tf.train.latest_checkpoint(config.model_dir)
+    if checkpoint is None:
+        raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
+    run_record.check_spec_unchanged(config.model_dir, spec)
+    outline = checkpoints.outline(model)
+    wanted = {name: outline.variables[name] for name in outline.weights}
+    checkpoints.check_fit(checkpoint, wanted, ignore_extra=True)
+    return make_estimator(config, model)
+
+
+def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
+    paths = files.expand(config.eval_files, flag="--eval_files")
+    input_fn = input_fns.eval_input_fn(
+        spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps
+    )
+    with training.explained(spec, paths):
+        metrics = {name: float(value) for name, value in trained.evaluate(input_fn).items()}
+    return RunResult(
+        mode=config.mode,
+        global_step=int(metrics["global_step"]),
+        metrics=metrics,
+        rows_evaluated=int(metrics["rows"]),
+    )
+
+
+def _export(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
+    assert config.model_dir is not None
+    path = saved_model.export_saved_model(trained, spec, export_folder(config.model_dir, "final"))
+    step = checkpoints.latest_step(config.model_dir)
+    return RunResult(mode=config.mode, global_step=step, exports={"final": path})
+
+
+def _predict(config: ExperimentConfig, spec: FeatureSpec) -> RunResult:
+    prediction.check_output(config.predict_output)
+    paths = files.expand(config.predict_files, flag="--predict_files")
+    with training.explained(spec, paths, with_labels=False):
+        if config.export_dir is not None:
+            batches = prediction.from_saved_model(
+                config.export_dir, paths, config.eval_batch_size
+            )
+        else:
+            trained = _trained(config, spec, _make_model(config, spec))
+            input_fn = input_fns.predict_input_fn(
+                spec, paths, batch_size=config.eval_batch_size
+            )
+            batches = prediction.from_estimator(trained, input_fn)
+        count = prediction.write(
+            prediction.rows(batches, config.predict_limit), config.predict_output
+        )
+    return RunResult(mode=config.mode, rows_evaluated=count)

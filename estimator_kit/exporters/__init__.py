@@ -1,0 +1,1 @@
+"""When a SavedModel is written, and which ones are kept."""

@@ -1,0 +1,121 @@
+"""What happens after each evaluation: its metrics are kept, models exported, a stall noticed.
+
+One `tf.estimator.Exporter`, because that is where tf.estimator calls out with the metrics of an
+evaluation and its checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.exporters import saved_model
+from estimator_kit.exporters.best import BestRecord
+from estimator_kit.hooks.early_stopping import has_stalled
+from estimator_kit.hooks.stop import EARLY_STOPPED, StopRequest
+from estimator_kit.tf_estimator import estimator
+from feature_specs.schema import FeatureSpec
+
+
+def export_folder(model_dir: str, exporter: str) -> str:
+    """Where the SavedModels of an exporter are."""
+    return os.path.join(model_dir, "export", exporter)
+
+
+class EvaluationHistory:
+    """All evaluations of a model directory, one JSON line a step, in `eval_history.jsonl`."""
+
+    def __init__(self, model_dir: str):
+        self._path = os.path.join(model_dir, "eval_history.jsonl")
+
+    def read(self) -> list[dict[str, Any]]:
+        """Entries `{"global_step", "metrics"}` by step."""
+        if not tf.io.gfile.exists(self._path):
+            return []
+        with tf.io.gfile.GFile(self._path) as file:
+            return [json.loads(line) for line in file.read().splitlines()]
+
+    def add(self, global_step: int, metrics: dict[str, float]) -> None:
+        """Adds an evaluation; one of the same step, from before a restart, is replaced."""
+        entries = [entry for entry in self.read() if entry["global_step"] < global_step]
+        entries.append({"global_step": global_step, "metrics": storage.plain(metrics)})
+        text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
+        storage.write_text(self._path, text)
+
+
+class AfterEvaluation(estimator.Exporter):
+    """Keeps the history, writes the `latest` and `best` exports, and asks for an early stop.
+
+    Args:
+      config: says which exporters there are and when training has stalled.
+      spec: the feature spec of the exports.
+      request: where an early stop is asked for.
+
+    Attributes:
+      metrics: of the last evaluation, as floats.
+      exports: `{exporter: path}` of the last export of each.
+    """
+
+    name = "after_evaluation"
+
+    def __init__(self, config: ExperimentConfig, spec: FeatureSpec, request: StopRequest):
+        assert config.model_dir is not None
+        self._config = config
+        self._model_dir = config.model_dir
+        self._spec = spec
+        self._request = request
+        self._history = EvaluationHistory(config.model_dir)
+        self._best: Optional[BestRecord] = None
+        if "best" in config.exporters:
+            folder = export_folder(config.model_dir, "best")
+            self._best = BestRecord(folder, config.best_metric, config.best_direction)
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def exports(self) -> dict[str, str]:
+        found = {}
+        if "latest" in self._config.exporters:
+            paths = saved_model.versions(export_folder(self._model_dir, "latest"))
+            found.update({"latest": path for path in paths[-1:]})
+        if self._best is not None and self._best.best is not None:
+            found["best"] = self._best.best["path"]
+        return found
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        """Called by tf.estimator after an evaluation."""
+        del export_path, is_the_final_export
+        self.metrics = {name: float(value) for name, value in eval_result.items()}
+        step = int(eval_result["global_step"])
+        self._history.add(step, self.metrics)
+        if "latest" in self._config.exporters:
+            self._export(estimator, "latest", checkpoint_path)
+        value = self.metrics[self._config.best_metric] if self._best is not None else 0.0
+        if self._best is not None and self._best.improves(value):
+            path = self._export(estimator, "best", checkpoint_path)
+            self._best.add(value, step, path)
+        metric = self._config.early_stopping_metric
+        if metric is not None and has_stalled(
+            self._history.read(),
+            metric,
+            self._config.early_stopping_direction,
+            self._config.early_stopping_patience,
+        ):
+            self._request.ask(EARLY_STOPPED)
+
+    def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
+        folder = export_folder(self._model_dir, exporter)
+        path = saved_model.export_saved_model(trained, self._spec, folder, checkpoint)
+        saved_model.delete_old(folder, self._config.exports_to_keep)
+        return path

@@ -1,0 +1,61 @@
+"""The best exporter: a SavedModel whenever a metric is better than ever before.
+
+TensorFlow's own forgets its best value with the process, so that the first evaluation after a
+restart is always exported, even a worse one. This one keeps it in a file, `best.json` beside the
+exports, with the metric and its direction.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+
+
+def is_better(value: float, best: float, direction: str) -> bool:
+    """Whether a value beats the best one so far; a tie does not, NaN never does."""
+    if not math.isfinite(value):
+        return False
+    if not math.isfinite(best):
+        return True
+    return value < best if direction == "min" else value > best
+
+
+class BestRecord:
+    """The history of the best exporter, in `best.json`.
+
+    Args:
+      folder: of the exports.
+      metric, direction: what better means. They must stay the same from start to start.
+
+    Raises:
+      ConfigError: the file was kept for another metric or direction.
+    """
+
+    def __init__(self, folder: str, metric: str, direction: str):
+        self._path = os.path.join(folder, "best.json")
+        kept = storage.read_json(self._path) or {
+            "metric": metric, "direction": direction, "history": [],
+        }  # fmt: skip
+        if (kept["metric"], kept["direction"]) != (metric, direction):
+            raise ConfigError(
+                f"{self._path} holds the best {kept['metric']} ({kept['direction']}), and now "
+                f"{metric} ({direction}) is asked for; go back, or move that folder away"
+            )
+        self._kept: dict[str, Any] = kept
+
+    @property
+    def best(self) -> Optional[dict[str, Any]]:
+        """`{"value", "global_step", "path"}` of the best export, or None before the first."""
+        return self._kept["history"][-1] if self._kept["history"] else None
+
+    def improves(self, value: float) -> bool:
+        best = self.best["value"] if self.best else math.nan
+        return is_better(value, best, self._kept["direction"])
+
+    def add(self, value: float, global_step: int, path: str) -> None:
+        self._kept["history"].append({"value": value, "global_step": global_step, "path": path})
+        storage.write_json(self._path, self._kept)

@@ -1,0 +1,48 @@
+"""Writes a SavedModel of a checkpoint, whole or not at all.
+
+Below its folder each export is a folder named by its second, as TensorFlow Serving wants versions;
+TensorFlow writes it under a temporary name and renames it when it is complete. The SavedModel needs
+nothing but TensorFlow to load; vocabulary files are inside, as assets.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from feature_specs.schema import FeatureSpec
+from input_pipelines.serving_inputs import serving_input_receiver_fn
+
+
+def export_saved_model(
+    trained: Any, spec: FeatureSpec, folder: str, checkpoint: Optional[str] = None
+) -> str:
+    """Exports the latest checkpoint, or the one given, and returns the path of the SavedModel.
+
+    Args:
+      trained: the `tf.estimator.Estimator`.
+      spec: its feature spec.
+      folder: where versions are; made when missing.
+      checkpoint: its path prefix.
+    """
+    path = trained.export_saved_model(
+        folder, serving_input_receiver_fn(spec), checkpoint_path=checkpoint
+    )
+    return tf.compat.as_str(path)
+
+
+def versions(folder: str) -> list[str]:
+    """Paths of the complete exports in a folder, the oldest first."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+    numbers = sorted(int(name) for name in names if name.isdigit())
+    return [os.path.join(folder, str(number)) for number in numbers]
+
+
+def delete_old(folder: str, keep: int) -> None:
+    """Deletes all but the newest `keep` exports of a folder."""
+    for path in versions(folder)[:-keep]:
+        tf.io.gfile.rmtree(path)

@@ -1,0 +1,78 @@
+"""Finds what absl reads from a flagfile differently than it was meant.
+
+In an absl flagfile a trailing `# comment` and quotes become part of the value, `$HOME` is not
+expanded, and `--flag value` on one line is one unknown flag. None of these is what anyone means, so
+each is an error here, with file and line, before absl reads the file. Never changes a flag.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from estimator_kit.errors import ConfigError
+
+_FLAGFILE = re.compile(r"^--?flagfile(?:=(.*))?$")
+
+
+def check_flagfiles(arguments: Sequence[str]) -> None:
+    """Checks every flagfile that a command line names, and those that they name in turn.
+
+    Raises:
+      ConfigError: a file cannot be read, or a line would not mean what it says; all lines that are
+        wrong are listed.
+    """
+    problems: list[str] = []
+    waiting = list(arguments)
+    seen: set[str] = set()
+    for i, argument in enumerate(waiting):
+        if argument == "--":
+            break
+        match = _FLAGFILE.match(argument)
+        if match:
+            path = match[1] if match[1] is not None else "".join(waiting[i + 1 : i + 2])
+            _check_file(os.path.expanduser(path), "the command line", problems, seen)
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _check_file(path: str, where: str, problems: list[str], seen: set[str]) -> None:
+    if path in seen:
+        return
+    seen.add(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        hint = "" if os.path.isabs(path) else f"; relative paths start at {os.getcwd()}"
+        problems.append(f"{where}: cannot read the flagfile {path!r}: {reason}{hint}")
+        return
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text or text.startswith(("#", "//")):
+            continue
+        place = f"{path}:{number}"
+        match = _FLAGFILE.match(text)
+        if match and match[1]:
+            _check_file(os.path.expanduser(match[1]), place, problems, seen)
+        else:
+            problem = _line_problem(text)
+            if problem:
+                problems.append(f"{place}: {text!r}: {problem}")
+
+
+def _line_problem(text: str) -> str:
+    if not text.startswith("-"):
+        return "a line is --flag=value, or a comment that starts with #"
+    name, equals, value = text.partition("=")
+    if not equals and re.search(r"\s", name):
+        return "write --flag=value with an equals sign; absl reads the whole line as one flag"
+    if re.search(r"\s(#|//)", value):
+        return "a comment after a value becomes part of it; put it on a line of its own"
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        return "quotes become part of the value; leave them out"
+    if re.search(r"\$\{?\w", value):
+        return "variables are not expanded in a flagfile; write the value out"
+    return ""

@@ -1,0 +1,165 @@
+"""The command line: absl flags, each documented here, and the ExperimentConfig they make.
+
+The only module that knows absl flags. A flagfile holds one `--flag=value` a line; flags after
+`--flagfile` override it. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from estimator_kit.config import EXPORTERS, MODES, ExperimentConfig
+from estimator_kit.errors import ConfigError
+from feature_specs.errors import SpecError
+from feature_specs.yaml_reader import read_text
+
+_DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}
+
+
+def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+    """Defines the kit's flags; their defaults are those of `ExperimentConfig`."""
+    here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
+
+    def text(name: str, help_text: str) -> None:
+        default = _DEFAULTS[name] if isinstance(_DEFAULTS[name], str) else None
+        flags.DEFINE_string(name, default, help_text, **here)
+
+    def integer(name: str, help_text: str) -> None:
+        flags.DEFINE_integer(name, _DEFAULTS[name], help_text, **here)
+
+    def choice(name: str, choices: Sequence[str], help_text: str) -> None:
+        flags.DEFINE_enum(name, _DEFAULTS[name], choices, help_text, **here)
+
+    def listing(name: str, help_text: str) -> None:
+        flags.DEFINE_list(name, list(_DEFAULTS[name]), help_text, **here)
+
+    choice(
+        "mode", MODES,
+        "What to do. train_and_evaluate: train, evaluate at every checkpoint, export. train: train "
+        "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
+        "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
+        "flags and spec, without TensorFlow, in a fraction of a second.",
+    )  # fmt: skip
+    text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
+    text(
+        "model",
+        "linear, dnn, wide_deep, or a ModelFn of your own as package.module:ClassName.",
+    )
+    flags.DEFINE_multi_string(
+        "model_params", [],
+        "A parameter of the model as name=value, the value in YAML: "
+        "--model_params=hidden_units=[128,64] --model_params=learning_rate=0.02. May be repeated; "
+        "the later of two for one name counts. An unknown name is an error that lists those there "
+        "are.", **here,
+    )  # fmt: skip
+    text(
+        "model_dir",
+        "The run's folder: checkpoints, exports, events for TensorBoard, result.json. Started "
+        "again with the same one, training goes on from the last checkpoint.",
+    )
+    text(
+        "generate_default_data",
+        "A folder for the embedded default data, a synthetic advertising log (200,000 rows in 8 "
+        "days); it is generated there first when it is not there yet.",
+    )
+    listing("train_files", "TFRecord files to train on: paths or globs, separated by commas.")
+    listing("eval_files", "TFRecord files to evaluate on, all of them at each evaluation.")
+    listing("predict_files", "TFRecord files to predict; labels need not be in them.")
+    integer("batch_size", "Rows a training step.")
+    integer("eval_batch_size", "Rows a step of evaluation and prediction.")
+    flags.DEFINE_bool("shuffle", _DEFAULTS["shuffle"], "Shuffle the training rows.", **here)
+    integer("seed", "Decides the order of rows and the initial variables.")
+    integer("max_steps", "Training ends at this global step, over all starts together.")
+    integer(
+        "epochs",
+        "Training ends when every row was read so often, over all starts together. With "
+        "--max_steps too, whichever comes first.",
+    )
+    integer("save_checkpoints_steps", "Steps between checkpoints.")
+    integer("save_checkpoints_secs", "Seconds between checkpoints; 600 when neither is given.")
+    integer("keep_checkpoint_max", "Checkpoints that are kept, the latest ones.")
+    text(
+        "warm_start_from",
+        "A checkpoint, a model_dir or a SavedModel whose variables a new training starts from. "
+        "Their shapes must fit. Plays no part when model_dir already has a checkpoint.",
+    )
+    text("warm_start_vars", "Regular expression: which variables warm start takes, by full name.")
+    integer("eval_steps", "Batches an evaluation; all of --eval_files when not given.")
+    integer("eval_throttle_secs", "Least seconds between evaluations; 0 is every checkpoint.")
+    text(
+        "early_stopping_metric",
+        "Stop when this metric has not improved for --early_stopping_patience evaluations. "
+        "Metrics are named <metric>/<objective>, as in auc/click.",
+    )
+    choice("early_stopping_direction", ("min", "max"), "Which way that metric gets better.")
+    integer("early_stopping_patience", "Evaluations without improvement before the stop.")
+    listing(
+        "exporters",
+        f"Which SavedModels train_and_evaluate writes, of {', '.join(EXPORTERS)}: latest after "
+        "every evaluation, best when --best_metric improves (over all starts), final at the end.",
+    )
+    text("best_metric", "The metric of the best exporter, as in auc/click. Checked at the start.")
+    choice("best_direction", ("min", "max"), "Which way the best metric gets better.")
+    integer("exports_to_keep", "SavedModels that latest and best keep, the newest ones.")
+    text(
+        "predict_output",
+        "Where predictions go: a .jsonl file (one JSON object a row) or a .tfrecord file (one "
+        "Example a row), in the order of the input. Standard output, as JSON, when not given.",
+    )
+    integer("predict_limit", "Predict this many rows, then end.")
+    text(
+        "export_dir",
+        "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint.",
+    )
+    flags.DEFINE_float(
+        "log_every_secs", _DEFAULTS["log_every_secs"],
+        "Seconds between lines of progress where there is no terminal.", **here,
+    )  # fmt: skip
+    integer("intra_op_threads", "Threads inside one op; 0 lets TensorFlow choose.")
+    integer("inter_op_threads", "Ops that run at the same time; 0 lets TensorFlow choose.")
+
+
+def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfig:
+    """The ExperimentConfig that parsed flags describe.
+
+    Raises:
+      ConfigError: a value is wrong, or flags do not go together.
+    """
+    given = {name: values[name].value for name in _DEFAULTS}
+    given["model_params"] = _model_params(given["model_params"])
+    if given["spec"] is None:
+        del given["spec"]
+    return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
+
+
+def _model_params(entries: Sequence[str]) -> dict[str, Any]:
+    params = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"--model_params: got {entry!r}, expected name=value")
+        try:
+            params[name.strip()] = read_text(value, f"--model_params={name}")[0]
+        except SpecError as error:
+            raise ConfigError(f"--model_params: the value of {entry!r} is not YAML") from error
+    return params
+
+
+def resolved_flags(config: ExperimentConfig) -> str:
+    """The config as a flagfile that makes the same config again, one flag a line, sorted."""
+    lines = []
+    for name, value in sorted(config.model_dump().items()):
+        if value is None or value == {} or value == ():
+            continue
+        if name == "model_params":
+            lines += [f"--model_params={key}={json.dumps(v)}" for key, v in sorted(value.items())]
+        elif isinstance(value, bool):
+            lines.append(f"--{'' if value else 'no'}{name}")
+        else:
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            lines.append(f"--{name}={text}")
+    return "\n".join(lines) + "\n"

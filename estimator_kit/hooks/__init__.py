@@ -1,0 +1,1 @@
+"""Session hooks: progress, and stopping for a reason."""

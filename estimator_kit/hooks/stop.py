@@ -1,0 +1,87 @@
+"""Ends training in an orderly way: after the step under way, with a checkpoint saved.
+
+`StopRequest` is a note that anyone may set (a signal handler, early stopping); `StopHook` reads it
+after each step, and `InterruptHook` keeps an evaluation from delaying it.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import Stopped
+
+SIGTERM = "sigterm"
+EARLY_STOPPED = "early_stopped"
+
+
+class StopRequest:
+    """Whether and why training is to end."""
+
+    def __init__(self) -> None:
+        self.reason: Optional[str] = None
+
+    def ask(self, reason: str) -> None:
+        self.reason = reason
+
+
+class StopHook(tf.compat.v1.train.SessionRunHook):
+    """Ends the training loop once a stop was asked for; the saver then writes a checkpoint."""
+
+    def __init__(self, request: StopRequest):
+        self._request = request
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._request.reason is not None:
+            run_context.request_stop()
+
+
+class InterruptHook(tf.compat.v1.train.SessionRunHook):
+    """Breaks an evaluation off on SIGTERM.
+
+    Evaluations run after a checkpoint was saved, so nothing is lost, and their partial metrics
+    would be wrong.
+
+    Raises:
+      Stopped: before a step, once SIGTERM was received.
+    """
+
+    def __init__(self, request: StopRequest):
+        self._request = request
+
+    def begin(self) -> None:
+        self._check()
+
+    def before_run(self, run_context: Any) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        if self._request.reason == SIGTERM:
+            raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+
+
+@contextmanager
+def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
+    """Turns SIGTERM into a stop request while the block runs.
+
+    A second SIGTERM ends the process at once. Does nothing outside the main thread, where Python
+    allows no signal handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: Any) -> None:
+        request.ask(SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    previous = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

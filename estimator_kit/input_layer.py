@@ -1,0 +1,143 @@
+"""The fast reading's second half: gathers in the model, from ids and numbers to dense tensors.
+
+`Transform` has already turned strings into ids, so that a single-valued column costs one gather and
+no SparseTensor. Variables have the names and shapes that canned estimators give them, which lets
+checkpoints of the two interchange. A row without ids gets zeros, as with `tf.feature_column`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Union
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from feature_specs.naming import canned_name
+from feature_specs.schema import Embedding, FeatureSpec, Indicator, Numeric
+from input_pipelines.transforms import Features
+
+Ids = Union[tf.Tensor, tf.RaggedTensor]
+
+# Where canned estimators keep the variables of a DNN's and of a linear model's columns.
+DNN_SCOPE = "input_from_feature_columns/input_layer"
+LINEAR_SCOPE = "linear_model"
+
+
+def check_dense_group(spec: FeatureSpec, group: str) -> None:
+    """Refuses a group that a DNN cannot take, before any graph is built."""
+    for name in columns_of(spec, group):
+        column = spec.columns[name]
+        if column.categorical and column.kind != "bucketized":
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is {column.kind}, which has no dense form; "
+                "put an embedding or indicator column of it into the group instead"
+            )
+
+
+def check_linear_group(spec: FeatureSpec, group: str) -> None:
+    """Refuses a group that a linear model cannot take."""
+    for name in columns_of(spec, group):
+        column = spec.columns[name]
+        if isinstance(column, (Embedding, Indicator)):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is {column.kind}, which a linear model does "
+                f"not need; put {column.source!r} itself into the group instead"
+            )
+
+
+def columns_of(spec: FeatureSpec, group: str) -> tuple[str, ...]:
+    """The names of a group's columns."""
+    if group not in spec.groups:
+        raise ConfigError(
+            f"the model needs a group {group!r}, and {spec.source} has {', '.join(spec.groups)}"
+        )
+    return spec.groups[group]
+
+
+def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
+    """The columns of a group side by side: float32 [rows, width].
+
+    Numbers as they are, bucketized columns one-hot, indicators as counts, embeddings gathered; in
+    the order of their TensorFlow names, as in a canned DNN. Makes variables in the current scope.
+    """
+    check_dense_group(spec, group)
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    with tf.compat.v1.variable_scope(DNN_SCOPE):
+        return tf.concat([_dense(spec, name, features) for name in names], axis=1)
+
+
+def _dense(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
+    column = spec.columns[name]
+    if isinstance(column, Numeric):
+        return features[name]
+    category, _ = spec.category_of(name)
+    ids = features[category]
+    size = spec.size_of(category)
+    if not isinstance(column, Embedding):
+        return _counts(ids, size)
+    stddev = column.stddev or 1 / math.sqrt(column.dimension)
+    with tf.compat.v1.variable_scope(canned_name(spec, name)):
+        table = tf.compat.v1.get_variable(
+            "embedding_weights",
+            [size, column.dimension],
+            initializer=tf.compat.v1.truncated_normal_initializer(stddev=stddev),
+        )
+    return gather(table, ids, column.combiner)
+
+
+def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int) -> tf.Tensor:
+    """Logits of a linear model over a group: float32 [rows, units]. Lists of ids add up."""
+    check_linear_group(spec, group)
+    terms = []
+    with tf.compat.v1.variable_scope(LINEAR_SCOPE):
+        for name in columns_of(spec, group):
+            values = features[name]
+            numeric = isinstance(spec.columns[name], Numeric)
+            size = values.shape[1] if numeric else spec.size_of(name)
+            with tf.compat.v1.variable_scope(canned_name(spec, name)):
+                weights = tf.compat.v1.get_variable(
+                    "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
+                )
+            terms.append(values @ weights if numeric else gather(weights, values, "sum"))
+        bias = tf.compat.v1.get_variable(
+            "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
+        )
+    return tf.add_n(terms) + bias
+
+
+def gather(table: tf.Tensor, ids: Ids, combiner: str = "sum") -> tf.Tensor:
+    """Rows of a table by id, float32 [rows, width].
+
+    Args:
+      table: [size, width].
+      ids: int64 [rows], or a RaggedTensor [rows, None]; -1 is no id and adds nothing.
+      combiner: what becomes of several ids: `sum`, `mean` (sum / n) or `sqrtn` (sum / sqrt(n)),
+        where n counts the ids that are there. Without any it is zeros.
+    """
+    if not isinstance(ids, tf.RaggedTensor):
+        found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0))
+        return tf.where(ids[:, tf.newaxis] >= 0, found, tf.zeros_like(found))
+    rows = ids.nrows()
+    there = ids.flat_values >= 0
+    row_of = tf.boolean_mask(ids.value_rowids(), there)
+    found = tf.nn.embedding_lookup(table, tf.boolean_mask(ids.flat_values, there))
+    total = tf.math.unsorted_segment_sum(found, row_of, rows)
+    total.set_shape([None, table.shape[1]])
+    if combiner == "sum":
+        return total
+    count = tf.math.unsorted_segment_sum(tf.ones_like(row_of, tf.float32), row_of, rows)
+    divisor = count if combiner == "mean" else tf.sqrt(count)
+    return tf.math.divide_no_nan(total, divisor[:, tf.newaxis])
+
+
+def _counts(ids: Ids, size: int) -> tf.Tensor:
+    """How often each id occurs in a row: float32 [rows, size]."""
+    if not isinstance(ids, tf.RaggedTensor):
+        return tf.one_hot(ids, size)
+    # One addition an id, instead of a one-hot row for each.
+    there = ids.flat_values >= 0
+    row_of = tf.boolean_mask(ids.value_rowids(), there)
+    cell = row_of * size + tf.boolean_mask(ids.flat_values, there)
+    counts = tf.math.unsorted_segment_sum(tf.ones_like(cell, tf.float32), cell, ids.nrows() * size)
+    return tf.reshape(counts, [-1, size])

@@ -1,0 +1,110 @@
+"""The program: command line in, exit status out. `run.py` and `estimator-kit` both call `main`.
+
+Errors that a user can act on are printed as they are; only a bug shows a traceback. TensorFlow is
+imported after the flags were found to be right, and not at all by `--mode=validate`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Optional
+
+from absl import flags
+
+from estimator_kit import exit_codes
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import NothingToDo
+from estimator_kit.flagfile import check_flagfiles
+from estimator_kit.flags import config_from_flags, define_flags
+from feature_specs import parser
+
+_HELP = """\
+Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative feature spec.
+
+  python run.py --flagfile=exp.flags                        train, evaluate, export
+  python run.py --flagfile=exp.flags --max_steps=500        a flag after the file overrides it
+  python run.py --flagfile=exp.flags --mode=validate        check everything, run nothing
+
+A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
+"""
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Runs one command line, `sys.argv` by default, and returns the exit status."""
+    arguments = list(sys.argv if arguments is None else arguments)
+    values = flags.FlagValues()
+    define_flags(values)
+    try:
+        if any(a.lstrip("-") in ("help", "h", "helpfull") for a in arguments[1:]):
+            print(help_text(values))
+            return exit_codes.DONE
+        check_flagfiles(arguments[1:])
+        rest = values(arguments)[1:]
+        if rest:
+            raise flags.Error(f"{rest[0]!r} is no flag; every argument is --flag=value")
+        return _run(config_from_flags(values))
+    except Exception as error:  # The one place that turns errors into exit statuses.
+        return _report(error)
+    except KeyboardInterrupt:
+        print("interrupted; training goes on from its last checkpoint", file=sys.stderr)
+        return 130
+
+
+def help_text(values: flags.FlagValues) -> str:
+    """The program's help: use, exit statuses, every flag."""
+    codes = "\n".join(f"  {code:>3}  {text}" for code, text in exit_codes.MEANING.items())
+    return f"{_HELP}{codes}\n\nFlags:\n{values.module_help('estimator_kit')}"
+
+
+def _run(config: ExperimentConfig) -> int:
+    if config.mode == "validate":
+        print(validation_report(config))
+        return exit_codes.DONE
+    _quiet_tensorflow()
+    from estimator_kit import experiment, report
+
+    result = experiment.run(config)
+    # Predictions may be on standard output, so what is for people goes beside them.
+    stream = sys.stderr if config.mode == "predict" else sys.stdout
+    print(report.summary(config, parser.load(config.spec), result), file=stream)
+    return exit_codes.DONE
+
+
+def validation_report(config: ExperimentConfig) -> str:
+    """Reads the spec and says what is in it; raises SpecError when it cannot be used."""
+    spec = parser.load(config.spec)
+    lines = [f"{config.spec}: the spec and the flags are right"]
+    for what in ("features", "columns", "labels", "objectives"):
+        names = getattr(spec, what)
+        lines.append(f"  {len(names):>3} {what}: {', '.join(names)}")
+    for group, columns in spec.groups.items():
+        lines.append(f"  group {group}: {', '.join(columns)}")
+    return "\n".join(lines)
+
+
+def _report(error: Exception) -> int:
+    code = exit_codes.exit_code(error)
+    if code == exit_codes.BUG:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    else:
+        kind = "nothing to do" if isinstance(error, NothingToDo) else "error"
+        print(f"{kind}: {error}", file=sys.stderr)
+    return code
+
+
+def _quiet_tensorflow() -> None:
+    """Leaves TensorFlow's warnings and errors, less its notes and the deprecations.
+
+    Deprecated, for TensorFlow, is everything that an Estimator is made of.
+    """
+    # What C++ logs as an error and matters comes as an exception, too.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("estimator_kit").setLevel(logging.INFO)
+    logger = logging.getLogger("tensorflow")
+    logger.setLevel(logging.WARNING)
+    logger.addFilter(lambda record: "deprecat" not in record.getMessage().lower())

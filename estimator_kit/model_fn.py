@@ -1,0 +1,255 @@
+"""`ModelFn`: a class whose instance is an ordinary `model_fn` of a `tf.estimator.Estimator`.
+
+    class Squared(ek.ModelFn):
+        class Params(ek.ModelFn.Params):
+            width: int = 32
+
+        def logits(self, features, mode):
+            hidden = dense_layer(self.dense_input(features, "deep"), self.params.width, "hidden")
+            return dense_layer(hidden, self.logits_dimension, "logits")
+
+Override `logits`, and where needed `loss`, `optimizers` or `train_op`; never `__call__`, which ties
+them to the objectives of the spec. It holds no state between calls and builds no session.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit import input_layer
+from estimator_kit.errors import ConfigError
+from estimator_kit.objectives import Objective, make_objectives
+from estimator_kit.objectives.streaming import Metric, streaming_sum
+from estimator_kit.optimizers import make_optimizer, minimize
+from estimator_kit.tf_estimator import ModeKeys, estimator
+from feature_specs.errors import did_you_mean
+from feature_specs.schema import FeatureSpec
+from input_pipelines.transforms import Features
+
+Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
+
+# Tensors that hooks fetch by name from the training graph.
+ROWS_TENSOR = "estimator_kit/rows"
+LOSS_TENSOR = "estimator_kit/loss"
+
+
+class ModelParams(pydantic.BaseModel):
+    """Parameters of every model; a model adds its own in a nested `Params` class.
+
+    Attributes:
+      optimizer: a name from `optimizers.OPTIMIZERS`. Adagrad, because its steps adapt to each
+        row of an embedding table and cost nothing for the rows that a batch does not touch.
+      learning_rate: above 0.
+      clip_norm: limit on the norm of all gradients together; None for no limit.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    optimizer: str = "adagrad"
+    learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
+    clip_norm: Optional[float] = pydantic.Field(default=None, gt=0)
+
+
+class ModelFn(abc.ABC):
+    """A model over a feature spec.
+
+    Args:
+      spec: what a record holds and what is to be learned.
+      params: values for `Params`, as an instance or a mapping. Unknown names are errors.
+
+    Attributes:
+      spec, params: as given, checked.
+      objectives: `{name: Objective}` in the order of the spec.
+    """
+
+    Params: type[ModelParams] = ModelParams
+
+    def __init__(
+        self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
+    ):
+        self.spec = spec
+        self.params: Any = self._checked_params(params)
+        self.objectives: dict[str, Objective] = make_objectives(spec)
+        make_optimizer(self.params.optimizer, self.params.learning_rate)
+        self.check_spec()
+
+    # --- To override -----------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def logits(self, features: Features, mode: str) -> Logits:
+        """The logits of all objectives.
+
+        Args:
+          features: `{column: float32 [rows, n] | int64 ids [rows] | ragged ids [rows, None]}`;
+            `dense_input` and `linear_logits` turn a group of them into one tensor.
+          mode: a `tf.estimator.ModeKeys`; for what differs in training, such as dropout.
+
+        Returns:
+          float32 [rows, self.logits_dimension], split among the objectives in their order, or
+          `{objective: float32 [rows, its logits_dimension]}`.
+        """
+
+    def check_spec(self) -> None:
+        """Raises ConfigError for a spec that this model cannot take; called when it is made."""
+
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the spec that the model reads; the rest is named in the log."""
+        return tuple(self.spec.groups)
+
+    def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The scalar that training minimizes, from the scalar loss of each objective.
+
+        By default their sum weighted by `loss_weight`. Regularization losses are added to it.
+        """
+        return tf.add_n(
+            [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
+        )
+
+    def optimizers(self) -> Sequence[tuple[str, Any]]:
+        """(prefix of variable names, optimizer) for the parts of the model; see `minimize`."""
+        return [("", make_optimizer(self.params.optimizer, self.params.learning_rate))]
+
+    def train_op(self, loss: tf.Tensor) -> tf.Operation:
+        """The op of a training step; it must also count the global step."""
+        return minimize(loss, self.optimizers(), clip_norm=self.params.clip_norm)
+
+    # --- To use ----------------------------------------------------------------------------------
+
+    @property
+    def logits_dimension(self) -> int:
+        """Logits a row of all objectives together."""
+        return sum(objective.logits_dimension for objective in self.objectives.values())
+
+    def dense_input(self, features: Features, group: str) -> tf.Tensor:
+        """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
+        return input_layer.dense_input(self.spec, group, features)
+
+    def linear_logits(self, features: Features, group: str) -> tf.Tensor:
+        """A linear model over a group: float32 [rows, self.logits_dimension]."""
+        return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
+
+    # --- Not to override -------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        features: Features,
+        labels: Optional[Mapping[str, tf.Tensor]] = None,
+        mode: str = ModeKeys.PREDICT,
+        params: Optional[Mapping[str, Any]] = None,
+        config: Any = None,
+    ) -> Any:
+        """The model_fn: an `EstimatorSpec` for the mode.
+
+        `params`, which an Estimator passes on from its own argument, overrides the instance's.
+        """
+        del config  # The RunConfig; part of the signature, needed by no built-in model.
+        if params:
+            merged = {**self.params.model_dump(), **params}
+            return type(self)(self.spec, merged)(features, labels, mode)
+        logits = self._split(self.logits(features, mode))
+        if mode == ModeKeys.PREDICT:
+            return self._predict_spec(mode, logits)
+        if labels is None:
+            raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
+        weights = {name: self._weights(name, labels) for name in self.objectives}
+        losses = {
+            name: objective.loss(logits[name], labels[objective.label_name], weights[name])
+            for name, objective in self.objectives.items()
+        }
+        loss = self.loss(losses)
+        regularization = tf.compat.v1.losses.get_regularization_losses()
+        if regularization:
+            loss = tf.add_n([loss, *regularization])
+        loss = tf.identity(loss, name=LOSS_TENSOR)
+        rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
+        if mode == ModeKeys.EVAL:
+            metrics = self._metrics(logits, labels, weights, rows)
+            return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+        for name, value in losses.items():
+            tf.compat.v1.summary.scalar(f"loss/{name}", value)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=self.train_op(loss))
+
+    def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:
+        joint: dict[str, tf.Tensor] = {}
+        outputs: dict[str, Any] = {}
+        for name, objective in self.objectives.items():
+            predictions = objective.predictions(logits[name])
+            joint.update({f"{name}/{key}": value for key, value in predictions.items()})
+            outputs[f"{name}/predict"] = estimator.export.PredictOutput(predictions)
+            for method, output in objective.export_outputs(predictions).items():
+                outputs[f"{name}/{method}"] = output
+        outputs["serving_default"] = estimator.export.PredictOutput(joint)
+        return estimator.EstimatorSpec(mode, predictions=joint, export_outputs=outputs)
+
+    def _metrics(
+        self,
+        logits: Mapping[str, tf.Tensor],
+        labels: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        rows: tf.Tensor,
+    ) -> dict[str, Metric]:
+        result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
+        for name, objective in self.objectives.items():
+            label = objective.label_name
+            with tf.compat.v1.variable_scope(f"metrics/{name}"):
+                metrics = objective.metrics(
+                    logits[name],
+                    labels[label],
+                    weights[name],
+                    labels.get(f"{label}/true_probability"),
+                )
+            result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
+        return result
+
+    def _weights(self, name: str, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        label = self.objectives[name].label_name
+        if f"{label}/weight" in labels:
+            return labels[f"{label}/weight"]
+        return tf.ones_like(labels[label], tf.float32)
+
+    def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
+        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        model = type(self).__name__
+        if isinstance(logits, Mapping):
+            if set(logits) != set(widths):
+                raise ConfigError(
+                    f"{model}.logits returned logits for {', '.join(sorted(logits))}; "
+                    f"the objectives are {', '.join(sorted(widths))}"
+                )
+            parts = {name: logits[name] for name in widths}
+        else:
+            if logits.shape.rank != 2 or logits.shape[1] != self.logits_dimension:
+                raise ConfigError(
+                    f"{model}.logits returned the shape {logits.shape}, expected "
+                    f"[rows, {self.logits_dimension}] for {', '.join(widths)}"
+                )
+            parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
+        for name, part in parts.items():
+            if part.shape.rank != 2 or part.shape[1] != widths[name]:
+                raise ConfigError(
+                    f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
+                    f"[rows, {widths[name]}]"
+                )
+        return parts
+
+    def _checked_params(self, params: Union[ModelParams, Mapping[str, Any], None]) -> ModelParams:
+        if isinstance(params, self.Params):
+            return params
+        values = params.model_dump() if isinstance(params, ModelParams) else dict(params or {})
+        try:
+            return self.Params.model_validate(values)
+        except pydantic.ValidationError as error:
+            known = self.Params.model_fields
+            problems = []
+            for item in error.errors():
+                name = ".".join(map(str, item["loc"]))
+                if item["type"] == "extra_forbidden":
+                    problems.append(f"unknown parameter {name!r}{did_you_mean(name, known)}")
+                else:
+                    problems.append(f"{name}: got {item['input']!r}, {item['msg']}")
+            raise ConfigError(f"model {type(self).__name__}: {'; '.join(problems)}") from error

@@ -1,0 +1,53 @@
+"""The built-in models, and how a name on the command line becomes a model class."""
+
+from __future__ import annotations
+
+import importlib
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.models.dnn import DNNModel
+from estimator_kit.models.linear import LinearModel
+from estimator_kit.models.wide_deep import WideDeepModel
+from feature_specs.errors import did_you_mean
+
+MODELS: dict[str, type[ModelFn]] = {
+    "dnn": DNNModel,
+    "linear": LinearModel,
+    "wide_deep": WideDeepModel,
+}
+
+
+def find_model(name: str) -> type[ModelFn]:
+    """The class of a built-in model (`dnn`) or of a user's own (`my_pkg.my_module:MyModel`).
+
+    Raises:
+      ConfigError: there is none of that name, it cannot be imported, or it is no `ModelFn`.
+    """
+    if ":" not in name:
+        if name not in MODELS:
+            raise ConfigError(
+                f"no model {name!r}{did_you_mean(name, MODELS)}; "
+                "a model of your own is written package.module:ClassName"
+            )
+        return MODELS[name]
+    module_name, _, class_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"model {name!r}: cannot import {module_name!r}: {error}; "
+            "install its package or put its folder on PYTHONPATH"
+        ) from error
+    model = getattr(module, class_name, None)
+    if model is None:
+        classes = [n for n, c in vars(module).items() if _is_model(c)]
+        hint = did_you_mean(class_name, classes)
+        raise ConfigError(f"model {name!r}: {module_name!r} has no {class_name!r}{hint}")
+    if not _is_model(model):
+        raise ConfigError(f"model {name!r} is no subclass of estimator_kit.ModelFn; make it one")
+    return model
+
+
+def _is_model(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, ModelFn)

@@ -1,0 +1,33 @@
+"""The built-in model `linear`: one weight an id, for every objective."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_kit.input_layer import check_linear_group
+from estimator_kit.model_fn import Logits, ModelFn, ModelParams
+from input_pipelines.transforms import Features
+
+
+class LinearModel(ModelFn):
+    """A linear model over one group, with the variables of `tf.estimator.LinearClassifier`."""
+
+    class Params(ModelParams):
+        """Attributes:
+        group: the group of columns it reads.
+        optimizer: FTRL, as in the canned linear estimators.
+        """
+
+        group: str = "wide"
+        optimizer: str = "ftrl"
+        learning_rate: float = 0.1
+
+    def check_spec(self) -> None:
+        check_linear_group(self.spec, self.params.group)
+
+    def groups(self) -> tuple[str, ...]:
+        return (self.params.group,)
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        with tf.compat.v1.variable_scope("linear"):
+            return self.linear_logits(features, self.params.group)

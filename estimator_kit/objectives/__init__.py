@@ -1,0 +1,27 @@
+"""Objectives: from logits to losses, metrics, predictions and signatures."""
+
+from __future__ import annotations
+
+from estimator_kit.objectives.base import Objective
+from estimator_kit.objectives.binary import BinaryObjective
+from estimator_kit.objectives.multi_class import MultiClassObjective
+from estimator_kit.objectives.regression import RegressionObjective
+from feature_specs.schema import FeatureSpec
+
+# One class for each head that a spec can name (`feature_specs.schema.HEADS`).
+_BY_HEAD: dict[str, type[Objective]] = {
+    "binary": BinaryObjective,
+    "multi_class": MultiClassObjective,
+    "regression": RegressionObjective,
+}
+
+
+def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
+    """The objectives of a spec by name, in its order."""
+    return {name: _BY_HEAD[entry.head](spec, name) for name, entry in spec.objectives.items()}
+
+
+__all__ = [
+    "BinaryObjective", "MultiClassObjective", "Objective", "RegressionObjective",
+    "make_objectives",
+]  # fmt: skip

@@ -1,0 +1,92 @@
+"""The binary objective: the probability of class 1, by sigmoid cross-entropy."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.objectives import ranking_curve
+from estimator_kit.objectives.base import Objective
+from estimator_kit.objectives.classes import class_names
+from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.tf_estimator import estimator
+
+
+class BinaryObjective(Objective):
+    """Two classes by one logit.
+
+    loss = -y log p - (1 - y) log(1 - p) with p = sigmoid(logit), computed from the logit as
+    `tf.nn.sigmoid_cross_entropy_with_logits` does: y = 1 and logit = 0 give log 2 = 0.6931.
+
+    Predictions: logits and logistic, float32 [rows, 1]; probabilities, float32 [rows, 2];
+    class_ids, int64 [rows, 1]; classes, string [rows, 1].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(labels, tf.float32), logits=logits[:, 0]
+        )
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        logistic = tf.sigmoid(logits)
+        class_ids = tf.cast(logits > 0, tf.int64)
+        return {
+            "logits": logits,
+            "logistic": logistic,
+            "probabilities": tf.concat([1 - logistic, logistic], axis=1),
+            "class_ids": class_ids,
+            "classes": tf.gather(class_names(self.label, 2), class_ids),
+        }
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor],
+    ) -> dict[str, Metric]:
+        labels = tf.cast(labels, tf.float32)
+        scores = logits[:, 0]
+        means = {
+            "loss": self.row_losses(logits, labels),
+            "label_mean": labels,
+            "prediction_mean": tf.sigmoid(scores),
+        }
+        if true_probability is not None:
+            known = tf.clip_by_value(true_probability, 1e-7, 1 - 1e-7)
+            best_logits = tf.math.log(known) - tf.math.log1p(-known)
+            means["bayes_loss"] = self.row_losses(best_logits[:, tf.newaxis], labels)
+        metrics = self._mean_metrics(means, weights)
+        counts, update = streaming_sum(
+            ranking_curve.histogram(scores, labels, weights), "histogram"
+        )
+        tp, fp, fn, tn = ranking_curve.confusion(counts)
+        label_mean, means_update = metrics["label_mean"]
+        prediction_mean = metrics["prediction_mean"][0]
+        metrics.update(
+            auc=(ranking_curve.area_under_roc(counts), update),
+            auc_precision_recall=(ranking_curve.average_precision(counts), update),
+            accuracy=(ratio(tp + tn, tp + fp + fn + tn), update),
+            precision=(ratio(tp, tp + fp), update),
+            recall=(ratio(tp, tp + fn), update),
+            accuracy_baseline=(tf.maximum(label_mean, 1 - label_mean), means_update),
+            calibration=(ratio(prediction_mean, label_mean), means_update),
+        )
+        if true_probability is not None:
+            best, update = streaming_sum(
+                ranking_curve.histogram(best_logits, labels, weights), "bayes_histogram"
+            )
+            metrics["bayes_auc"] = (ranking_curve.area_under_roc(best), update)
+        return metrics
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        names = tf.tile(
+            class_names(self.label, 2)[tf.newaxis], [tf.shape(predictions["logits"])[0], 1]
+        )
+        return {
+            "classify": estimator.export.ClassificationOutput(
+                scores=predictions["probabilities"], classes=names
+            ),
+            "regress": estimator.export.RegressionOutput(predictions["logistic"]),
+        }

@@ -1,0 +1,94 @@
+"""Predictions of files, from a checkpoint or from a SavedModel, as JSON lines or TFRecord.
+
+One output row an input row, in the order of the input. Nothing appears under the output's name
+before it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.storage import plain
+from input_pipelines import tfrecords
+from input_pipelines.serving_inputs import EXAMPLES
+
+Batch = Mapping[str, np.ndarray]
+
+_SUFFIXES = (".jsonl", ".tfrecord", ".tfrecord.gz")
+
+
+def check_output(path: Optional[str]) -> None:
+    """Raises ConfigError when the name of the output does not say its form."""
+    if path is not None and not path.endswith(_SUFFIXES):
+        raise ConfigError(f"--predict_output={path}: expected a name in {', '.join(_SUFFIXES)}")
+
+
+def from_estimator(trained: Any, input_fn: Any) -> Iterator[Batch]:
+    """Batches of predictions of an Estimator's latest checkpoint."""
+    yield from trained.predict(input_fn, yield_single_examples=False)
+
+
+def from_saved_model(export_dir: str, paths: list[str], batch_size: int) -> Iterator[Batch]:
+    """Batches of predictions of a SavedModel's joint predict signature.
+
+    Raises:
+      ConfigError: there is no SavedModel with that signature at the path.
+    """
+    try:
+        loaded = tf.saved_model.load(export_dir)
+        predict = loaded.signatures["serving_default"]
+    except (OSError, KeyError) as error:
+        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with") from error
+    for block in tfrecords.blocks(sorted(paths)).rebatch(batch_size):
+        yield {name: value.numpy() for name, value in predict(**{EXAMPLES: block}).items()}
+
+
+def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:
+    """One dict a row, of at most `limit` rows."""
+    each = (
+        {name: values[i] for name, values in batch.items()}
+        for batch in batches
+        for i in range(len(next(iter(batch.values()))))
+    )
+    return itertools.islice(each, limit)
+
+
+def write(predictions: Iterator[dict[str, Any]], path: Optional[str]) -> int:
+    """Writes rows to a .jsonl or .tfrecord file, or as JSON to standard output; counts them."""
+    if path is not None and not path.endswith(".jsonl"):
+        return tfrecords.write_examples(path, predictions)
+    count = 0
+    with _text_output(path) as stream:
+        for row in predictions:
+            print(json.dumps({name: _json_value(v) for name, v in row.items()}), file=stream)
+            count += 1
+    return count
+
+
+@contextlib.contextmanager
+def _text_output(path: Optional[str]) -> Iterator[Any]:
+    if path is None:
+        yield sys.stdout
+        return
+    folder, name = os.path.split(path)
+    tf.io.gfile.makedirs(folder or ".")
+    temporary = os.path.join(folder, f".tmp-{name}")
+    with tf.io.gfile.GFile(temporary, "w") as stream:
+        yield stream
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def _json_value(value: Any) -> Any:
+    """A number or string for one value, a list for several."""
+    values = [v.decode() if isinstance(v, bytes) else v for v in np.asarray(value).ravel().tolist()]
+    return plain(values[0] if len(values) == 1 else values)

@@ -1,0 +1,62 @@
+"""`RunResult`: what a run did, as `experiment.run` returns it and `result.json` keeps it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from estimator_kit import storage
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """What a run did.
+
+    Attributes:
+      mode: the mode it ran in.
+      status: `running`, `done`, `stopped` (by SIGTERM) or `failed`.
+      stop_reason: why training ended: `max_steps`, `input_exhausted` (the epochs are through),
+        `already_done` (an earlier start had trained to the end) or `early_stopped`.
+      global_step: of the latest checkpoint.
+      metrics: of the latest evaluation.
+      exports: the SavedModel of each exporter.
+      export_path: the one to serve: the final one, else the best, else the latest.
+      examples_per_second: of this start's training, evaluations and exports not counted.
+      rows_trained: in this start.
+      rows_evaluated: in the latest evaluation.
+      error: what went wrong, for `failed`.
+    """
+
+    mode: str
+    status: str = "done"
+    stop_reason: Optional[str] = None
+    global_step: Optional[int] = None
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    exports: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    examples_per_second: Optional[float] = None
+    rows_trained: int = 0
+    rows_evaluated: int = 0
+    error: Optional[str] = None
+
+    @property
+    def export_path(self) -> Optional[str]:
+        for name in ("final", "best", "latest"):
+            if name in self.exports:
+                return self.exports[name]
+        return None
+
+    def write(self, model_dir: str) -> None:
+        """Writes `result.json`."""
+        values = {**dataclasses.asdict(self), "export_path": self.export_path}
+        storage.write_json(result_path(model_dir), values)
+
+
+def read_result(model_dir: str) -> Optional[dict[str, Any]]:
+    """What the last run in a model directory did, or None when there was none."""
+    return storage.read_json(result_path(model_dir))
+
+
+def result_path(model_dir: str) -> str:
+    return os.path.join(model_dir, "result.json")

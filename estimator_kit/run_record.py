@@ -1,0 +1,97 @@
+"""What a run was made from, kept in its model directory, and whether a later start still fits it.
+
+    model_dir/flags.txt             every flag as it was resolved; a flagfile
+    model_dir/versions.json         of Python and the packages that decide a result
+    model_dir/feature_spec/         spec.json with its vocabulary files; `feature_specs.load`s again
+
+A changed spec can fit a checkpoint's shapes and still mean something else: a vocabulary in another
+order, a new normalizer. So a start that finds a checkpoint compares its spec with the one kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from importlib import metadata
+from typing import Any
+
+from estimator_kit import storage
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import CheckpointError
+from estimator_kit.flags import resolved_flags
+from feature_specs.schema import FeatureSpec, Vocabulary
+
+_PACKAGES = ("estimator-kit", "tensorflow", "tensorflow-estimator", "numpy", "protobuf", "pydantic")
+
+# May change between two starts: they only weigh what is learned.
+_FREE_TO_CHANGE = {"objectives": ("loss_weight",)}
+
+
+def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
+    """Writes flags, versions and spec into the model directory."""
+    assert config.model_dir is not None
+    storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
+    storage.write_json(os.path.join(config.model_dir, "versions.json"), _versions())
+    folder = os.path.join(config.model_dir, "feature_spec")
+    for column in spec.columns.values():
+        if isinstance(column, Vocabulary) and column.file is not None:
+            words = spec.vocabulary_path(column).read_text(encoding="utf-8")
+            storage.write_text(os.path.join(folder, column.file), words)
+    storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
+    storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict())
+
+
+def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
+    """Raises CheckpointError when the kept spec means something else than this one."""
+    folder = os.path.join(model_dir, "feature_spec")
+    kept = storage.read_json(os.path.join(folder, "spec.json"))
+    if kept is None:
+        return
+    changes = []
+    for section, entries in spec.to_dict().items():
+        if section in ("ignored", "groups"):
+            continue  # Their effect is on variables, which are compared with the checkpoint.
+        free = _FREE_TO_CHANGE.get(section, ())
+        before = kept.get(section, {})
+        for name in sorted({*entries, *before}):
+            old, new = _without(before.get(name), free), _without(entries.get(name), free)
+            if old != new:
+                changes.append(f"{section}.{name}: was {_shown(old)}, is {_shown(new)}")
+    digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
+    for file, digest in _digests(spec).items():
+        if digests.get(file, digest) != digest:
+            changes.append(f"vocabulary file {file}: its words changed")
+    if changes:
+        listing = "\n".join(f"  {change}" for change in changes)
+        raise CheckpointError(
+            f"the spec is not the one that {model_dir} was trained with:\n{listing}\n"
+            "train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
+            "go back to the old spec"
+        )
+
+
+def _without(entry: Any, keys: tuple[str, ...]) -> Any:
+    return entry and {key: value for key, value in entry.items() if key not in keys}
+
+
+def _shown(entry: Any) -> str:
+    return "absent" if entry is None else str(entry)
+
+
+def _digests(spec: FeatureSpec) -> dict[str, str]:
+    return {
+        column.file: hashlib.sha256(spec.vocabulary_path(column).read_bytes()).hexdigest()
+        for column in spec.columns.values()
+        if isinstance(column, Vocabulary) and column.file is not None
+    }
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions

@@ -1,0 +1,51 @@
+"""Small files in a model directory, written so that a reader sees the old one or the new one."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file beside its place and renames it; missing folders are made."""
+    folder, name = os.path.split(path)
+    tf.io.gfile.makedirs(folder)
+    temporary = os.path.join(folder, f".tmp-{name}")
+    with tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes JSON with NaN and infinity, which JSON lacks, as null."""
+    write_text(path, json.dumps(plain(value), indent=2, sort_keys=True) + "\n")
+
+
+def read_json(path: str) -> Optional[Any]:
+    """The value in a JSON file, or None when there is no file.
+
+    Raises:
+      ValueError: the file is no JSON; the message names it.
+    """
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path) as file:
+        try:
+            return json.loads(file.read())
+        except ValueError as error:
+            raise ValueError(f"{path} is no JSON: {error}; repair or remove it") from error
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,303 @@
+"""The training modes: where training starts and ends, what runs beside it, how it comes back.
+
+Training length is always a number of steps: epochs are turned into steps by counting rows, so that
+a run that was killed and started again ends where it would have, having read the rows that it would
+have read. The checkpoint's global step is the only memory of progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import checkpoints, run_record
+from estimator_kit.checkpoints import ModelOutline
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
+from estimator_kit.exporters import saved_model
+from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
+from estimator_kit.hooks.progress import ProgressHook
+from estimator_kit.hooks.stop import (
+    EARLY_STOPPED,
+    SIGTERM,
+    InterruptHook,
+    StopHook,
+    StopRequest,
+    stop_on_sigterm,
+)
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.optimizers import NOT_FINITE
+from estimator_kit.result import RunResult, read_result
+from estimator_kit.run_config import make_estimator
+from estimator_kit.tf_estimator import estimator
+from estimator_kit.warm_start import warm_start_settings
+from feature_specs.errors import did_you_mean
+from feature_specs.schema import FeatureSpec
+from input_pipelines import diagnosis, files, input_fns, tfrecords
+from input_pipelines.errors import DataError
+
+# What a session raises for a bad record, and for a loss that is not finite.
+_SESSION_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    estimator.NanLossDuringTrainingError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Plan:
+    """Where a training starts and ends.
+
+    Attributes:
+      start_step: of the checkpoint that it goes on from, 0 without one.
+      max_steps: the global step that it ends at.
+      stop_reason: what that end means.
+      rows_an_epoch: rows of the training files, where they were counted.
+    """
+
+    start_step: int
+    max_steps: int
+    stop_reason: str
+    rows_an_epoch: Optional[int]
+
+
+def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> RunResult:
+    """Runs `train` or `train_and_evaluate` from wherever the model directory is.
+
+    Raises:
+      NothingToDo: an earlier start has trained and evaluated to the end; nothing was touched.
+      Stopped: SIGTERM was received; a checkpoint is saved.
+      DataError, LossError, CheckpointError, ConfigError: see their docstrings.
+    """
+    assert config.model_dir is not None
+    evaluates = config.mode == "train_and_evaluate"
+    train_files = files.expand(config.train_files, flag="--train_files")
+    eval_files = files.expand(config.eval_files, flag="--eval_files") if evaluates else []
+    _check_apart(train_files, eval_files)
+    outline = checkpoints.outline(model)
+    _check_metrics(config, outline)
+    start_step = _check_start(config, spec, outline)
+    plan = _plan(config, train_files, start_step)
+    _check_already_done(config, plan)
+    warm_start = None
+    if config.warm_start_from is not None and start_step is None:
+        warm_start = warm_start_settings(config.warm_start_from, config.warm_start_vars, outline)
+    request = StopRequest()
+    after_evaluation = AfterEvaluation(config, spec, request)
+    # All checks are through; from here on files are written.
+    run_record.write_record(config, spec)
+    RunResult(mode=config.mode, status="running").write(config.model_dir)
+    trained = make_estimator(config, model, warm_start=warm_start)
+    progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
+    train_input = input_fns.train_input_fn(
+        spec,
+        train_files,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        shuffle=config.shuffle,
+        skip_rows=plan.start_step * config.batch_size,
+        rows_an_epoch=plan.rows_an_epoch,
+        epochs=config.epochs,
+    )
+    eval_input = input_fns.eval_input_fn(
+        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps
+    )
+    status = "failed"
+    error_text: Optional[str] = None
+    stop_reason: Optional[str] = None
+    exports: dict[str, str] = {}
+    try:
+        with stop_on_sigterm(request), explained(spec, [*train_files, *eval_files]):
+            if plan.start_step < plan.max_steps:
+                hooks = [progress, StopHook(request)]
+                if evaluates:
+                    _train_and_evaluate(
+                        config, trained, train_input, eval_input, plan, hooks, request,
+                        after_evaluation,
+                    )  # fmt: skip
+                else:
+                    trained.train(train_input, max_steps=plan.max_steps, hooks=hooks)
+                if request.reason == SIGTERM:
+                    raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+                stop_reason = _stop_reason(config, request, plan)
+            else:
+                stop_reason = "already_done"
+            if evaluates:
+                if not _evaluated_at(after_evaluation, config.model_dir):
+                    _evaluate_now(trained, eval_input, request, after_evaluation)
+                exports = after_evaluation.exports
+                if "final" in config.exporters:
+                    folder = export_folder(config.model_dir, "final")
+                    exports["final"] = saved_model.export_saved_model(trained, spec, folder)
+        status = "done"
+    except Stopped:
+        status, stop_reason = "stopped", "sigterm"
+        raise
+    except Exception as error:
+        error_text = f"{type(error).__name__}: {error}"
+        raise
+    finally:
+        metrics = after_evaluation.metrics
+        result = RunResult(
+            mode=config.mode,
+            status=status,
+            stop_reason=stop_reason,
+            global_step=checkpoints.latest_step(config.model_dir),
+            metrics=metrics,
+            exports=exports or after_evaluation.exports,
+            examples_per_second=progress.examples_per_second,
+            rows_trained=progress.rows,
+            rows_evaluated=int(metrics.get("rows", 0)),
+            error=error_text,
+        )
+        result.write(config.model_dir)
+    return result
+
+
+def _check_apart(train_files: list[str], eval_files: list[str]) -> None:
+    shared = sorted(set(train_files) & set(eval_files))
+    if shared:
+        raise ConfigError(
+            f"--train_files and --eval_files share {len(shared)} files, the first {shared[0]}: "
+            "a model must not be scored on what it was trained on"
+        )
+
+
+def _check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
+    if config.mode != "train_and_evaluate":
+        return
+    asked = {"early_stopping_metric": config.early_stopping_metric}
+    if "best" in config.exporters:
+        asked["best_metric"] = config.best_metric
+    for flag, metric in asked.items():
+        if metric is not None and metric not in outline.metrics:
+            raise ConfigError(
+                f"--{flag}={metric}: the model has no such metric"
+                f"{did_you_mean(metric, sorted(outline.metrics))}"
+            )
+
+
+def _check_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[int]:
+    """The step to go on from, or None; refuses a checkpoint that does not fit."""
+    assert config.model_dir is not None
+    checkpoint = tf.train.latest_checkpoint(config.model_dir)
+    if checkpoint is None:
+        return None
+    run_record.check_spec_unchanged(config.model_dir, spec)
+    checkpoints.check_fit(checkpoint, outline.variables)
+    return checkpoints.latest_step(config.model_dir)
+
+
+def _plan(config: ExperimentConfig, train_files: list[str], start_step: Optional[int]) -> _Plan:
+    start = start_step or 0
+    rows = None
+    ends: list[tuple[int, str]] = []
+    if config.max_steps is not None:
+        ends.append((config.max_steps, "max_steps"))
+    if config.epochs is not None or 0 < start < (config.max_steps or math.inf):
+        rows = tfrecords.count_records(train_files)
+    if rows == 0 or not tfrecords.any_record(train_files):
+        raise DataError(f"the {len(train_files)} files of --train_files hold no record")
+    if config.epochs is not None and rows is not None:
+        ends.append((math.ceil(config.epochs * rows / config.batch_size), "input_exhausted"))
+    max_steps, reason = min(ends)
+    return _Plan(start, max_steps, reason, rows)
+
+
+def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
+    """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
+    assert config.model_dir is not None
+    before = read_result(config.model_dir) or {}
+    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
+    same_mode = before.get("mode") == config.mode
+    if not (finished and same_mode and plan.start_step):
+        return
+    if plan.start_step >= plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to step {plan.start_step} of "
+            f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
+        )
+    if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
+        raise NothingToDo(
+            f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
+            "--early_stopping_metric to go on, or choose another --model_dir"
+        )
+
+
+def _train_and_evaluate(
+    config: ExperimentConfig,
+    trained: Any,
+    train_input: Any,
+    eval_input: Any,
+    plan: _Plan,
+    hooks: list[Any],
+    request: StopRequest,
+    after_evaluation: AfterEvaluation,
+) -> None:
+    estimator.train_and_evaluate(
+        trained,
+        estimator.TrainSpec(train_input, max_steps=plan.max_steps, hooks=hooks),
+        estimator.EvalSpec(
+            eval_input,
+            steps=None,  # The input_fn ends by itself; TensorFlow's default is 100 batches.
+            start_delay_secs=0,
+            throttle_secs=config.eval_throttle_secs,
+            hooks=[InterruptHook(request)],
+            exporters=[after_evaluation],
+        ),
+    )
+
+
+def _evaluated_at(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
+    step = after_evaluation.metrics.get("global_step")
+    return step is not None and int(step) == checkpoints.latest_step(model_dir)
+
+
+def _evaluate_now(
+    trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
+) -> None:
+    """The evaluation that a kill after the last checkpoint has prevented."""
+    checkpoint = tf.train.latest_checkpoint(trained.model_dir)
+    metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])
+    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)
+
+
+def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: _Plan) -> str:
+    assert config.model_dir is not None
+    step = checkpoints.latest_step(config.model_dir) or 0
+    if request.reason == EARLY_STOPPED and step < plan.max_steps:
+        return EARLY_STOPPED
+    return plan.stop_reason
+
+
+@contextlib.contextmanager
+def explained(spec: FeatureSpec, paths: list[str], *, with_labels: bool = True) -> Iterator[None]:
+    """Raises DataError or LossError in place of an error of the session that means one.
+
+    Args:
+      spec: the feature spec.
+      paths: the files that the block reads; searched for a bad record after an error.
+      with_labels: whether the block reads labels too.
+    """
+    try:
+        yield
+    except _SESSION_ERRORS as error:
+        reason = diagnosis.find_bad_record(spec, paths, with_labels=with_labels)
+        if reason is not None:
+            raise DataError(reason) from error
+        nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
+        if not nan_loss and NOT_FINITE not in str(error):
+            raise
+        what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
+        raise LossError(
+            f"{what} became NaN or infinite, and the step was not applied; the input is finite, "
+            "so lower the learning rate, set the model parameter clip_norm, or look for a "
+            "division or logarithm in the model"
+        ) from error

@@ -1,0 +1,254 @@
+"""Reads a feature spec from YAML or JSON into a frozen `FeatureSpec`, or says all that is wrong.
+
+    spec = feature_specs.load("feature_specs/catalog/adult.yaml")
+
+Entries are checked one by one first (`schema`), then against each other (`validation`), and every
+problem of a stage is in the one `SpecError`, with its file, line and path. Reads the spec and its
+vocabulary files, never writes, and imports no TensorFlow, so that validating takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+import pydantic
+
+from feature_specs import validation
+from feature_specs.errors import Path, Problem, SpecError, did_you_mean, value_text
+from feature_specs.schema import (
+    COLUMN_KINDS,
+    HEADS,
+    NAME_PATTERN,
+    Feature,
+    FeatureSpec,
+    Label,
+    Vocabulary,
+)
+from feature_specs.yaml_reader import Lines, read_text
+
+_SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored")
+_OPTIONAL = ("ignored",)
+
+
+def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
+    """The feature spec in a YAML or JSON file.
+
+    Vocabulary files are relative to the spec's own folder and stay below it.
+
+    Raises:
+      SpecError: the file cannot be read or used; its `problems` list every reason.
+    """
+    path = pathlib.Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error
+    document, lines = read_text(text, str(path))
+    return _Parser(str(path), path.parent, lines).spec(document)
+
+
+def parse(
+    document: Mapping[str, Any],
+    *,
+    directory: Union[str, pathlib.Path] = ".",
+    source: str = "<dict>",
+) -> FeatureSpec:
+    """The feature spec in a plain dict of the same form as the YAML.
+
+    Args:
+      document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`.
+      directory: the folder that vocabulary files are relative to.
+      source: what error messages call the document.
+    """
+    return _Parser(source, pathlib.Path(directory), {}).spec(document)
+
+
+class _Parser:
+    """One reading of one document; collects problems until a stage is through."""
+
+    def __init__(self, source: str, directory: pathlib.Path, lines: Lines):
+        self._source = source
+        self._directory = directory
+        self._lines = lines
+        self._problems: list[Problem] = []
+
+    def spec(self, document: Any) -> FeatureSpec:
+        if not isinstance(document, Mapping):
+            self._problem((), f"got {value_text(document)}, expected the sections of a spec")
+            self._stop_on_problems()
+        for key in document:
+            if key not in _SECTIONS:
+                self._problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}")
+        for section in _SECTIONS:
+            if section not in document and section not in _OPTIONAL:
+                self._problem((), f"the section {section!r} is missing")
+        sections = {section: self._section(document, section) for section in _SECTIONS[:5]}
+        ignored = document.get("ignored") or []
+        if not _is_list_of_names(ignored):
+            self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
+        self._stop_on_problems()
+        spec = FeatureSpec(
+            **sections, ignored=tuple(ignored), directory=self._directory, source=self._source
+        )
+        return self._checked(spec)
+
+    def _checked(self, spec: FeatureSpec) -> FeatureSpec:
+        columns = dict(spec.columns)
+        for name, column in spec.columns.items():
+            if isinstance(column, Vocabulary) and column.file is not None:
+                size = validation.check_vocabulary_file(spec, name, column)
+                if isinstance(size, Problem):
+                    self._add(size)
+                else:
+                    columns[name] = column.model_copy(update={"size": size})
+        checks = (
+            validation.check_columns,
+            validation.check_cycles,
+            validation.check_groups,
+            validation.check_labels,
+            validation.check_objectives,
+        )
+        for problem in itertools.chain.from_iterable(check(spec) for check in checks):
+            self._add(problem)
+        self._stop_on_problems()
+        # These follow names through the spec, which only now are known to lead somewhere.
+        for check in (validation.check_use, validation.check_variable_names):
+            for problem in check(spec):
+                self._add(problem)
+        self._stop_on_problems()
+        return FeatureSpec(
+            spec.features, columns, spec.groups, spec.labels, spec.objectives,
+            spec.ignored, spec.directory, spec.source,
+        )  # fmt: skip
+
+    def _section(self, document: Mapping[str, Any], section: str) -> dict[str, Any]:
+        entries = document.get(section)
+        if section not in document:
+            return {}
+        if not isinstance(entries, Mapping) or not entries:
+            self._problem((section,), f"got {value_text(entries)}, expected names with entries")
+            return {}
+        read = getattr(self, f"_read_{section}")
+        result = {}
+        for name, value in entries.items():
+            path: Path = (section, name)
+            if not re.match(NAME_PATTERN, str(name)):
+                self._problem(
+                    path, "a name starts with a letter or digit and goes on with those, _, - and ."
+                )
+                continue
+            entry = read(value, path)
+            if entry is not None:
+                result[name] = entry
+        return result
+
+    def _read_features(self, value: Any, path: Path) -> Optional[Feature]:
+        return self._entry(Feature, value, path)
+
+    def _read_labels(self, value: Any, path: Path) -> Optional[Label]:
+        return self._entry(Label, value, path)
+
+    def _read_groups(self, value: Any, path: Path) -> Optional[tuple[str, ...]]:
+        if not _is_list_of_names(value):
+            self._problem(path, f"got {value_text(value)}, expected a list of column names")
+            return None
+        return tuple(value)
+
+    def _read_columns(self, value: Any, path: Path) -> Any:
+        kinds = [key for key in COLUMN_KINDS if isinstance(value, Mapping) and key in value]
+        if len(kinds) != 1:
+            keys = list(value) if isinstance(value, Mapping) else [value]
+            got = f"the kinds {' and '.join(kinds)}" if kinds else value_text(value)
+            hint = did_you_mean(keys[0], COLUMN_KINDS) if keys and not kinds else ""
+            self._problem(path, f"got {got}, expected one column kind, as in {{numeric: x}}{hint}")
+            return None
+        return self._entry(COLUMN_KINDS[kinds[0]], value, path)
+
+    def _read_objectives(self, value: Any, path: Path) -> Any:
+        head = value.get("head") if isinstance(value, Mapping) else None
+        if head is None:
+            got = value_text(value)
+            self._problem(path, f"got {got}, expected a head{did_you_mean('', HEADS)}")
+            return None
+        if head not in HEADS:
+            hint = did_you_mean(head, HEADS)
+            self._problem((*path, "head"), f"got {value_text(head)}, expected a head{hint}")
+            return None
+        return self._entry(HEADS[head], value, path)
+
+    def _entry(self, model: type[pydantic.BaseModel], value: Any, path: Path) -> Any:
+        if not isinstance(value, Mapping):
+            fields = ", ".join(_field_names(model))
+            self._problem(path, f"got {value_text(value)}, expected a mapping of {fields}")
+            return None
+        try:
+            return model.model_validate(dict(value))
+        except pydantic.ValidationError as error:
+            seen: dict[Path, list[str]] = {}
+            for item in error.errors():
+                where = _place_in(value, item["loc"], missing=item["type"] == "missing")
+                message = _message(model, item)
+                if message not in seen.setdefault((*path, *where), []):
+                    seen[(*path, *where)].append(message)
+            for where, messages in seen.items():
+                self._problem(where, "; or ".join(messages))
+            return None
+
+    def _problem(self, path: Path, message: str) -> None:
+        self._add(Problem(path, message))
+
+    def _add(self, problem: Problem) -> None:
+        path = problem.path
+        while path and path not in self._lines:
+            path = path[:-1]
+        line = self._lines.get(path)
+        self._problems.append(Problem(problem.path, problem.message, line))
+
+    def _stop_on_problems(self) -> None:
+        if self._problems:
+            raise SpecError(self._source, self._problems)
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
+
+
+def _field_names(model: type[pydantic.BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _place_in(value: Any, location: tuple[Any, ...], *, missing: bool) -> Path:
+    """The part of a pydantic location that leads into the document (it also names types)."""
+    path: list[Any] = []
+    for i, part in enumerate(location):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif not (missing and i == len(location) - 1):
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _message(model: type[pydantic.BaseModel], item: Any) -> str:
+    """A pydantic error in this project's words."""
+    kind, text = item["type"], item["msg"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        return f"unknown key{did_you_mean(item['loc'][-1], _field_names(model))}"
+    if kind == "value_error":
+        return text.removeprefix("Value error, ")
+    expected = text.removeprefix("Input should be ")
+    hint = ""
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+        hint = did_you_mean(item["input"], known) if len(known) > 1 else ""
+        hint = "" if hint.startswith("; known") else hint
+    return f"got {value_text(item['input'])}, expected {expected[0].lower()}{expected[1:]}{hint}"

@@ -1,0 +1,518 @@
+"""What a feature spec holds: features, columns, groups, labels and objectives, all frozen.
+
+The models check one entry each (types, ranges, fields that exclude each other); what spans
+entries (names that refer to each other) is checked in `validation`. Users get a `FeatureSpec`
+from `parser.load` or `parser.parse`, never by hand. This module imports no TensorFlow.
+
+The names are those of `tf.feature_column`: a `hash_bucket` column of a spec is
+`categorical_column_with_hash_bucket`, and so on; `columns` holds that correspondence.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Optional, Union
+
+import pydantic
+from pydantic import Field, StringConstraints
+
+# A name becomes part of TensorFlow variable and signature names, which allow these characters.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Dtype = Literal["float32", "int64", "string"]
+Scalar = Union[int, float, str]
+PositiveInt = Annotated[int, Field(ge=1)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Entry(pydantic.BaseModel):
+    """Base of all entries: immutable, no unknown keys, no silent conversion between types."""
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, populate_by_name=False
+    )
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _tuple_of(item: Any, **limits: Any) -> Any:
+    """A tuple field that a YAML list fills."""
+    return Annotated[tuple[item, ...], pydantic.BeforeValidator(_as_tuple), Field(**limits)]
+
+
+# --- Features ------------------------------------------------------------------------------------
+
+
+def _shape(value: Any) -> Any:
+    """`variable`, `[]` or `[n]`."""
+    if value == "variable" or value in ([], ()):
+        return value if value == "variable" else ()
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        if isinstance(value[0], int) and not isinstance(value[0], bool) and value[0] >= 1:
+            return tuple(value)
+    raise ValueError(f"got {value!r}, expected [] for one value, [n] for n values, or variable")
+
+
+class Feature(_Entry):
+    """One feature of a record, as it is stored in a `tf.train.Example`.
+
+    Attributes:
+      dtype: `float32`, `int64` or `string`.
+      shape: `()` for one value (the default), `(n,)` for n values, `"variable"` for a list whose
+        length differs from record to record (an absent list is an empty one).
+      default: the value of a record that has no such feature; without it the feature is required.
+        For single-valued categoricals `""` and `-1` stand for "missing": no id, a zero embedding.
+    """
+
+    dtype: Dtype
+    shape: Annotated[
+        Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)
+    ] = ()
+    default: Optional[Scalar] = None
+
+    @property
+    def variable(self) -> bool:
+        return self.shape == "variable"
+
+    @property
+    def single(self) -> bool:
+        return self.shape == ()
+
+    @property
+    def length(self) -> int:
+        """Number of values of a fixed shape."""
+        return math.prod(self.shape)
+
+    @property
+    def required(self) -> bool:
+        return self.default is None and not self.variable
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Feature:
+        if self.default is not None:
+            if self.variable:
+                raise ValueError("a variable feature has no default (an absent list is empty)")
+            expected = {"float32": (int, float), "int64": (int,), "string": (str,)}[self.dtype]
+            if isinstance(self.default, bool) or not isinstance(self.default, expected):
+                raise ValueError(f"the default {self.default!r} is no {self.dtype}")
+            if isinstance(self.default, float) and not math.isfinite(self.default):
+                raise ValueError("the default must be finite")
+        return self
+
+
+class Label(_Entry):
+    """One label of a record; a record without it is an error, never a default.
+
+    Attributes:
+      dtype: `int64`, `float32`, or `string` with a `vocabulary`.
+      vocabulary: the classes of a string label, in the order of their ids.
+      weight: a feature or label whose value weighs the example in this label's loss and metrics;
+        0 masks it. `purchase: {dtype: int64, weight: click}` learns purchase from clicks alone.
+      true_probability: for data with a known truth, the float feature that holds the probability
+        of class 1; evaluation then reports the best AUC and log loss that any model could reach.
+    """
+
+    dtype: Dtype
+    vocabulary: Optional[_tuple_of(str, min_length=2)] = None  # type: ignore[valid-type]
+    weight: Optional[str] = None
+    true_probability: Optional[str] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Label:
+        if (self.dtype == "string") != (self.vocabulary is not None):
+            raise ValueError("a string label needs a vocabulary, and only a string label has one")
+        if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
+            raise ValueError("the vocabulary has duplicates")
+        return self
+
+
+# --- Columns -------------------------------------------------------------------------------------
+
+
+class _Column(_Entry):
+    """Base of columns. `source` is the feature or column that it is made from."""
+
+    kind: ClassVar[str]
+    categorical: ClassVar[bool] = False
+
+
+class Log1p(_Entry):
+    """log(1 + x), for counts and prices; x must be above -1."""
+
+    log1p: Literal[True] = True
+
+
+class ZScore(_Entry):
+    """(x - mean) / stddev."""
+
+    class Values(_Entry):
+        mean: FiniteFloat
+        stddev: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    zscore: Values
+
+
+class _Range(_Entry):
+    min: FiniteFloat
+    max: FiniteFloat
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> _Range:
+        if self.min >= self.max:
+            raise ValueError(f"min {self.min} must be below max {self.max}")
+        return self
+
+
+class MinMax(_Entry):
+    """(x - min) / (max - min), 0 to 1 inside the range and not clipped outside it."""
+
+    minmax: _Range
+
+
+class Clip(_Entry):
+    """x limited to [min, max]."""
+
+    clip: _Range
+
+
+Normalizer = Union[Log1p, ZScore, MinMax, Clip]
+NORMALIZERS: dict[str, type[_Entry]] = {
+    "log1p": Log1p, "zscore": ZScore, "minmax": MinMax, "clip": Clip,
+}  # fmt: skip
+
+
+def _normalizers(value: Any) -> Any:
+    """Spells `log1p`, one mapping, or a list of both, as a tuple of Normalizer entries."""
+    steps = []
+    for step in value if isinstance(value, list) else [value]:
+        if step == "log1p":
+            step = {"log1p": True}
+        if not (isinstance(step, dict) and len(step) == 1 and next(iter(step)) in NORMALIZERS):
+            raise ValueError(
+                f"got {step!r}, expected log1p, {{zscore: {{mean, stddev}}}}, "
+                "{minmax: {min, max}}, {clip: {min, max}}, or a list of them"
+            )
+        steps.append(NORMALIZERS[next(iter(step))].model_validate(step))
+    return tuple(steps)
+
+
+class Numeric(_Column):
+    """A number as it is, after its normalizers in order."""
+
+    kind = "numeric"
+    source: str = Field(alias="numeric")
+    normalizer: Annotated[
+        tuple[Normalizer, ...], pydantic.BeforeValidator(_normalizers)
+    ] = ()
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(a >= b for a, b in zip(values, values[1:])):
+        raise ValueError("boundaries must increase strictly")
+    return values
+
+
+class Bucketized(_Column):
+    """The index of the interval a number falls into: n boundaries make n + 1 buckets.
+
+    Bucket i holds boundaries[i-1] <= x < boundaries[i].
+    """
+
+    kind = "bucketized"
+    categorical = True
+    source: str = Field(alias="bucketized")
+    boundaries: Annotated[
+        _tuple_of(FiniteFloat, min_length=1), pydantic.AfterValidator(_increasing)  # type: ignore[valid-type]
+    ]
+
+
+class Identity(_Column):
+    """An integer that already is an id in [0, size).
+
+    Outside it, `default_id` when given, an error otherwise.
+    """
+
+    kind = "identity"
+    categorical = True
+    source: str = Field(alias="identity")
+    size: PositiveInt
+    default_id: Optional[Annotated[int, Field(ge=0)]] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Identity:
+        if self.default_id is not None and self.default_id >= self.size:
+            raise ValueError(f"default_id {self.default_id} must be below size {self.size}")
+        return self
+
+
+class Vocabulary(_Column):
+    """The position of a word in a list or in a file with one word a line.
+
+    Words outside it fall into `oov_buckets` extra ids by hash, or take `default_id`, or (the
+    default) have no id.
+
+    `size` uses the first lines of the file only; it is filled in with the number of lines.
+    """
+
+    kind = "vocabulary"
+    categorical = True
+    source: str = Field(alias="vocabulary")
+    words: Optional[
+        Union[_tuple_of(str, min_length=1), _tuple_of(int, min_length=1)]  # type: ignore[valid-type]
+    ] = Field(default=None, alias="list")
+    file: Optional[str] = None
+    size: Optional[PositiveInt] = None
+    oov_buckets: Annotated[int, Field(ge=0)] = 0
+    default_id: Annotated[int, Field(ge=-1)] = -1
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Vocabulary:
+        if (self.words is None) == (self.file is None):
+            raise ValueError("give the words as `list` or as `file`, one of the two")
+        if self.words is not None and self.size is not None:
+            raise ValueError("`size` goes with `file`; a list has the size it has")
+        if self.words is not None and len(set(self.words)) < len(self.words):
+            raise ValueError("the list has duplicates")
+        if self.oov_buckets and self.default_id != -1:
+            raise ValueError("give oov_buckets or default_id, not both")
+        return self
+
+
+class HashBucket(_Column):
+    """A string or integer hashed into [0, size); different values may share an id."""
+
+    kind = "hash_bucket"
+    categorical = True
+    source: str = Field(alias="hash_bucket")
+    size: Annotated[int, Field(ge=2)]
+
+
+class Crossed(_Column):
+    """The combination of several values, hashed into [0, size).
+
+    Keys are features (string or int64) or categorical columns other than hash_bucket.
+    """
+
+    kind = "crossed"
+    categorical = True
+    sources: _tuple_of(str, min_length=2) = Field(alias="crossed")  # type: ignore[valid-type]
+    size: Annotated[int, Field(ge=2)]
+    hash_key: Optional[int] = None
+
+
+class Indicator(_Column):
+    """How often each id occurs: one-hot for one value, counts for a list."""
+
+    kind = "indicator"
+    source: str = Field(alias="indicator")
+
+
+class Embedding(_Column):
+    """A learned vector an id; a list of ids is combined by `combiner`.
+
+    A record without ids has the zero vector. The table starts as a truncated normal with
+    `stddev`, by default 1/sqrt(dimension) as in `tf.feature_column.embedding_column`.
+    """
+
+    kind = "embedding"
+    source: str = Field(alias="embedding")
+    dimension: PositiveInt
+    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
+    stddev: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
+
+
+Column = Union[
+    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding
+]
+COLUMN_KINDS: dict[str, type[_Column]] = {
+    column.kind: column
+    for column in (
+        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding,
+    )
+}  # fmt: skip
+
+
+# --- Objectives ----------------------------------------------------------------------------------
+
+
+class _Objective(_Entry):
+    """What one output of the model learns.
+
+    Attributes:
+      label: the label it learns, by default the one of the objective's own name.
+      loss_weight: its factor in the sum of the losses, 0 or more.
+    """
+
+    label: Optional[str] = None
+    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+
+    @property
+    def logits_dimension(self) -> int:
+        return 1
+
+    @property
+    def classes(self) -> Optional[int]:
+        """Number of classes, or None for a number."""
+        return None
+
+
+class Binary(_Objective):
+    """Two classes, 0 and 1; one logit."""
+
+    head: Literal["binary"]
+
+    @property
+    def classes(self) -> int:
+        return 2
+
+
+class MultiClass(_Objective):
+    """`num_classes` exclusive classes; one logit a class."""
+
+    head: Literal["multi_class"]
+    num_classes: Annotated[int, Field(ge=3)]
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.num_classes
+
+    @property
+    def classes(self) -> int:
+        return self.num_classes
+
+
+class Regression(_Objective):
+    """A number; one logit, which is the prediction."""
+
+    head: Literal["regression"]
+
+
+Objective = Union[Binary, MultiClass, Regression]
+HEADS: dict[str, type[_Objective]] = {
+    "binary": Binary, "multi_class": MultiClass, "regression": Regression,
+}  # fmt: skip
+
+
+# --- The spec ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureSpec:
+    """A whole, checked spec. Mappings keep the order of the document and are never changed.
+
+    Attributes:
+      features, columns, labels, objectives: entries by name.
+      groups: names of columns for each part of a model, in the order of the document.
+      ignored: features that the records hold and that are left out on purpose.
+      directory: the folder that vocabulary files are relative to.
+      source: the file it was read from, for messages.
+    """
+
+    features: Mapping[str, Feature]
+    columns: Mapping[str, Column]
+    groups: Mapping[str, tuple[str, ...]]
+    labels: Mapping[str, Label]
+    objectives: Mapping[str, Objective]
+    ignored: tuple[str, ...] = ()
+    directory: pathlib.Path = pathlib.Path(".")
+    source: str = "<dict>"
+
+    def label_of(self, objective: str) -> str:
+        """The name of the label that an objective learns."""
+        return self.objectives[objective].label or objective
+
+    def label_classes(self, label: str) -> Optional[int]:
+        """Labels must be in [0, this); None when any finite number will do."""
+        counts = [
+            objective.classes
+            for name, objective in self.objectives.items()
+            if self.label_of(name) == label and objective.classes is not None
+        ]
+        return min(counts) if counts else None
+
+    def category_of(self, name: str) -> tuple[str, Column]:
+        """The categorical column under an embedding or indicator column, or the column itself."""
+        column = self.columns[name]
+        if isinstance(column, (Embedding, Indicator)):
+            return column.source, self.columns[column.source]
+        return name, column
+
+    def numeric_source(self, column: Bucketized) -> Numeric:
+        """What a bucketized column cuts: a numeric column, or the bare feature as one."""
+        source = self.columns.get(column.source)
+        return source if isinstance(source, Numeric) else Numeric(numeric=column.source)
+
+    def features_of(self, name: str) -> Iterator[str]:
+        """The features that a column reads, directly or through other columns."""
+        column = self.columns[name]
+        if isinstance(column, Crossed):
+            for key in column.sources:
+                yield from self.features_of(key) if key in self.columns else (key,)
+        elif isinstance(column, (Embedding, Indicator)):
+            yield from self.features_of(column.source)
+        elif isinstance(column, Bucketized):
+            yield self.numeric_source(column).source
+        else:
+            yield column.source
+
+    def single_valued(self, name: str) -> bool:
+        """Whether a categorical column has at most one id a record."""
+        return all(self.features[feature].single for feature in self.features_of(name))
+
+    def size_of(self, name: str) -> int:
+        """Number of ids of a categorical column."""
+        column = self.columns[name]
+        if isinstance(column, Bucketized):
+            return len(column.boundaries) + 1
+        if isinstance(column, Vocabulary):
+            words = len(column.words) if column.words is not None else column.size or 0
+            return words + column.oov_buckets
+        assert isinstance(column, (Identity, HashBucket, Crossed)), column
+        return column.size
+
+    def used_columns(self) -> tuple[str, ...]:
+        """The columns of all groups, each once, in the order of the document."""
+        used = {name for group in self.groups.values() for name in group}
+        return tuple(name for name in self.columns if name in used)
+
+    def used_features(self) -> tuple[str, ...]:
+        """The features that some group reads: what serving needs, in the document's order."""
+        used = {f for name in self.used_columns() for f in self.features_of(name)}
+        return tuple(name for name in self.features if name in used)
+
+    def vocabulary_path(self, column: Vocabulary) -> pathlib.Path:
+        assert column.file is not None
+        return self.directory / column.file
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `parser.parse` reads back into an equal spec."""
+
+        def dump(entries: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: entry.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                for name, entry in entries.items()
+            }
+
+        return {
+            "features": dump(self.features),
+            "columns": dump(self.columns),
+            "groups": {name: list(group) for name, group in self.groups.items()},
+            "labels": dump(self.labels),
+            "objectives": dump(self.objectives),
+            "ignored": list(self.ignored),
+        }
+
+    def fingerprint(self) -> str:
+        """SHA-256 over the document and the bytes of its vocabulary files, in hex."""
+        digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
+        for column in self.columns.values():
+            if isinstance(column, Vocabulary) and column.file is not None:
+                digest.update(self.vocabulary_path(column).read_bytes())
+        return digest.hexdigest()

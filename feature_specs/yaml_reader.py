@@ -1,0 +1,141 @@
+"""Reads a YAML or JSON document into plain values and remembers the line of each.
+
+Scalars follow the YAML 1.2 core schema: `no` is a string, `1e-3` a float, `010` the integer ten
+(YAML 1.1, PyYAML's default, reads False, a string and eight). JSON is a subset and reads the same.
+Never constructs anything but None, bool, int, float, str, list and dict; aliases, merge keys and
+tags are refused, so that a document cannot grow when it is read.
+
+    values, lines = read_text("a: [1, 2]", "spec.yaml")   # lines[("a", 1)] == 1
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from feature_specs.errors import Path, Problem, SpecError, value_text
+
+Lines = dict[Path, int]
+
+_DEEPEST = 50
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in "null bool int float str map seq".split()}
+
+
+class _CoreSchemaLoader(yaml.SafeLoader):
+    """SafeLoader whose implicit types are those of YAML 1.2's core schema."""
+
+
+_CoreSchemaLoader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("null", r"(?:~|null|Null|NULL|)", ["~", "n", "N", ""]),
+    ("bool", r"(?:true|True|TRUE|false|False|FALSE)", list("tTfF")),
+    ("int", r"[-+]?[0-9]+", list("-+0123456789")),
+    (
+        "float",
+        r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))",
+        list("-+0123456789."),
+    ),
+):
+    _CoreSchemaLoader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^{_pattern}$"), _first
+    )
+
+
+def _scalar(node: yaml.ScalarNode) -> Any:
+    kind = node.tag.rpartition(":")[2]
+    text = node.value
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    if kind == "int":
+        return int(text)
+    if kind == "float":
+        lowered = text.lower()
+        return float(lowered.replace(".", "") if lowered.endswith(("inf", "nan")) else lowered)
+    return text
+
+
+class _Converter:
+    """Turns a tree of YAML nodes into plain values, recording lines and problems on the way."""
+
+    def __init__(self) -> None:
+        self.lines: Lines = {}
+        self.problems: list[Problem] = []
+        self._seen: set[int] = set()
+
+    def value(self, node: yaml.Node, path: Path) -> Any:
+        line = node.start_mark.line + 1
+        self.lines.setdefault(path, line)
+        if id(node) in self._seen:
+            self._problem(path, line, "an alias (*name) is not supported; write the value out")
+            return None
+        self._seen.add(id(node))
+        if len(path) > _DEEPEST:
+            self._problem(path[:3], line, f"nested more than {_DEEPEST} levels deep")
+            return None
+        if node.tag not in _TAGS:
+            self._problem(path, line, f"the tag {node.tag!r} is not supported; remove it")
+            return None
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        try:
+            return _scalar(node)
+        except ValueError as error:
+            self._problem(path, line, f"not readable as its type: {error}")
+            return None
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            key = _scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else key_node.tag
+            if not isinstance(key, str):
+                self._problem(path, line, f"the key {value_text(key)} is no string; quote it")
+            elif key == "<<":
+                self._problem(path, line, "a merge key (<<) is not supported; write the keys out")
+            elif key in result:
+                first = self.lines[(*path, key)]
+                self._problem(
+                    (*path, key), line, f"the key is there twice, first on line {first}; keep one"
+                )
+            else:
+                self.lines[(*path, key)] = line
+                result[key] = self.value(value_node, (*path, key))
+        return result
+
+    def _problem(self, path: Path, line: int, message: str) -> None:
+        self.problems.append(Problem(path, message, line))
+
+
+def read_text(text: str, source: str) -> tuple[Any, Lines]:
+    """The document as plain values, and the one-based line of every path in it.
+
+    Args:
+      text: one YAML or JSON document.
+      source: what error messages call it, usually the file's path.
+
+    Raises:
+      SpecError: the text is not YAML, or uses a part of YAML that is refused here.
+    """
+    try:
+        node = yaml.compose(text, Loader=_CoreSchemaLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        raise SpecError(source, [Problem((), f"not YAML: {error.problem}", line)]) from error
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise SpecError(source, [Problem((), f"not YAML: {reason}")]) from error
+    if node is None:
+        return None, {}
+    converter = _Converter()
+    value = converter.value(node, ())
+    if converter.problems:
+        raise SpecError(source, converter.problems)
+    return value, converter.lines

@@ -1,0 +1,1 @@
+"""How records become batches: reading, sharding, shuffling, parsing and transforming TFRecords."""

@@ -1,0 +1,56 @@
+"""Checks of values inside the input graph; each passes its tensor through or stops the step.
+
+A failed check names the feature or label but not the record: looking that up costs nothing until
+it is needed, and is then done by `diagnosis`. The checks run in training, evaluation, prediction
+and serving alike. Never changes a value.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from feature_specs.schema import Identity
+
+# How the messages begin, so that they can be told from TensorFlow's own.
+PREFIX = "estimator_kit input check: "
+
+
+def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The same float tensors [rows, n], behind one check for NaN and infinity in all of them."""
+    if not numbers:
+        return numbers
+    message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(numbers)}"
+    together = tf.concat(list(numbers.values()), axis=1)
+    together = tf.debugging.check_numerics(together, message)
+    parts = tf.split(together, [int(n.shape[1]) for n in numbers.values()], axis=1)
+    return dict(zip(numbers, parts))
+
+
+def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
+    """Ids of an identity column without a default, all inside its size."""
+    message = f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"
+    good = tf.reduce_all((values >= 0) & (values < column.size))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return tf.identity(values)
+
+
+def label(name: str, values: tf.Tensor, classes: Optional[int]) -> tf.Tensor:
+    """Labels [rows]: in [0, classes), or finite when `classes` is None."""
+    if classes is None:
+        message, good = "must be finite", tf.math.is_finite(tf.cast(values, tf.float32))
+    else:
+        message = f"must be in [0, {classes - 1}]"
+        good = (values >= 0) & (values <= classes - 1)
+    check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}label {name!r} {message}"])
+    with tf.control_dependencies([check]):
+        return tf.identity(values)
+
+
+def weight(name: str, weight: tf.Tensor) -> tf.Tensor:
+    """Weights [rows] of a label: finite and 0 or more."""
+    message = f"{PREFIX}the weight of label {name!r} must be finite and not below zero"
+    good = tf.reduce_all(tf.math.is_finite(weight) & (weight >= 0))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return tf.identity(weight)

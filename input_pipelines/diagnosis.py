@@ -1,0 +1,154 @@
+"""Finds the record that broke a run, after the fact.
+
+Training parses whole batches and moves no file names about, which is what makes it fast; a failure
+there names a feature at best. This reads the same files again, in order, until the same parse and
+transform fails, and then looks at that one record in Python. Reads only; takes about as long as one
+epoch of input in the worst case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from feature_specs.schema import Feature, FeatureSpec, Identity, Label
+from input_pipelines import tfrecords
+from input_pipelines.transforms import Transform
+
+_LIST_OF_DTYPE = {"float32": "float_list", "int64": "int64_list", "string": "bytes_list"}
+_DTYPE_OF_LIST = {kind: dtype for dtype, kind in _LIST_OF_DTYPE.items()}
+
+
+def find_bad_record(
+    spec: FeatureSpec, files: Sequence[str], *, with_labels: bool = True
+) -> Optional[str]:
+    """A sentence naming the first bad record: file, number from 0, feature, what is wrong.
+
+    Returns None when every record of the files is read and transformed without an error.
+    """
+    with tf.init_scope():
+        transform = Transform(spec)
+        function = transform.features_and_labels if with_labels else transform.features
+        for path in sorted(files):
+            found = _in_file(spec, path, function, with_labels)
+            if found:
+                return found
+    return None
+
+
+def _in_file(spec: FeatureSpec, path: str, function: Any, with_labels: bool) -> Optional[str]:
+    before = 0
+    try:
+        for block in tfrecords.blocks([path]):
+            try:
+                function(block)
+            except tf.errors.InvalidArgumentError:
+                for i, record in enumerate(block.numpy()):
+                    reason = _reason(spec, record, function, with_labels)
+                    if reason:
+                        return f"{path}: record {before + i}: {reason}"
+            before += len(block)
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+        return tfrecords.corruption(path)
+    return None
+
+
+def _reason(spec: FeatureSpec, record: bytes, function: Any, with_labels: bool) -> Optional[str]:
+    try:
+        function(tf.constant([record]))
+    except tf.errors.InvalidArgumentError as error:
+        return explain(spec, record, with_labels=with_labels) or _first_line(error)
+    return None
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    return error.message.strip().splitlines()[0]
+
+
+def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:
+    """What is wrong with one serialized Example, or None when these checks find nothing."""
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return "is no serialized tf.train.Example"
+    for name in spec.used_features():
+        reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
+        reason = reason or _identity_reason(spec, name, features.get(name))
+        if reason:
+            return reason
+    if with_labels:
+        for name, label in spec.labels.items():
+            reason = _label_reason(spec, name, label, features)
+            if reason:
+                return reason
+    return None
+
+
+def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
+    kind = stored.WhichOneof("kind") if stored is not None else None
+    values = getattr(stored, kind).value if kind else []
+    if not values:
+        if feature.required:
+            return (
+                f"{what} is missing, and it has no default in the spec; "
+                "give it one if records may lack it"
+            )
+        return None
+    if kind != _LIST_OF_DTYPE[feature.dtype]:
+        return f"{what} is {_DTYPE_OF_LIST[kind]}, expected {feature.dtype}"
+    if not feature.variable and len(values) != feature.length:
+        return f"{what} has {len(values)} values, expected {feature.length}"
+    if feature.dtype == "float32":
+        for value in values:
+            if not math.isfinite(value):
+                return f"{what} is {value}, expected a finite number"
+    return None
+
+
+def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]:
+    if stored is None:
+        return None
+    for column in spec.columns.values():
+        if isinstance(column, Identity) and column.source == name and column.default_id is None:
+            missing = -1 if spec.features[name].single else None
+            for value in stored.int64_list.value:
+                if value != missing and not 0 <= value < column.size:
+                    return (
+                        f"feature {name!r} is {value}, expected 0 to {column.size - 1}; "
+                        "raise the column's size or give it a default_id"
+                    )
+    return None
+
+
+def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:
+    what = f"label {name!r}"
+    reason = _feature_reason(what, Feature(dtype=label.dtype), features.get(name))
+    if reason:
+        return reason.partition(", and it has no default")[0]
+    value = _single(features[name])
+    classes = spec.label_classes(name)
+    if label.vocabulary is not None:
+        if value.decode(errors="replace") not in label.vocabulary:
+            return f"{what} is {value!r}, expected one of {', '.join(label.vocabulary)}"
+    elif classes is not None and not 0 <= value <= classes - 1:
+        expected = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
+        return f"{what} is {value}, expected {expected}"
+    if label.weight in spec.features:
+        weight = spec.features[label.weight]
+        reason = _feature_reason(
+            f"weight {label.weight!r} of {what}", weight, features.get(label.weight)
+        )
+        if reason:
+            return reason
+        stored = features.get(label.weight)
+        if stored is not None and _single(stored) < 0:
+            return f"weight {label.weight!r} of {what} is {_single(stored)}, expected 0 or more"
+    return None
+
+
+def _single(stored: Any) -> Any:
+    return getattr(stored, stored.WhichOneof("kind")).value[0]

@@ -1,0 +1,417 @@
+"""Writes the project's default data: an advertising impression log whose truth is known.
+
+`generate` draws users, items and impressions, and labels each impression with the probabilities of
+`input_pipelines.synthetic_truth`, where the formula is documented. Every record carries its true
+probabilities, so `bayes_metrics` can say how good the best possible model is on the same files,
+and a trained model can be judged by its distance from that instead of by its looks.
+
+    <out_dir>/_GENERATOR.json                                  the settings, written first
+    <out_dir>/dt=2026-01-01/part-00000-of-00004.tfrecord       serialized tf.train.Example
+    <out_dir>/dt=2026-01-01/_SUCCESS                           empty: this day is whole
+
+A record holds
+
+    user_id, user_country, device, item_id, item_category      string, one value
+    user_age, hour                                             int64; some users have no user_age
+    item_price                                                 float, above 0
+    interests                                                  string, 0 to 5 category names
+    click, purchase                                            int64 labels, 0 or 1
+    true_click_probability                                     float, P(click = 1 | record)
+    true_purchase_probability                                  float, P(purchase = 1 | record, click = 1)
+
+About 800 items exist on the first day and 40 join on each further one; for their first two days
+these are shown as often as the average item. Users are shown ads in a skewed, Zipf-like fashion.
+Rows within a day are in random order.
+
+It never overwrites data made with other settings, never touches a folder that something else
+filled, and never shows a half-written day: a day is written to `.tmp-dt=...` and renamed, so
+calling again after a kill continues with the first missing day. Processes that call it on the same
+folder at the same time take turns (flock). The same settings give the same bytes under the same
+versions of numpy and protobuf; each day has a random stream of its own, so it does not matter
+which days were made in which process.
+
+    generate("/tmp/ads")                                       200,000 rows in 8 days
+    bayes_metrics(glob.glob("/tmp/ads/dt=2026-01-08/*.tfrecord"))["click"]["auc"]
+
+    python -m input_pipelines.synthetic --out_dir=/tmp/ads --rows=20000
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines import synthetic_truth as truth
+
+GENERATOR_VERSION = 1  # raise with any change that changes a byte of the data
+SETTINGS_FILE = "_GENERATOR.json"
+SUCCESS_FILE = "_SUCCESS"
+
+USERS = 20_000
+ITEMS_ON_FIRST_DAY = 800
+NEW_ITEMS_A_DAY = 40
+
+# Shares below follow the tables of synthetic_truth; they need not add up to 1.
+_COUNTRY_SHARES = (34, 16, 14, 10, 9, 8, 5, 4)
+_DEVICE_SHARES = (60, 10, 30)
+_CATEGORY_SHARES = (8, 9, 12, 13, 9, 5, 10, 6, 9, 8, 6, 5)
+_INTEREST_COUNT_SHARES = (12, 18, 25, 22, 14, 9)  # of 0, 1, ... 5 interests
+_HOUR_SHARES = (3, 2, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 6, 6, 5, 5, 5, 5, 6, 7, 8, 8, 7, 5)
+_SHARE_WITHOUT_AGE = 0.03
+_PEOPLE, _DAY = 0, 1  # first element of the spawn key of a random stream
+
+
+class DayReport(NamedTuple):
+    """What `generate` tells its `progress` after a day; `kept` if the day was there already."""
+
+    name: str
+    rows: int
+    kept: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """What decides the bytes; kept in SETTINGS_FILE as JSON."""
+
+    version: int
+    rows: int
+    days: int
+    shards_per_day: int
+    first_day: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("days", 1), ("shards_per_day", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if self.rows < self.days * self.shards_per_day:
+            raise ValueError(
+                f"rows must be at least days * shards_per_day = {self.days * self.shards_per_day}"
+                f" so that no file is empty, got {self.rows}."
+            )
+        try:
+            datetime.date.fromisoformat(self.first_day)
+        except ValueError as error:
+            raise ValueError(
+                f"first_day must be a date like '2026-01-01', got {self.first_day!r}."
+            ) from error
+
+    def day_name(self, day: int) -> str:
+        date = datetime.date.fromisoformat(self.first_day) + datetime.timedelta(days=day)
+        return f"dt={date.isoformat()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Population:
+    """Who the users are and what the items are, the same on every day."""
+
+    user_weight: truth.Floats
+    user_age: truth.Ints
+    user_country: truth.Ints
+    user_device: truth.Ints
+    user_interests: np.ndarray  # bool [users, categories]
+    item_first_day: truth.Ints
+    item_weight: truth.Floats
+    item_category: truth.Ints
+    item_price: truth.Floats
+
+
+def generate(
+    out_dir: str,
+    *,
+    rows: int = 200_000,
+    days: int = 8,
+    shards_per_day: int = 4,
+    first_day: str = "2026-01-01",
+    seed: int = 1,
+    progress: Callable[[DayReport], None] | None = None,
+) -> None:
+    """Writes the impression log described in the module docstring, or what is missing of it.
+
+    Args:
+        out_dir: local folder, made if need be. Call again with the same settings to continue
+            after a kill; on complete data the call returns at once.
+        rows: records in all, spread evenly over the days and their shards; the first ones take
+            the remainder.
+        days: folders to write, one a day.
+        shards_per_day: files a day.
+        first_day: date of the first folder, as YYYY-MM-DD.
+        seed: of users, items, impressions and labels. The truth has none: it is a fixed formula.
+        progress: called after each day, in order.
+
+    Raises:
+        ValueError: a setting is out of range, or `out_dir` holds data made with other settings
+            or by something else.
+    """
+    settings = _Settings(GENERATOR_VERSION, rows, days, shards_per_day, first_day, seed)
+    os.makedirs(out_dir, exist_ok=True)
+    with _exclusive(out_dir):
+        _claim(out_dir, settings)
+        population: _Population | None = None
+        for day, day_rows in enumerate(_even_parts(rows, days)):
+            final = os.path.join(out_dir, settings.day_name(day))
+            kept = os.path.exists(os.path.join(final, SUCCESS_FILE))
+            if not kept:
+                population = population or _draw_population(settings)
+                staging = os.path.join(out_dir, f".tmp-{settings.day_name(day)}")
+                for left_over in (staging, final):
+                    shutil.rmtree(left_over, ignore_errors=True)
+                os.mkdir(staging)
+                _write_day(staging, settings, population, day, day_rows)
+                os.rename(staging, final)
+            if progress is not None:
+                progress(DayReport(settings.day_name(day), day_rows, kept))
+
+
+def bayes_metrics(files: Iterable[str]) -> dict[str, dict[str, float]]:
+    """Scores the true probabilities against the labels: what the best possible model would reach.
+
+    Args:
+        files: TFRecord files that `generate` wrote.
+
+    Returns:
+        {"click": {"auc", "log_loss", "rows"}, "purchase": {...}}; purchase is over the rows with
+        a click. The AUC is exact (by ranks, ties averaged), and NaN where all labels are alike;
+        the log loss is a mean in nats, and NaN without a row.
+    """
+    names = {"click": "true_click_probability", "purchase": "true_purchase_probability"}
+    features = {label: tf.io.FixedLenFeature([], tf.int64) for label in names}
+    features |= {score: tf.io.FixedLenFeature([], tf.float32) for score in names.values()}
+    columns: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in features}
+    # A graph of its own: works whether or not the caller has switched eager execution off.
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        records = tf.data.TFRecordDataset(sorted(files)).batch(4096)
+        batches = records.map(lambda batch: tf.io.parse_example(batch, features))
+        batch = tf.compat.v1.data.make_one_shot_iterator(batches).get_next()
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                for name, values in session.run(batch).items():
+                    columns[name].append(values)
+    column = {name: np.concatenate(parts) for name, parts in columns.items()}
+    clicked = column["click"] == 1
+    return {
+        "click": _score(column["click"], column[names["click"]]),
+        "purchase": _score(column["purchase"][clicked], column[names["purchase"]][clicked]),
+    }
+
+
+def _score(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
+    rows, positives = len(label), int(np.sum(label == 1))
+    negatives = rows - positives
+    auc = log_loss = float("nan")
+    if rows:
+        likelihood = np.where(label == 1, probability, 1.0 - probability.astype(np.float64))
+        log_loss = float(-np.mean(np.log(likelihood)))
+    if positives and negatives:
+        _, which, counts = np.unique(probability, return_inverse=True, return_counts=True)
+        rank = (np.cumsum(counts) - (counts - 1) / 2.0)[which]  # 1 is the lowest; ties averaged
+        above = rank[label == 1].sum() - positives * (positives + 1) / 2.0
+        auc = float(above / (positives * negatives))
+    return {"auc": auc, "log_loss": log_loss, "rows": rows}
+
+
+@contextlib.contextmanager
+def _exclusive(folder: str) -> Iterator[None]:
+    """Holds the folder's lock, which the system lets go of even when the process is killed."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _claim(out_dir: str, settings: _Settings) -> None:
+    """Writes the settings into a folder without any, or refuses a folder that is not ours."""
+    path = os.path.join(out_dir, SETTINGS_FILE)
+    asked = dataclasses.asdict(settings)
+    if not os.path.exists(path):
+        strangers = sorted(name for name in os.listdir(out_dir) if name.startswith("dt="))
+        if strangers:
+            raise ValueError(
+                f"out_dir {out_dir!r} holds {strangers[0]!r} but no {SETTINGS_FILE}, so this"
+                " generator did not make it; choose another out_dir."
+            )
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.write(json.dumps(asked, indent=2) + "\n")
+        os.rename(f"{path}.tmp", path)
+        return
+    try:
+        with open(path, encoding="utf-8") as file:
+            there = dict(json.load(file))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"{path!r} is not a JSON object with the settings of this generator; choose another"
+            f" out_dir, or remove {out_dir!r} to make the data anew."
+        ) from error
+    if there != asked:
+        differing = [n for n in sorted(there.keys() | asked) if there.get(n) != asked.get(n)]
+        raise ValueError(
+            f"out_dir {out_dir!r} holds data made with"
+            f" {', '.join(f'{name}={there.get(name)!r}' for name in differing)}, but asked was"
+            f" {', '.join(f'{name}={asked.get(name)!r}' for name in differing)}; choose another"
+            " out_dir, ask for the same settings, or remove the folder to make the data anew."
+        )
+
+
+def _even_parts(total: int, parts: int) -> list[int]:
+    return [total // parts + (part < total % parts) for part in range(parts)]
+
+
+def _stream(settings: _Settings, *key: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=key))
+
+
+def _draw(random: np.random.Generator, shares: Sequence[float] | np.ndarray, size: int) -> truth.Ints:
+    cumulated = np.cumsum(np.asarray(shares, np.float64))
+    drawn = np.searchsorted(cumulated, random.random(size) * cumulated[-1], side="right")
+    return drawn.astype(np.int64)
+
+
+def _draw_population(settings: _Settings) -> _Population:
+    random = _stream(settings, _PEOPLE)
+    items = ITEMS_ON_FIRST_DAY + NEW_ITEMS_A_DAY * (settings.days - 1)
+    age = np.round(18.0 + 61.0 * random.beta(1.6, 2.2, USERS)).astype(np.int64)
+    age[random.random(USERS) < _SHARE_WITHOUT_AGE] = -1
+    # Gumbel-max: the k largest of log(share) + Gumbel noise are k draws without replacement.
+    score = np.log(_CATEGORY_SHARES) + random.gumbel(size=(USERS, len(truth.CATEGORIES)))
+    place = np.argsort(np.argsort(-score, axis=1), axis=1)
+    category = _draw(random, _CATEGORY_SHARES, items)
+    typical_price = np.array([c.typical_price for c in truth.CATEGORIES])[category]
+    return _Population(
+        # Zipf-Mandelbrot: the offset keeps a handful of users from being a tenth of the log.
+        user_weight=(random.permutation(USERS) + 50.0) ** -0.8,
+        user_age=age,
+        user_country=_draw(random, _COUNTRY_SHARES, USERS),
+        user_device=_draw(random, _DEVICE_SHARES, USERS),
+        user_interests=place < _draw(random, _INTEREST_COUNT_SHARES, USERS)[:, np.newaxis],
+        item_first_day=np.maximum(0, (np.arange(items) - ITEMS_ON_FIRST_DAY) // NEW_ITEMS_A_DAY + 1),
+        item_weight=random.lognormal(0.0, 0.8, items),
+        item_category=category,
+        item_price=typical_price * random.lognormal(0.0, 0.5, items),
+    )
+
+
+def _draw_impressions(
+    random: np.random.Generator, population: _Population, day: int, rows: int
+) -> truth.Impressions:
+    age_of_item = day - population.item_first_day
+    weight = np.where(age_of_item < 0, 0.0, population.item_weight)
+    launched = (population.item_first_day > 0) & (age_of_item >= 0) & (age_of_item < 2)
+    weight[launched] = weight[(age_of_item >= 0) & ~launched].mean()
+    user = _draw(random, population.user_weight, rows)
+    item = _draw(random, weight, rows)
+    usual = random.random(rows) < 0.7  # of a user's impressions, this many are on the usual device
+    offer = random.lognormal(0.0, 0.2, rows)
+    price = np.maximum(0.01, np.round(population.item_price[item] * offer, 2))
+    return truth.Impressions(
+        user=user,
+        age=population.user_age[user],
+        country=population.user_country[user],
+        device=np.where(usual, population.user_device[user], _draw(random, _DEVICE_SHARES, rows)),
+        hour=_draw(random, _HOUR_SHARES, rows),
+        item=item,
+        category=population.item_category[item],
+        price=price.astype(np.float32),
+        interests=population.user_interests[user],
+    )
+
+
+def _write_day(
+    folder: str, settings: _Settings, population: _Population, day: int, rows: int
+) -> None:
+    random = _stream(settings, _DAY, day)
+    shown = _draw_impressions(random, population, day, rows)
+    click_probability = truth.click_probability(shown)
+    purchase_probability = truth.purchase_probability(shown)
+    click = random.random(rows) < click_probability
+    purchase = click & (random.random(rows) < purchase_probability)
+    records = _serialized(shown, click, purchase, click_probability, purchase_probability)
+    for shard, shard_rows in enumerate(_even_parts(rows, settings.shards_per_day)):
+        name = f"part-{shard:05d}-of-{settings.shards_per_day:05d}.tfrecord"
+        with tf.io.TFRecordWriter(os.path.join(folder, name)) as writer:
+            for _ in range(shard_rows):
+                writer.write(next(records))
+    with open(os.path.join(folder, SUCCESS_FILE), "wb"):
+        pass
+
+
+def _serialized(
+    shown: truth.Impressions,
+    click: np.ndarray,
+    purchase: np.ndarray,
+    click_probability: truth.Floats,
+    purchase_probability: truth.Floats,
+) -> Iterator[bytes]:
+    categories = [category.name.encode() for category in truth.CATEGORIES]
+    strings = {
+        "user_id": [b"user_%05d" % user for user in shown.user.tolist()],
+        "user_country": [truth.COUNTRIES[c].code.encode() for c in shown.country.tolist()],
+        "device": [truth.DEVICES[d].name.encode() for d in shown.device.tolist()],
+        "item_id": [b"item_%04d" % item for item in shown.item.tolist()],
+        "item_category": [categories[c] for c in shown.category.tolist()],
+    }
+    ints = {
+        "hour": shown.hour.tolist(),
+        "click": click.astype(np.int64).tolist(),
+        "purchase": purchase.astype(np.int64).tolist(),
+    }
+    floats = {
+        "item_price": shown.price.tolist(),
+        "true_click_probability": click_probability.tolist(),
+        "true_purchase_probability": purchase_probability.tolist(),
+    }
+    for row, (age, likes) in enumerate(zip(shown.age.tolist(), shown.interests.tolist())):
+        example = tf.train.Example()
+        feature = example.features.feature
+        for name, text in strings.items():
+            feature[name].bytes_list.value.append(text[row])
+        for name, whole in ints.items():
+            feature[name].int64_list.value.append(whole[row])
+        for name, real in floats.items():
+            feature[name].float_list.value.append(real[row])
+        if age >= 0:
+            feature["user_age"].int64_list.value.append(age)
+        interests = feature["interests"].bytes_list
+        interests.SetInParent()  # a user without interests has the feature, with an empty list
+        interests.value.extend(name for name, like in zip(categories, likes) if like)
+        yield example.SerializeToString(deterministic=True)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: one line a day, and a closing one with the speed."""
+    parser = argparse.ArgumentParser(prog="python -m input_pipelines.synthetic")
+    parser.add_argument("--out_dir", required=True)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--days", type=int, default=8)
+    parser.add_argument("--shards_per_day", type=int, default=4)
+    parser.add_argument("--first_day", default="2026-01-01")
+    parser.add_argument("--seed", type=int, default=1)
+    options = vars(parser.parse_args(argv))
+    written = 0
+
+    def report(day: DayReport) -> None:
+        nonlocal written
+        written += 0 if day.kept else day.rows
+        print(f"{day.name}: {day.rows} rows {'kept' if day.kept else 'written'}", flush=True)
+
+    start = time.perf_counter()
+    generate(**options, progress=report)
+    seconds = time.perf_counter() - start
+    print(f"{written} rows written in {seconds:.1f} s, {written / seconds:,.0f} rows a second")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Reads and writes TFRecord files: serialized `tf.train.Example`s, plain or GZIP by their name.
+
+Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
+and not per byte. `write_examples` writes small data (a test, a demo, a converted CSV) from Python
+values; a file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines.errors import DataError
+from input_pipelines.sharding import Shard
+
+# Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
+# shuffle and to keep in memory (a few MB).
+BLOCK = 1024
+
+# Files that are read at the same time, so that a shuffled window holds rows of several.
+_OPEN_FILES = 16
+
+_GZIP_SUFFIXES = (".gz", ".gzip")
+
+Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
+
+
+def compression_type(path: str) -> str:
+    """`GZIP` for a name that ends in .gz or .gzip, otherwise none."""
+    return "GZIP" if path.endswith(_GZIP_SUFFIXES) else ""
+
+
+def blocks(
+    files: Sequence[str], shard: Shard = Shard(), *, interleaved: bool = False
+) -> tf.data.Dataset:
+    """The records of some files as string tensors of up to `BLOCK` records.
+
+    Args:
+      files: paths; each is opened once, in this order.
+      shard: cuts records out of each file when there are fewer files than shards; whole files
+        must have been dealt out before (`Shard.files`).
+      interleaved: take blocks from several files in turn, for shuffling, instead of reading one
+        file after the other. The order is the same at each reading either way.
+    """
+    deal_records = shard.count > 1 and not shard.by_file(files)
+
+    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        if deal_records:
+            records = records.shard(shard.count, shard.index)
+        return records.batch(BLOCK)
+
+    compressions = [compression_type(path) for path in files]
+    names = tf.data.Dataset.from_tensor_slices((list(files), compressions))
+    if not interleaved:
+        return names.flat_map(read)
+    return names.interleave(
+        read,
+        cycle_length=min(_OPEN_FILES, len(files)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+def count_records(files: Sequence[str], shard: Shard = Shard()) -> int:
+    """How many records a shard of the files holds, by reading them all once, unparsed.
+
+    Raises:
+      DataError: a file is corrupt.
+    """
+    try:
+        sizes = blocks(files, shard, interleaved=True).map(lambda block: tf.size(block, tf.int64))
+        return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+        for path in files:
+            broken = corruption(path)
+            if broken is not None:
+                raise DataError(broken) from None
+        raise
+
+
+def any_record(files: Sequence[str]) -> bool:
+    """Whether the files hold any record at all."""
+    return any(int(tf.size(block)) for block in blocks(files).take(1))
+
+
+def corruption(path: str) -> Optional[str]:
+    """A sentence saying where the framing of a file breaks, or None for a file that is whole."""
+    count = 0
+    try:
+        for _ in tf.data.TFRecordDataset(path, compression_type(path)):
+            count += 1
+    except tf.errors.OpError as error:
+        reason = error.message.strip().splitlines()[0]
+        if count:
+            return f"{path}: corrupt after record {count - 1}: {reason}"
+        named = "is GZIP" if compression_type(path) else "is not compressed"
+        return (
+            f"{path}: corrupt from its start: {reason}; by its name it {named}: "
+            "is that so, and is it a TFRecord file?"
+        )
+    return None
+
+
+def example(row: Mapping[str, Value]) -> tf.train.Example:
+    """A `tf.train.Example` of one row; a value is one number or string, or a list of them.
+
+    Integers and booleans are stored as int64, other numbers as float, text as UTF-8. A value of
+    None is left out, as a missing feature.
+    """
+    features = {name: _feature(name, value) for name, value in row.items() if value is not None}
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def _feature(name: str, value: Any) -> tf.train.Feature:
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    if not values:
+        return tf.train.Feature()  # An empty list has no type; readers of any type take this.
+    if all(isinstance(v, (str, bytes)) for v in values):
+        encoded = [v.encode() if isinstance(v, str) else v for v in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
+    if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    raise TypeError(f"{name!r}: got {value!r}, expected numbers or strings, not a mixture")
+
+
+def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
+    """Writes one TFRecord file, with GZIP when its name ends in .gz, and returns the row count.
+
+    Missing folders are made. The file is written beside its place and renamed when it is whole,
+    so that a reader never finds half of it.
+    """
+    folder, name = os.path.split(path)
+    tf.io.gfile.makedirs(folder or ".")
+    temporary = os.path.join(folder, f".tmp-{name}")
+    count = 0
+    with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
+        for row in rows:
+            writer.write(example(row).SerializeToString(deterministic=True))
+            count += 1
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+    return count

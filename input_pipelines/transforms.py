@@ -1,0 +1,288 @@
+"""The fast reading's first half: serialized records to ids and numbers, many rows at once.
+
+`Transform` parses a batch of serialized `tf.train.Example`s and turns features into what the model
+gathers from: float32 numbers and int64 ids, one entry a column. Training, evaluation, prediction
+and serving all call this one class, in a tf.data map or in the serving graph, so they cannot
+differ. It gives the same ids, bit for bit, as the `tf.feature_column` of the same spec.
+
+An id of -1 stands for "none": a missing value, or a word outside a vocabulary without
+out-of-vocabulary buckets. It never holds variables and never drops a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from typing import Any, Union
+
+import tensorflow as tf
+
+from feature_specs import example_parsing
+from feature_specs.normalizers import normalizer_fn
+from feature_specs.schema import (
+    Bucketized,
+    Crossed,
+    Embedding,
+    FeatureSpec,
+    HashBucket,
+    Identity,
+    Indicator,
+    Numeric,
+    Vocabulary,
+)
+from input_pipelines import checks, lookups
+
+Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
+
+# The hash key of `tf.feature_column.crossed_column`, whose crosses ours must equal.
+_DEFAULT_HASH_KEY = 0xDECAFCAFFE
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ids:
+    """Ids of a categorical column before missing values are struck out.
+
+    A missing value has no part in a cross, while a word outside a vocabulary crosses as -1;
+    so the two are kept apart until the end.
+
+    Attributes:
+      values: int64 [rows], or a RaggedTensor [rows, None].
+      present: bool [rows], or None when all values are there (always so for lists).
+    """
+
+    values: Union[tf.Tensor, tf.RaggedTensor]
+    present: Any = None
+
+    def masked(self) -> Union[tf.Tensor, tf.RaggedTensor]:
+        if self.present is None:
+            return self.values
+        return tf.where(self.present, self.values, tf.constant(-1, tf.int64))
+
+
+class Transform:
+    """Parses and transforms batches of one spec.
+
+    Make it in the graph that uses it (it holds lookup tables), outside of any map function.
+
+    Args:
+      spec: the feature spec.
+    """
+
+    def __init__(self, spec: FeatureSpec):
+        self._spec = spec
+        self._parse_dict = example_parsing.feature_parse_dict(spec)
+        self._label_parse_dict = example_parsing.label_parse_dict(spec)
+        # What the model reads: categorical columns under embeddings and indicators, once each.
+        self._outputs = tuple(
+            dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
+        )
+        self._tables = {
+            name: lookups.make_table(spec, column)
+            for name, column in spec.columns.items()
+            if isinstance(column, Vocabulary)
+        }
+        self._label_tables = {
+            name: lookups.list_table(label.vocabulary, tf.string, default=-1)
+            for name, label in spec.labels.items()
+            if label.vocabulary is not None
+        }
+
+    def features(self, serialized: tf.Tensor) -> Features:
+        """A string [rows] of serialized Examples as `{column: numbers or ids}`.
+
+        Numeric columns are float32 [rows, n], single-valued categorical ones int64 [rows], lists
+        a `tf.RaggedTensor` of int64 [rows, None]. -1 is no id.
+
+        Raises (in the graph):
+          tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
+            length than declared, holds NaN or infinity, or an identity id outside its size.
+        """
+        return self._columns(tf.io.parse_example(serialized, self._parse_dict))
+
+    def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
+        """As `features`, and `{label: value}` with int64 or float32 [rows].
+
+        A weight is float32 [rows] under `<label>/weight`, a true probability under
+        `<label>/true_probability`.
+        """
+        parsed = tf.io.parse_example(serialized, {**self._parse_dict, **self._label_parse_dict})
+        return self._columns(parsed), self._labels(parsed)
+
+    def _columns(self, parsed: dict[str, Any]) -> Features:
+        result: Features = {}
+        cache: dict[str, _Ids] = self._hashed(parsed)
+        with tf.name_scope("transform"):
+            numbers = {
+                name: self._number(column, parsed)
+                for name, column in self._spec.columns.items()
+                if isinstance(column, Numeric)
+            }
+            numbers = checks.finite(numbers)
+            for name in self._outputs:
+                if name in numbers:
+                    result[name] = numbers[name]
+                else:
+                    result[name] = self._ids(name, parsed, numbers, cache).masked()
+        return result
+
+    def _labels(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
+        result = {}
+        with tf.name_scope("labels"):
+            for name, label in self._spec.labels.items():
+                value = parsed[name]
+                if name in self._label_tables:
+                    value = self._label_tables[name].lookup(value)
+                result[name] = value
+            for name, label in self._spec.labels.items():
+                if label.weight is not None:
+                    weight = result.get(label.weight, parsed.get(label.weight))
+                    result[f"{name}/weight"] = checks.weight(name, tf.cast(weight, tf.float32))
+                if label.true_probability is not None:
+                    result[f"{name}/true_probability"] = parsed[label.true_probability]
+            for name in self._spec.labels:
+                result[name] = checks.label(name, result[name], self._spec.label_classes(name))
+        return result
+
+    def _number(self, column: Numeric, parsed: dict[str, Any]) -> tf.Tensor:
+        values = parsed[column.source]
+        if self._spec.features[column.source].single:
+            values = values[:, tf.newaxis]
+        return normalizer_fn(column.normalizer)(values)
+
+    def _hashed(self, parsed: dict[str, Any]) -> dict[str, _Ids]:
+        """All single-valued hash_bucket columns of strings, stacked by size: one op for each."""
+        by_size: dict[int, list[str]] = defaultdict(list)
+        for name, column in self._spec.columns.items():
+            if isinstance(column, HashBucket) and column.source in parsed:
+                feature = self._spec.features[column.source]
+                if feature.single and feature.dtype == "string":
+                    by_size[column.size].append(name)
+        result = {}
+        for size, names in by_size.items():
+            words = tf.stack([parsed[self._source(name)] for name in names])
+            ids = tf.unstack(tf.strings.to_hash_bucket_fast(words, size), num=len(names))
+            present = tf.unstack(tf.not_equal(words, ""), num=len(names))
+            result.update({n: _Ids(i, p) for n, i, p in zip(names, ids, present)})
+        return result
+
+    def _source(self, name: str) -> str:
+        return next(self._spec.features_of(name))
+
+    def _ids(
+        self,
+        name: str,
+        parsed: dict[str, Any],
+        numbers: dict[str, tf.Tensor],
+        cache: dict[str, _Ids],
+    ) -> _Ids:
+        if name not in cache:
+            column = self._spec.columns[name]
+            if isinstance(column, Bucketized):
+                cache[name] = _Ids(self._buckets(column, parsed, numbers))
+            elif isinstance(column, Crossed):
+                keys = [
+                    self._ids(key, parsed, numbers, cache) if key in self._spec.columns else None
+                    for key in column.sources
+                ]
+                cache[name] = self._cross(column, keys, parsed)
+            else:
+                assert isinstance(column, (Identity, Vocabulary, HashBucket)), column
+                cache[name] = self._lookup(name, column, parsed[column.source])
+        return cache[name]
+
+    def _buckets(
+        self, column: Bucketized, parsed: dict[str, Any], numbers: dict[str, tf.Tensor]
+    ) -> tf.Tensor:
+        if column.source in numbers:
+            values = numbers[column.source]
+        else:
+            values = self._number(self._spec.numeric_source(column), parsed)
+            values = checks.finite({column.source: values})[column.source]
+        # The op that feature columns use; it ships no v2 name.
+        return tf.cast(
+            tf.raw_ops.Bucketize(input=values[:, 0], boundaries=list(column.boundaries)), tf.int64
+        )
+
+    def _lookup(
+        self, name: str, column: Union[Identity, Vocabulary, HashBucket], values: Any
+    ) -> _Ids:
+        if isinstance(values, tf.RaggedTensor):
+            return _Ids(values.with_flat_values(self._lookup_flat(name, column, values.flat_values)))
+        missing = tf.constant("" if values.dtype == tf.string else -1, values.dtype)
+        present = tf.not_equal(values, missing)
+        if isinstance(column, Identity) and column.default_id is None:
+            values = checks.in_range(column, tf.where(present, values, tf.zeros_like(values)))
+        return _Ids(self._lookup_flat(name, column, values, checked=True), present)
+
+    def _lookup_flat(
+        self,
+        name: str,
+        column: Union[Identity, Vocabulary, HashBucket],
+        values: tf.Tensor,
+        *,
+        checked: bool = False,
+    ) -> tf.Tensor:
+        if isinstance(column, Vocabulary):
+            return self._tables[name].lookup(values)
+        if isinstance(column, HashBucket):
+            text = values if values.dtype == tf.string else tf.strings.as_string(values)
+            return tf.strings.to_hash_bucket_fast(text, column.size)
+        if column.default_id is None:
+            return values if checked else checks.in_range(column, values)
+        outside = (values < 0) | (values >= column.size)
+        return tf.where(outside, tf.constant(column.default_id, tf.int64), values)
+
+    def _cross(
+        self, column: Crossed, keys: list[Union[_Ids, None]], parsed: dict[str, Any]
+    ) -> _Ids:
+        # Feature columns cross their sparse inputs first, then the dense ones, whatever the order
+        # of the keys; a feature with one value a row is dense there and crosses even when empty.
+        first: list[_Ids] = []
+        last: list[_Ids] = []
+        for ids, source in zip(keys, column.sources):
+            if ids is not None:
+                first.append(ids)
+            elif isinstance(parsed[source], tf.RaggedTensor):
+                first.append(_Ids(parsed[source]))
+            else:
+                last.append(_Ids(parsed[source]))
+        cross = functools.partial(
+            _sparse_cross, size=column.size, hash_key=column.hash_key or _DEFAULT_HASH_KEY
+        )
+        inputs = first + last
+        if any(isinstance(ids.values, tf.RaggedTensor) for ids in inputs):
+            sparse = cross(sparse=[_to_sparse(i) for i in first], dense=[i.values for i in last])
+            return _Ids(tf.RaggedTensor.from_sparse(sparse))
+        values = cross(sparse=[], dense=[ids.values for ids in inputs]).values
+        present = [ids.present for ids in inputs if ids.present is not None]
+        return _Ids(values, functools.reduce(tf.logical_and, present) if present else None)
+
+
+def _to_sparse(ids: _Ids) -> tf.SparseTensor:
+    if isinstance(ids.values, tf.RaggedTensor):
+        return ids.values.to_sparse()
+    values = ids.values[:, tf.newaxis]
+    present = ids.present if ids.present is not None else tf.ones_like(ids.values, tf.bool)
+    where = tf.where(present[:, tf.newaxis])
+    return tf.SparseTensor(where, tf.gather_nd(values, where), tf.shape(values, tf.int64))
+
+
+def _sparse_cross(
+    *, sparse: list[tf.SparseTensor], dense: list[tf.Tensor], size: int, hash_key: int
+) -> tf.SparseTensor:
+    """The op of `crossed_column`, which takes dense inputs beside sparse ones."""
+    columns = [*(s.values for s in sparse), *dense]
+    strings = all(column.dtype == tf.string for column in columns)
+    result = tf.raw_ops.SparseCross(
+        indices=[s.indices for s in sparse],
+        values=[s.values for s in sparse],
+        shapes=[s.dense_shape for s in sparse],
+        dense_inputs=[d[:, tf.newaxis] for d in dense],
+        hashed_output=True,
+        num_buckets=size,
+        hash_key=hash_key,
+        out_type=tf.int64,
+        internal_type=tf.string if strings else tf.int64,
+    )
+    return tf.SparseTensor(result.output_indices, result.output_values, result.output_shape)

@@ -1,0 +1,45 @@
+"""Packaging of estimator_kit: three packages, listed one by one, and the program."""
+
+import pathlib
+
+from setuptools import setup
+
+setup(
+    name="estimator-kit",
+    version="0.1.0",
+    description="Train, serve and retrain TensorFlow Estimator models from declarative specs",
+    long_description=pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.9,<3.12",
+    packages=[
+        "feature_specs",
+        "input_pipelines",
+        "estimator_kit",
+        "estimator_kit.exporters",
+        "estimator_kit.hooks",
+        "estimator_kit.models",
+        "estimator_kit.objectives",
+    ],
+    package_data={"feature_specs": ["catalog/*.yaml"]},
+    install_requires=[
+        "absl-py>=2.0",
+        "numpy>=1.23,<2",
+        "protobuf>=3.20.3,<5",
+        "pydantic>=2.6,<3",
+        "PyYAML>=6.0",
+        "setuptools<81",  # tensorboard 2.15 imports pkg_resources
+        "tensorflow>=2.15.1,<2.16",
+        "tensorflow-estimator==2.15.0",
+    ],
+    extras_require={
+        "test": ["hypothesis", "mypy", "pytest", "ruff", "types-PyYAML", "wheel"],
+    },
+    entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3.9",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+    ],
+)
