@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import feature_specs as _feature_specs
     from estimator_kit.config import ExperimentConfig as ExperimentConfig
     from estimator_kit.errors import CheckpointError as CheckpointError
     from estimator_kit.errors import ConfigError as ConfigError
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from estimator_kit.result import RunResult as RunResult
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
-    from feature_specs import load as load_spec
-    from feature_specs import parse as parse_spec
     from feature_specs.columns import feature_columns as feature_columns
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
@@ -42,6 +41,9 @@ if TYPE_CHECKING:
         serving_input_receiver_fn as serving_input_receiver_fn,
     )
     from input_pipelines.tfrecords import write_examples as write_examples
+
+    load_spec = _feature_specs.load
+    parse_spec = _feature_specs.parse
 
 _HOMES = {
     "CheckpointError": "estimator_kit.errors",
@@ -71,7 +73,7 @@ _HOMES = {
     "write_examples": "input_pipelines.tfrecords",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0604 - the names above, each loaded on demand
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -97,7 +97,8 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             differences.append(f"{name}: {list(shapes[name])} in the model, not in the checkpoint")
         elif name not in shapes:
             if not ignore_extra:
-                differences.append(f"{name}: {list(found[name])} in the checkpoint, not in the model")
+                shape = list(found[name])
+                differences.append(f"{name}: {shape} in the checkpoint, not in the model")
         elif tuple(found[name]) != tuple(shapes[name]):
             differences.append(
                 f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"

@@ -53,8 +53,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "model_params", [],
         "A parameter of the model as name=value, the value in YAML: "
         "--model_params=hidden_units=[128,64] --model_params=learning_rate=0.02. May be repeated; "
-        "the later of two for one name counts. An unknown name is an error that lists those there "
-        "are.", **here,
+        "the later of two for one name counts, and an empty one (--model_params=) drops those "
+        "before it. An unknown name is an error that lists those there are.", **here,
     )  # fmt: skip
     text(
         "model_dir",
@@ -130,15 +130,18 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
       ConfigError: a value is wrong, or flags do not go together.
     """
     given = {name: values[name].value for name in _DEFAULTS}
-    given["model_params"] = _model_params(given["model_params"])
+    given["model_params"] = _model_params(given["model_params"] or [])
     if given["spec"] is None:
         del given["spec"]
     return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
 
 
 def _model_params(entries: Sequence[str]) -> dict[str, Any]:
-    params = {}
+    params: dict[str, Any] = {}
     for entry in entries:
+        if not entry:
+            params = {}
+            continue
         name, equals, value = entry.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"--model_params: got {entry!r}, expected name=value")

@@ -94,7 +94,7 @@ class ModelFn(abc.ABC):
           `{objective: float32 [rows, its logits_dimension]}`.
         """
 
-    def check_spec(self) -> None:
+    def check_spec(self) -> None:  # noqa: B027 - most models of a user's own need no check
         """Raises ConfigError for a spec that this model cannot take; called when it is made."""
 
     def groups(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def label_parse_dict(spec: FeatureSpec) -> dict[str, tf.io.FixedLenFeature]:
     for name, label in spec.labels.items():
         entries[name] = tf.io.FixedLenFeature((), label.dtype)
         for feature in (label.weight, label.true_probability):
-            if feature in spec.features:
+            if feature is not None and feature in spec.features:
                 entries[feature] = _entry(feature, spec.features[feature], sparse=False)
     return entries
 
@@ -53,7 +53,7 @@ def _entry(name: str, feature: Feature, sparse: bool) -> Any:
         if sparse:
             return tf.io.VarLenFeature(dtype)
         return tf.io.RaggedFeature(dtype, value_key=name, row_splits_dtype=tf.int64)
-    default = feature.default
+    default: Any = feature.default
     if default is not None and feature.shape:
         default = [default] * feature.length
     return tf.io.FixedLenFeature(feature.shape, dtype, default_value=default)

@@ -42,9 +42,9 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _tuple_of(item: Any, **limits: Any) -> Any:
-    """A tuple field that a YAML list fills."""
-    return Annotated[tuple[item, ...], pydantic.BeforeValidator(_as_tuple), Field(**limits)]
+# Tuples that a YAML list fills.
+Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(_as_tuple), Field(min_length=1)]
+Integers = Annotated[tuple[int, ...], pydantic.BeforeValidator(_as_tuple), Field(min_length=1)]
 
 
 # --- Features ------------------------------------------------------------------------------------
@@ -88,6 +88,7 @@ class Feature(_Entry):
     @property
     def length(self) -> int:
         """Number of values of a fixed shape."""
+        assert not isinstance(self.shape, str), "a variable feature has no length"
         return math.prod(self.shape)
 
     @property
@@ -120,7 +121,7 @@ class Label(_Entry):
     """
 
     dtype: Dtype
-    vocabulary: Optional[_tuple_of(str, min_length=2)] = None  # type: ignore[valid-type]
+    vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = None
     weight: Optional[str] = None
     true_probability: Optional[str] = None
 
@@ -229,7 +230,10 @@ class Bucketized(_Column):
     categorical = True
     source: str = Field(alias="bucketized")
     boundaries: Annotated[
-        _tuple_of(FiniteFloat, min_length=1), pydantic.AfterValidator(_increasing)  # type: ignore[valid-type]
+        tuple[FiniteFloat, ...],
+        pydantic.BeforeValidator(_as_tuple),
+        Field(min_length=1),
+        pydantic.AfterValidator(_increasing),
     ]
 
 
@@ -264,9 +268,7 @@ class Vocabulary(_Column):
     kind = "vocabulary"
     categorical = True
     source: str = Field(alias="vocabulary")
-    words: Optional[
-        Union[_tuple_of(str, min_length=1), _tuple_of(int, min_length=1)]  # type: ignore[valid-type]
-    ] = Field(default=None, alias="list")
+    words: Optional[Union[Words, Integers]] = Field(default=None, alias="list")
     file: Optional[str] = None
     size: Optional[PositiveInt] = None
     oov_buckets: Annotated[int, Field(ge=0)] = 0
@@ -302,7 +304,7 @@ class Crossed(_Column):
 
     kind = "crossed"
     categorical = True
-    sources: _tuple_of(str, min_length=2) = Field(alias="crossed")  # type: ignore[valid-type]
+    sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
     size: Annotated[int, Field(ge=2)]
     hash_key: Optional[int] = None
 

@@ -103,10 +103,11 @@ def _check_bucketized(spec: FeatureSpec, column: Bucketized, path: Path) -> Prob
 def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
     column, feature = spec.columns.get(key), spec.features.get(key)
     if isinstance(column, HashBucket):
+        rename = "; rename the column, so that the name means the feature"
         yield Problem(
             path,
             f"column {key!r} is a hash_bucket, expected the feature {column.source!r} itself: "
-            "hashing twice only adds collisions",
+            f"hashing twice only adds collisions{rename if key == column.source else ''}",
         )
     elif isinstance(column, Crossed):
         yield Problem(path, f"column {key!r} is a cross itself; list its keys instead")

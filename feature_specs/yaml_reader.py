@@ -20,7 +20,8 @@ from feature_specs.errors import Path, Problem, SpecError, value_text
 Lines = dict[Path, int]
 
 _DEEPEST = 50
-_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in "null bool int float str map seq".split()}
+_KINDS = ("null", "bool", "int", "float", "str", "map", "seq")
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
 
 
 class _CoreSchemaLoader(yaml.SafeLoader):
@@ -84,6 +85,7 @@ class _Converter:
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        assert isinstance(node, yaml.ScalarNode)
         try:
             return _scalar(node)
         except ValueError as error:

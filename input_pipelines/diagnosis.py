@@ -98,7 +98,7 @@ def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
                 "give it one if records may lack it"
             )
         return None
-    if kind != _LIST_OF_DTYPE[feature.dtype]:
+    if kind is not None and kind != _LIST_OF_DTYPE[feature.dtype]:
         return f"{what} is {_DTYPE_OF_LIST[kind]}, expected {feature.dtype}"
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {len(values)} values, expected {feature.length}"
@@ -137,7 +137,7 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
     elif classes is not None and not 0 <= value <= classes - 1:
         expected = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
         return f"{what} is {value}, expected {expected}"
-    if label.weight in spec.features:
+    if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
         reason = _feature_reason(
             f"weight {label.weight!r} of {what}", weight, features.get(label.weight)

@@ -23,11 +23,9 @@ from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import (
     Bucketized,
     Crossed,
-    Embedding,
     FeatureSpec,
     HashBucket,
     Identity,
-    Indicator,
     Numeric,
     Vocabulary,
 )
@@ -129,7 +127,7 @@ class Transform:
     def _labels(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
         result = {}
         with tf.name_scope("labels"):
-            for name, label in self._spec.labels.items():
+            for name in self._spec.labels:
                 value = parsed[name]
                 if name in self._label_tables:
                     value = self._label_tables[name].lookup(value)
@@ -208,7 +206,8 @@ class Transform:
         self, name: str, column: Union[Identity, Vocabulary, HashBucket], values: Any
     ) -> _Ids:
         if isinstance(values, tf.RaggedTensor):
-            return _Ids(values.with_flat_values(self._lookup_flat(name, column, values.flat_values)))
+            flat = self._lookup_flat(name, column, values.flat_values)
+            return _Ids(values.with_flat_values(flat))
         missing = tf.constant("" if values.dtype == tf.string else -1, values.dtype)
         present = tf.not_equal(values, missing)
         if isinstance(column, Identity) and column.default_id is None:

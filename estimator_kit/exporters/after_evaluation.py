@@ -81,7 +81,8 @@ class AfterEvaluation(estimator.Exporter):
         found = {}
         if "latest" in self._config.exporters:
             paths = saved_model.versions(export_folder(self._model_dir, "latest"))
-            found.update({"latest": path for path in paths[-1:]})
+            if paths:
+                found["latest"] = paths[-1]
         if self._best is not None and self._best.best is not None:
             found["best"] = self._best.best["path"]
         return found

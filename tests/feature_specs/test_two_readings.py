@@ -10,7 +10,6 @@ from typing import Any
 
 import hypothesis
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
@@ -66,7 +65,7 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
             "m": {"dtype": "string", "shape": "variable"},
             "m2": {"dtype": "string", "shape": "variable"},
             "n": {"dtype": "int64", "shape": "variable"},
-        },  # fmt: skip
+        },
         "columns": cols,
         "groups": {
             "wide": ["x_raw", "v_raw", *embedded],
@@ -75,7 +74,7 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         },
         "labels": {"y": {"dtype": "int64"}},
         "objectives": {"y": {"head": "binary"}},
-    }  # fmt: skip
+    }
 
 
 word = st.sampled_from([*WORDS, "", "ß?", "\x00", "日本"])
@@ -98,7 +97,7 @@ row = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-def readings(document, directory, rows, wide_weights=0.1):
+def readings(document, directory, rows):
     """Dense input, linear logits and all gradients, once by each reading.
 
     Both start from the same variables: those of the reference, restored by name into ours.
