@@ -21,7 +21,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
-from estimator_kit.hooks.progress import ProgressHook
+from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.hooks.stop import (
     EARLY_STOPPED,
     SIGTERM,
@@ -89,71 +89,45 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         warm_start = warm_start_settings(config.warm_start_from, config.warm_start_vars, outline)
     request = StopRequest()
     after_evaluation = AfterEvaluation(config, spec, request)
+    progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
     RunResult(mode=config.mode, status="running").write(config.model_dir)
     trained = make_estimator(config, model, warm_start=warm_start)
-    progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
-    train_input = input_fns.train_input_fn(
-        spec,
-        train_files,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        shuffle=config.shuffle,
-        skip_rows=plan.start_step * config.batch_size,
-        rows_an_epoch=plan.rows_an_epoch,
-        epochs=config.epochs,
-    )
     eval_input = input_fns.eval_input_fn(
         spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps
     )
-    status = "failed"
-    error_text: Optional[str] = None
-    stop_reason: Optional[str] = None
-    exports: dict[str, str] = {}
+    outcome: dict[str, Any] = {"status": "failed"}
     try:
         with stop_on_sigterm(request), explained(spec, [*train_files, *eval_files]):
             if plan.start_step < plan.max_steps:
-                hooks = [progress, StopHook(request)]
-                if evaluates:
-                    _train_and_evaluate(
-                        config, trained, train_input, eval_input, plan, hooks, request,
-                        after_evaluation,
-                    )  # fmt: skip
-                else:
-                    trained.train(train_input, max_steps=plan.max_steps, hooks=hooks)
-                if request.reason == SIGTERM:
-                    raise Stopped("stopped by SIGTERM; the checkpoint is saved")
-                stop_reason = _stop_reason(config, request, plan)
+                train_input = _train_input(config, spec, train_files, plan)
+                _train(config, trained, train_input, eval_input, plan, request, progress,
+                       after_evaluation)  # fmt: skip
+                outcome["stop_reason"] = _stop_reason(config, request, plan)
             else:
-                stop_reason = "already_done"
+                outcome["stop_reason"] = "already_done"
             if evaluates:
                 if not _evaluated_at(after_evaluation, config.model_dir):
                     _evaluate_now(trained, eval_input, request, after_evaluation)
-                exports = after_evaluation.exports
-                if "final" in config.exporters:
-                    folder = export_folder(config.model_dir, "final")
-                    exports["final"] = saved_model.export_saved_model(trained, spec, folder)
-        status = "done"
+                outcome["exports"] = _final_exports(config, spec, trained, after_evaluation)
+        outcome["status"] = "done"
     except Stopped:
-        status, stop_reason = "stopped", "sigterm"
+        outcome.update(status="stopped", stop_reason="sigterm")
         raise
     except Exception as error:
-        error_text = f"{type(error).__name__}: {error}"
+        outcome["error"] = f"{type(error).__name__}: {error}"
         raise
     finally:
         metrics = after_evaluation.metrics
         result = RunResult(
             mode=config.mode,
-            status=status,
-            stop_reason=stop_reason,
             global_step=checkpoints.latest_step(config.model_dir),
             metrics=metrics,
-            exports=exports or after_evaluation.exports,
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
             rows_evaluated=int(metrics.get("rows", 0)),
-            error=error_text,
+            **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
     return result
@@ -231,28 +205,69 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
         )
 
 
-def _train_and_evaluate(
+def _train_input(
+    config: ExperimentConfig, spec: FeatureSpec, train_files: list[str], plan: _Plan
+) -> Any:
+    return input_fns.train_input_fn(
+        spec,
+        train_files,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        shuffle=config.shuffle,
+        epochs=config.epochs,
+        skip_rows=plan.start_step * config.batch_size,
+        rows_an_epoch=plan.rows_an_epoch,
+    )
+
+
+def _train(
     config: ExperimentConfig,
     trained: Any,
     train_input: Any,
     eval_input: Any,
     plan: _Plan,
-    hooks: list[Any],
     request: StopRequest,
+    progress: ProgressHook,
     after_evaluation: AfterEvaluation,
 ) -> None:
-    estimator.train_and_evaluate(
-        trained,
-        estimator.TrainSpec(train_input, max_steps=plan.max_steps, hooks=hooks),
-        estimator.EvalSpec(
+    """Trains to the end of the plan, with an evaluation after each checkpoint where asked for."""
+    train_spec = estimator.TrainSpec(
+        train_input,
+        max_steps=plan.max_steps,
+        hooks=[progress, StopHook(request)],
+        saving_listeners=[PauseAtSave(progress)],
+    )
+    if config.mode == "train":
+        trained.train(
+            train_spec.input_fn,
+            max_steps=train_spec.max_steps,
+            hooks=train_spec.hooks,
+            saving_listeners=train_spec.saving_listeners,
+        )
+    else:
+        eval_spec = estimator.EvalSpec(
             eval_input,
             steps=None,  # The input_fn ends by itself; TensorFlow's default is 100 batches.
             start_delay_secs=0,
             throttle_secs=config.eval_throttle_secs,
             hooks=[InterruptHook(request)],
             exporters=[after_evaluation],
-        ),
-    )
+        )
+        estimator.train_and_evaluate(trained, train_spec, eval_spec)
+    if request.reason == SIGTERM:
+        raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+
+
+def _final_exports(
+    config: ExperimentConfig, spec: FeatureSpec, trained: Any, after_evaluation: AfterEvaluation
+) -> dict[str, str]:
+    """Paths of all exports, after the final one was written where it is asked for."""
+    assert config.model_dir is not None
+    exports = after_evaluation.exports
+    if "final" in config.exporters:
+        folder = export_folder(config.model_dir, "final")
+        exports["final"] = saved_model.export_saved_model(trained, spec, folder)
+    return exports
 
 
 def _evaluated_at(after_evaluation: AfterEvaluation, model_dir: str) -> bool:

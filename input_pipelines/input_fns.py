@@ -63,12 +63,12 @@ def train_input_fn(
         part = shard
         if input_context is not None:
             part = Shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
-        own_files = part.files(files)
+        own_files, records = part.deal(files)
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
             if not shuffle:
-                return tfrecords.blocks(own_files, part)
-            blocks = tfrecords.blocks(own_files, part, interleaved=True)
+                return tfrecords.blocks(own_files, records)
+            blocks = tfrecords.blocks(own_files, records, interleaved=True)
             return shuffling.shuffled_epoch(blocks, seed, number)
 
         rows = shuffling.epochs(

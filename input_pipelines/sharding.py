@@ -24,11 +24,13 @@ class Shard:
         if not 0 <= self.index < self.count:
             raise ValueError(f"shard {self.index} of {self.count}: expected an index below count")
 
-    def files(self, files: Sequence[str]) -> list[str]:
-        """The files that this shard opens: its own when there are enough of them, else all."""
-        ordered = sorted(files)
-        return ordered[self.index :: self.count] if self.by_file(files) else ordered
+    def deal(self, files: Sequence[str]) -> tuple[list[str], Shard]:
+        """The files that this shard opens, and the shard of records that it reads of each.
 
-    def by_file(self, files: Sequence[str]) -> bool:
-        """Whether whole files are dealt out; otherwise every file's records are, one by one."""
-        return len(files) >= self.count
+        Whole files are dealt out when there are enough of them; otherwise every shard opens all
+        files and their records are dealt out, one by one.
+        """
+        ordered = sorted(files)
+        if len(ordered) >= self.count:
+            return ordered[self.index :: self.count], Shard()
+        return ordered, self

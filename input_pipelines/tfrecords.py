@@ -41,16 +41,13 @@ def blocks(
 
     Args:
       files: paths; each is opened once, in this order.
-      shard: cuts records out of each file when there are fewer files than shards; whole files
-        must have been dealt out before (`Shard.files`).
+      shard: which records of each file are read; `Shard.deal` gives it beside the files.
       interleaved: take blocks from several files in turn, for shuffling, instead of reading one
         file after the other. The order is the same at each reading either way.
     """
-    deal_records = shard.count > 1 and not shard.by_file(files)
-
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path, compression_type=compression)
-        if deal_records:
+        if shard.count > 1:
             records = records.shard(shard.count, shard.index)
         return records.batch(BLOCK)
 

@@ -1,5 +1,87 @@
 """Shared by all tests: a quiet TensorFlow, and small data to train on."""
 
+from __future__ import annotations
+
+import copy
 import os
+import pathlib
+import random
+
+import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+# A spec of every shape of feature that the kit reads, small enough to train in a second.
+DOCUMENT = {
+    "features": {
+        "price": {"dtype": "float32", "default": 0.0},
+        "user": {"dtype": "string", "default": ""},
+        "city": {"dtype": "string"},
+        "tags": {"dtype": "string", "shape": "variable"},
+    },
+    "columns": {
+        "price": {"numeric": "price", "normalizer": "log1p"},
+        "user": {"hash_bucket": "user", "size": 20},
+        "city": {"vocabulary": "city", "list": ["rome", "oslo"], "oov_buckets": 1},
+        "tag": {"hash_bucket": "tags", "size": 10},
+        "city_x_tag": {"crossed": ["city", "tags"], "size": 30},
+        "user_emb": {"embedding": "user", "dimension": 4},
+        "city_hot": {"indicator": "city"},
+        "tag_emb": {"embedding": "tag", "dimension": 3},
+    },
+    "groups": {
+        "wide": ["price", "user", "city", "tag", "city_x_tag"],
+        "deep": ["price", "user_emb", "city_hot", "tag_emb"],
+    },
+    "labels": {"click": {"dtype": "int64"}, "buy": {"dtype": "int64", "weight": "click"}},
+    "objectives": {"click": {"head": "binary"}, "buy": {"head": "binary", "loss_weight": 0.5}},
+}
+
+
+@pytest.fixture
+def document() -> dict:
+    """The spec above, to change at will."""
+    return copy.deepcopy(DOCUMENT)
+
+
+def make_rows(count: int, seed: int = 0) -> list[dict]:
+    """Rows for DOCUMENT whose click depends on price and city together; `row` numbers them."""
+    rng = random.Random(seed)
+    rows = []
+    for i in range(count):
+        price = round(rng.uniform(0, 10), 3)
+        city = rng.choice(["rome", "oslo", "lima"])
+        click = int((price > 5) == (city == "rome") and rng.random() < 0.9)
+        rows.append(
+            {
+                "row": i,
+                "price": price,
+                "user": rng.choice([None, "ann", "bob", "cy"]),
+                "city": city,
+                "tags": rng.sample(["a", "b", "c", "d"], rng.randint(0, 3)),
+                "click": click,
+                "buy": int(click and city == "rome"),
+            }
+        )
+    return rows
+
+
+@pytest.fixture(scope="session")
+def ads(tmp_path_factory):
+    """A folder with spec.yaml (as JSON, which YAML is) and TFRecords: four to train, one to score.
+
+    The last training shard is GZIP.
+    """
+    import json
+
+    from input_pipelines import tfrecords
+
+    folder = tmp_path_factory.mktemp("ads")
+    (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    for i, size in enumerate((150, 130, 90, 30)):
+        suffix = ".gz" if i == 3 else ""
+        tfrecords.write_examples(f"{folder}/train-{i}.tfrecord{suffix}", make_rows(size, seed=i))
+    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
+    return folder

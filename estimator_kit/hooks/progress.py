@@ -1,7 +1,8 @@
 """Progress of training, for a person and for the result.
 
 On a terminal one line that renews itself; elsewhere a plain line every few seconds. Counts rows
-and seconds of training alone: what evaluations and exports take in between is not part of the rate.
+and seconds of training alone: what checkpoints, evaluations and exports take in between is not part
+of the rate.
 """
 
 from __future__ import annotations
@@ -16,6 +17,16 @@ import tensorflow as tf
 from estimator_kit.model_fn import LOSS_TENSOR, ROWS_TENSOR
 
 _TERMINAL_SECS = 0.5
+
+
+class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
+    """Stops the clock of a ProgressHook while a checkpoint is saved, evaluated and exported."""
+
+    def __init__(self, progress: ProgressHook):
+        self._progress = progress
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        self._progress.pause()
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
@@ -49,6 +60,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._clock = clock
         self._steps = 0
         self._step = 0
+        self._started = 0.0
+        self._ended: Optional[float] = None
         self._loss = float("nan")
         self._first_rows = 0
         self._shown = clock()
@@ -61,8 +74,13 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         # Counted from here on: fetched beside the train op it may be of before or after the step.
         self._step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
 
+    def pause(self) -> None:
+        """The step under way has ended; what follows, before the next one, is not training."""
+        self._ended = self._clock()
+
     def before_run(self, run_context: Any) -> Any:
         self._started = self._clock()
+        self._ended = None
         graph = run_context.session.graph
         return tf.compat.v1.train.SessionRunArgs(
             [
@@ -79,7 +97,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._step += 1
         # The first step builds and optimizes the graph; it would spoil the rate.
         if self._steps > 1:
-            self.seconds += now - self._started
+            self.seconds += (now if self._ended is None else self._ended) - self._started
         else:
             self._first_rows = int(rows)
         self._loss = float(loss)

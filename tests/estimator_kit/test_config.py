@@ -1,0 +1,188 @@
+"""config: what is said of fields that are wrong or do not go together, word for word."""
+
+from __future__ import annotations
+
+import pydantic
+import pytest
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+
+TRAINING = {
+    "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
+    "epochs": 1,
+}  # fmt: skip
+MODES = "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export' or 'validate'"
+
+
+def bug(*values, reason):
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
+
+
+def problems_of(**changes):
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(**{**TRAINING, **changes})
+    return str(error.value).split("\n")
+
+
+def missing(field, mode):
+    return f"--{field} is missing; --mode={mode} needs it"
+
+
+BOTH = "train_and_evaluate"
+ENDLESS = "give --max_steps or --epochs, to say when training ends"
+
+
+@pytest.mark.parametrize(
+    "changes, problems",
+    [
+        # What a mode needs.
+        ({"model_dir": None}, [missing("model_dir", BOTH)]),
+        ({"model_dir": ""}, [missing("model_dir", BOTH)]),
+        ({"train_files": ()}, [missing("train_files", BOTH)]),
+        ({"eval_files": ()}, [missing("eval_files", BOTH)]),
+        ({"epochs": None}, [ENDLESS]),
+        (
+            {"model_dir": None, "train_files": (), "eval_files": (), "epochs": None},
+            [missing("model_dir", BOTH), missing("train_files", BOTH), missing("eval_files", BOTH),
+             ENDLESS],
+        ),
+        (
+            {"mode": "train", "train_files": (), "eval_files": (), "epochs": None},
+            [missing("train_files", "train"), ENDLESS],
+        ),
+        ({"mode": "evaluate", "eval_files": ()}, [missing("eval_files", "evaluate")]),
+        ({"mode": "export", "model_dir": None}, [missing("model_dir", "export")]),
+        (
+            {"mode": "predict", "model_dir": None},
+            [missing("model_dir", "predict"), missing("predict_files", "predict")],
+        ),
+        (
+            {"mode": "predict", "model_dir": None, "export_dir": "saved"},
+            [missing("predict_files", "predict")],
+        ),
+        # What does not go together.
+        (
+            {"save_checkpoints_steps": 5, "save_checkpoints_secs": 5},
+            ["give --save_checkpoints_steps or --save_checkpoints_secs, not both"],
+        ),
+        (
+            {"train_files": ("c", "a", "b"), "eval_files": ("b", "d", "c")},
+            ["--train_files and --eval_files share b, c: "
+             "a model must not be scored on what it was trained on"],
+        ),
+        ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'; did you mean 'best'?"]),
+        (
+            {"exporters": ("latest", "every", "all")},
+            ["--exporters: no exporter 'every'; known: latest, best, final",
+             "--exporters: no exporter 'all'; known: latest, best, final"],
+        ),
+        # Fields, one by one.
+        ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
+        ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
+        (
+            {"max_steps": -5, "epochs": 0},
+            ["--max_steps: got -5, expected greater than or equal to 1",
+             "--epochs: got 0, expected greater than or equal to 1"],
+        ),
+        (
+            {"eval_throttle_secs": -1},
+            ["--eval_throttle_secs: got -1, expected greater than or equal to 0"],
+        ),
+        ({"log_every_secs": 0}, ["--log_every_secs: got 0, expected greater than 0"]),
+        (
+            {"log_every_secs": float("inf")},
+            ["--log_every_secs: got inf, expected a finite number"],
+        ),
+        ({"best_direction": "up"}, ["--best_direction: got 'up', expected 'min' or 'max'"]),
+        ({"eval_files": ("a", 1)}, ["--eval_files: got 1, expected a valid string"]),
+        ({"model_params": []}, ["--model_params: got [], expected a valid dictionary"]),
+        ({"batchsize": 5}, ["unknown field 'batchsize'; did you mean 'batch_size'?"]),
+        bug(
+            {"mode": "xyz"}, [f"--mode: got 'xyz', expected {MODES}"],
+            reason="the modes are listed twice",
+        ),
+        bug(
+            {"train_files": "a"}, ["--train_files: got 'a', expected a list of strings"],
+            reason="'a valid tuple'",
+        ),
+        bug({"spec": ""}, ["--spec is missing"], reason="an empty --spec= passes"),
+        bug(
+            {"train_files": ("a", "")}, ["--train_files: a name is empty"],
+            reason="the comma too many of --train_files=a, passes",
+        ),
+        bug(
+            {"exporters": ("best", "best")}, ["--exporters: 'best' is there twice"],
+            reason="two exporters of one name",
+        ),
+        bug(
+            {"warm_start_vars": "("},
+            ["--warm_start_vars: '(' is no regular expression: "
+             "missing ), unterminated subpattern at position 0"],
+            reason="found when training starts, and not by --mode=validate",
+        ),
+        bug(
+            {"batch_size": True}, ["--batch_size: got True, expected a valid integer"],
+            reason="True is taken for 1",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_broken_config_is_told(changes, problems):
+    assert problems_of(**changes) == problems
+
+
+def test_a_config_needs_a_spec():
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig()
+    assert str(error.value) == "--spec is missing"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        TRAINING,
+        {**TRAINING, "epochs": None, "max_steps": 10},
+        {**TRAINING, "max_steps": 10},
+        {**TRAINING, "mode": "train", "eval_files": ()},
+        {"mode": "evaluate", "spec": "s", "model_dir": "m", "eval_files": ("e",)},
+        # Scoring files that a model has seen is no mistake when that is all that is asked for.
+        {**TRAINING, "mode": "evaluate", "train_files": ("b",)},
+        {"mode": "predict", "spec": "s", "model_dir": "m", "predict_files": ("p",)},
+        {"mode": "predict", "spec": "s", "export_dir": "e", "predict_files": ("p",)},
+        {"mode": "export", "spec": "s", "model_dir": "m"},
+        {"mode": "validate", "spec": "s"},
+        {**TRAINING, "save_checkpoints_secs": 5},
+        {**TRAINING, "exporters": ()},
+    ],
+)
+def test_what_is_enough(fields):
+    config = ExperimentConfig(**fields)
+    assert {name: getattr(config, name) for name in fields} == fields
+
+
+def test_defaults():
+    config = ExperimentConfig(mode="validate", spec="s")
+    assert config.model_dump(exclude={"mode", "spec"}) == {
+        "model": "wide_deep", "model_params": {}, "model_dir": None,
+        "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
+        "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
+        "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
+        "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
+        "warm_start_vars": ".*", "eval_steps": None, "eval_throttle_secs": 0,
+        "early_stopping_metric": None, "early_stopping_direction": "min",
+        "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
+        "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
+        "predict_limit": None, "export_dir": None, "log_every_secs": 10.0,
+        "intra_op_threads": 0, "inter_op_threads": 0,
+    }  # fmt: skip
+
+
+def test_a_config_is_frozen():
+    config = ExperimentConfig(**TRAINING)
+    with pytest.raises(pydantic.ValidationError, match="Instance is frozen"):
+        config.batch_size = 1
+
+
+def test_configs_share_no_parameters():
+    ExperimentConfig(**TRAINING).model_params["a"] = 1
+    assert ExperimentConfig(**TRAINING).model_params == {}

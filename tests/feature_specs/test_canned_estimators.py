@@ -1,0 +1,73 @@
+"""A spec feeds canned estimators, and checkpoints of theirs and ours interchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from estimator_kit.models import MODELS
+from feature_specs.columns import feature_columns
+from feature_specs.example_parsing import make_parse_example_spec
+from input_pipelines import input_fns, tfrecords
+from tests.conftest import make_rows
+
+
+@pytest.fixture
+def spec(document):
+    del document["labels"]["buy"], document["objectives"]["buy"]
+    return feature_specs.parse(document)
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = str(tmp_path / "rows.tfrecord")
+    tfrecords.write_examples(path, make_rows(64))
+    return path
+
+
+def canned_input(spec, path):
+    def input_fn():
+        parsed = tf.data.TFRecordDataset(path).batch(64).map(
+            lambda batch: tf.io.parse_example(batch, make_parse_example_spec(spec))
+        )
+        return parsed.map(lambda features: (features, features.pop("click")[:, tf.newaxis]))
+
+    return input_fn
+
+
+def canned(spec, name, model_dir):
+    wide, deep = feature_columns(spec, "wide"), feature_columns(spec, "deep")
+    if name == "linear":
+        return tf.estimator.LinearClassifier(wide, model_dir=model_dir)
+    if name == "dnn":
+        return tf.estimator.DNNClassifier([8, 4], deep, model_dir=model_dir)
+    return tf.estimator.DNNLinearCombinedClassifier(
+        model_dir, linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[8, 4]
+    )
+
+
+def logits(estimator, input_fn, key, checkpoint):
+    rows = estimator.predict(input_fn, predict_keys=[key], checkpoint_path=checkpoint)
+    return np.array([row[key] for row in rows])
+
+
+@pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name):
+    theirs = canned(spec, name, str(tmp_path / "theirs"))
+    theirs_input = canned_input(spec, records)
+    params = {} if name == "linear" else {"hidden_units": [8, 4]}
+    ours = tf.estimator.Estimator(
+        MODELS[name](spec, params), model_dir=str(tmp_path / "ours"), params={}
+    )
+    ours_input = input_fns.eval_input_fn(spec, [records], batch_size=64)
+    theirs.train(theirs_input, steps=3)
+    ours.train(input_fns.train_input_fn(spec, [records], batch_size=64), steps=3)
+    for trained in (theirs, ours):
+        checkpoint = tf.train.latest_checkpoint(trained.model_dir)
+        expected = logits(theirs, theirs_input, "logits", checkpoint)
+        found = logits(ours, ours_input, "click/logits", checkpoint)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert np.abs(expected).max() > 0.01

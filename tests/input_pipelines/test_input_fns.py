@@ -1,0 +1,139 @@
+"""input_fns give every row, parsed and transformed, in the order that they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines import input_fns, tfrecords
+from input_pipelines.sharding import Shard
+from input_pipelines.transforms import Transform
+from tests.conftest import make_rows
+
+
+@pytest.fixture
+def spec(document):
+    # The number of a row, as a label to follow it by.
+    document["labels"]["row"] = {"dtype": "float32"}
+    document["objectives"]["row"] = {"head": "regression"}
+    return feature_specs.parse(document)
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [{**row, "row": float(row["row"])} for row in make_rows(250)]
+    paths = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord.gz"]
+    tfrecords.write_examples(paths[0], rows[:180])
+    tfrecords.write_examples(paths[1], rows[180:])
+    return paths
+
+
+def row_numbers(input_fn) -> list[list[int]]:
+    return [labels["row"].numpy().astype(int).tolist() for _, labels in input_fn()]
+
+
+def test_features_and_labels_have_the_promised_types(spec, files):
+    features, labels = next(iter(input_fns.eval_input_fn(spec, files, batch_size=4)()))
+    described = {name: (v.dtype.name, v.shape.as_list()) for name, v in features.items()}
+    assert described == {
+        "price": ("float32", [4, 1]),
+        "user": ("int64", [4]),
+        "city": ("int64", [4]),
+        "tag": ("int64", [4, None]),
+        "city_x_tag": ("int64", [4, None]),
+    }
+    assert {name: v.dtype.name for name, v in labels.items()} == {
+        "click": "int64", "buy": "int64", "row": "float32", "buy/weight": "float32",
+    }  # fmt: skip
+    np.testing.assert_array_equal(labels["buy/weight"], tf.cast(labels["click"], tf.float32))
+    first = make_rows(1)[0]
+    np.testing.assert_allclose(features["price"][0, 0], np.log1p(first["price"]), rtol=1e-6)
+    assert features["city"][0] == ["rome", "oslo", "lima"].index(first["city"])
+
+
+def test_evaluation_and_prediction_keep_the_order(spec, files):
+    batches = row_numbers(input_fns.eval_input_fn(spec, files, batch_size=100))
+    assert [len(batch) for batch in batches] == [100, 100, 50]
+    assert sum(batches, []) == list(range(250))
+    limited = input_fns.eval_input_fn(spec, files, batch_size=100, limit=2)
+    assert sum(row_numbers(limited), []) == list(range(200))
+    predicted = input_fns.predict_input_fn(spec, files, batch_size=100)()
+    prices = np.concatenate([features["price"][:, 0] for features in predicted])
+    np.testing.assert_allclose(prices, np.log1p([r["price"] for r in make_rows(250)]), rtol=1e-6)
+
+
+def test_training_reads_each_row_once_an_epoch_and_batches_run_on(spec, files):
+    batches = row_numbers(input_fns.train_input_fn(spec, files, batch_size=64, epochs=2))
+    assert [len(batch) for batch in batches] == [64] * 7 + [52]
+    rows = sum(batches, [])
+    assert sorted(rows[:250]) == list(range(250)) == sorted(rows[250:])
+    assert rows[:250] != rows[250:] and rows[:250] != list(range(250))
+
+
+def test_without_shuffling_the_order_is_that_of_the_files(spec, files):
+    input_fn = input_fns.train_input_fn(spec, files, batch_size=250, epochs=1, shuffle=False)
+    assert row_numbers(input_fn) == [list(range(250))]
+
+
+def test_an_interrupted_training_goes_on_exactly(spec, files):
+    def run(skip):
+        return input_fns.train_input_fn(
+            spec, files, batch_size=50, epochs=3, skip_rows=skip, rows_an_epoch=250
+        )
+
+    assert row_numbers(run(300)) == row_numbers(run(0))[6:]
+
+
+def test_skipping_needs_the_number_of_rows(spec, files):
+    with pytest.raises(ValueError, match="skip_rows needs rows_an_epoch"):
+        input_fns.train_input_fn(spec, files, batch_size=50, skip_rows=1)
+
+
+@pytest.mark.parametrize("count", [2, 3])  # Whole files, then single records.
+def test_workers_share_the_rows(spec, files, count):
+    class Context:
+        num_input_pipelines = count
+
+    rows = []
+    for index in range(count):
+        own = input_fns.train_input_fn(
+            spec, files, batch_size=64, epochs=1, shard=Shard(count, index)
+        )
+        rows += sum(row_numbers(own), [])
+        # A distribution strategy hands the same over as an input context.
+        Context.input_pipeline_id = index
+        same = input_fns.train_input_fn(spec, files, batch_size=64, epochs=1)(Context())
+        assert [labels["row"].numpy().tolist() for _, labels in same] == [
+            [float(row) for row in batch] for batch in row_numbers(own)
+        ]
+    assert sorted(rows) == list(range(250))
+
+
+def test_serving_reads_as_training_does(spec, files):
+    records = [record for block in tfrecords.blocks(files) for record in block.numpy()]
+    features, _ = next(iter(input_fns.eval_input_fn(spec, files, batch_size=250)()))
+    from input_pipelines.serving_inputs import serving_input_receiver_fn
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        receiver = serving_input_receiver_fn(spec)()
+        session.run(tf.compat.v1.tables_initializer())
+        served = session.run(
+            receiver.features, {receiver.receiver_tensors["examples"]: records}
+        )
+    for name, value in features.items():
+        expected = value.flat_values if isinstance(value, tf.RaggedTensor) else value
+        found = served[name]
+        found = found.flat_values if hasattr(found, "flat_values") else found
+        np.testing.assert_array_equal(found, expected.numpy(), err_msg=name)
+
+
+def test_a_record_without_labels_can_be_predicted(document):
+    spec = feature_specs.parse(document)
+    record = tfrecords.example({"city": "rome"}).SerializeToString()
+    features = Transform(spec).features(tf.constant([record]))
+    assert features["price"].numpy().tolist() == [[0.0]]
+    assert features["user"].numpy().tolist() == [-1]
+    assert features["city"].numpy().tolist() == [0]
+    assert features["tag"].to_list() == [[]]

@@ -1,0 +1,51 @@
+"""Every record belongs to exactly one shard, whatever the number of files and workers."""
+
+from __future__ import annotations
+
+import random
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from input_pipelines import tfrecords
+from input_pipelines.sharding import Shard
+
+
+def read(files, shard):
+    blocks = tfrecords.blocks(*shard.deal(files))
+    return [record for block in blocks.as_numpy_iterator() for record in block]
+
+
+@hypothesis.settings(max_examples=25, deadline=None)
+@hypothesis.given(
+    sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    workers=st.integers(1, 7),
+    seed=st.integers(0, 99),
+)
+def test_each_record_is_read_by_one_worker(tmp_path_factory, sizes, workers, seed):
+    folder = tmp_path_factory.mktemp("shards")
+    files, written = [], []
+    for i, size in enumerate(sizes):
+        files.append(f"{folder}/{i}.tfrecord")
+        tfrecords.write_examples(files[-1], [{"row": 100 * i + j} for j in range(size)])
+    written = sorted(read(sorted(files), Shard()))
+    found = []
+    for index in range(workers):
+        listed = random.Random(seed + index).sample(files, len(files))  # Each lists them otherwise.
+        found += read(listed, Shard(workers, index))
+    assert len(written) == sum(sizes)
+    assert sorted(found) == written
+
+
+def test_whole_files_are_dealt_out_when_there_are_enough():
+    files = ["b", "a", "c"]
+    assert Shard(2, 0).deal(files) == (["a", "c"], Shard())
+    assert Shard(2, 1).deal(files) == (["b"], Shard())
+    assert Shard(4, 3).deal(files) == (["a", "b", "c"], Shard(4, 3))
+
+
+@pytest.mark.parametrize(("count", "index"), [(0, 0), (2, 2), (2, -1)])
+def test_a_shard_that_is_none_is_refused(count, index):
+    with pytest.raises(ValueError, match="expected an index below count"):
+        Shard(count, index)

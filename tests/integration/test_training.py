@@ -1,0 +1,385 @@
+"""Whole runs in this process: train, resume, finish, evaluate, export, warm start, go wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit.result import read_result
+from input_pipelines import tfrecords
+from tests.conftest import make_rows
+
+SMALL = {"hidden_units": [8], "learning_rate": 0.1}
+
+
+@pytest.fixture
+def config(ads, tmp_path):
+    """Makes the config of a small run; keyword arguments change it."""
+
+    def make(**changes):
+        values = {
+            "spec": f"{ads}/spec.yaml",
+            "model": "wide_deep",
+            "model_params": SMALL,
+            "model_dir": str(tmp_path / "model"),
+            "train_files": (f"{ads}/train-*",),
+            "eval_files": (f"{ads}/eval.tfrecord",),
+            "batch_size": 50,
+            "max_steps": 20,
+            "save_checkpoints_steps": 10,
+            "exporters": (),
+        }
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+@pytest.fixture
+def read_lines():
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    return read
+
+
+def weights(model_dir):
+    checkpoint = tf.train.latest_checkpoint(model_dir)
+    names = [name for name, _ in tf.train.list_variables(checkpoint)]
+    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+
+def test_a_run_from_start_to_end(config, read_lines, tmp_path):
+    run = config(exporters=("latest", "best", "final"), best_metric="auc/click",
+                 best_direction="max", max_steps=90, save_checkpoints_steps=30)  # fmt: skip
+    result = ek.run(run)
+    assert (result.status, result.stop_reason, result.global_step) == ("done", "max_steps", 90)
+    assert result.rows_trained == 4500 and result.rows_evaluated == 200
+    assert result.examples_per_second > 0
+    assert result.metrics["auc/click"] > 0.8
+    assert set(result.exports) == {"latest", "best", "final"}
+    kept = read_result(run.model_dir)
+    assert kept["export_path"] == result.exports["final"] == result.export_path
+    assert kept["metrics"]["auc/click"] == result.metrics["auc/click"]
+    steps = [entry["global_step"] for entry in read_lines(f"{run.model_dir}/eval_history.jsonl")]
+    assert steps == [30, 60, 90]
+    assert tf.saved_model.load(result.export_path).signatures["serving_default"] is not None
+    # What the run was made from is kept, and makes the same config and spec again.
+    spec = ek.load_spec(f"{run.model_dir}/feature_spec/spec.json")
+    assert spec.to_dict() == ek.load_spec(run.spec).to_dict()
+    with open(f"{run.model_dir}/flags.txt", encoding="utf-8") as file:
+        assert "--max_steps=90\n" in file.read()
+    with open(f"{run.model_dir}/versions.json", encoding="utf-8") as file:
+        assert json.load(file)["tensorflow"] == tf.__version__
+
+
+def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, tmp_path):
+    run = config()
+    ek.run(run)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with pytest.raises(ek.NothingToDo) as error:
+        ek.run(run)
+    assert str(error.value) == (
+        f"{run.model_dir} is already trained to step 20 of 20; raise --max_steps or --epochs, or "
+        "choose another --model_dir"
+    )
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
+    whole = config(model_dir=str(tmp_path / "whole"), epochs=5, max_steps=None)
+    pieces = config(model_dir=str(tmp_path / "pieces"), epochs=5, max_steps=None)
+    assert ek.run(whole).stop_reason == "input_exhausted"
+    first = ek.run(pieces.model_copy(update={"max_steps": 17}))
+    assert (first.stop_reason, first.global_step) == ("max_steps", 17)
+    second = ek.run(pieces)
+    assert (second.stop_reason, second.global_step) == ("input_exhausted", 40)
+    assert second.rows_trained == 5 * 400 - 17 * 50
+    expected, found = weights(whole.model_dir), weights(pieces.model_dir)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_lines):
+    run = config(exporters=("final",))
+    ek.run(run.model_copy(update={"mode": "train"}))
+    result = ek.run(run)
+    assert (result.stop_reason, result.global_step) == ("already_done", 20)
+    assert result.rows_trained == 0 and result.rows_evaluated == 200
+    assert set(result.exports) == {"final"}
+    assert [e["global_step"] for e in read_lines(f"{run.model_dir}/eval_history.jsonl")] == [20]
+    with pytest.raises(ek.NothingToDo):
+        ek.run(run)
+
+
+def test_more_steps_go_on_from_the_checkpoint(config):
+    run = config()
+    ek.run(run)
+    result = ek.run(run.model_copy(update={"max_steps": 25}))
+    assert (result.global_step, result.rows_trained) == (25, 250)
+
+
+def test_evaluate_scores_what_training_had(config):
+    trained = ek.run(config())
+    scored = ek.run(config(mode="evaluate", eval_batch_size=7))
+    assert scored.metrics["auc/click"] == pytest.approx(trained.metrics["auc/click"], abs=1e-9)
+    assert scored.metrics["loss/buy"] == pytest.approx(trained.metrics["loss/buy"], abs=1e-6)
+    assert scored.rows_evaluated == 200
+
+
+def test_the_best_export_survives_a_restart(config):
+    run = config(exporters=("best",), best_metric="loss/click", max_steps=20)
+    first = ek.run(run)
+    path = f"{run.model_dir}/export/best/best.json"
+    with open(path, encoding="utf-8") as file:
+        kept = json.load(file)
+    assert kept["history"][-1]["path"] == first.exports["best"]
+    # A better value than any model reaches: nothing after the restart may replace it.
+    kept["history"][-1]["value"] = 0.0
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(kept, file)
+    second = ek.run(run.model_copy(update={"max_steps": 40}))
+    assert second.exports == first.exports
+
+
+def test_early_stopping_ends_training_and_stays(config):
+    # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
+    run = config(
+        model="linear", model_params={"learning_rate": 5.0}, max_steps=1000,
+        early_stopping_metric="loss/click", early_stopping_patience=2,
+    )  # fmt: skip
+    result = ek.run(run)
+    assert result.stop_reason == "early_stopped" and result.global_step < 1000
+    with pytest.raises(ek.NothingToDo, match="was stopped early at step"):
+        ek.run(run)
+
+
+@pytest.mark.parametrize("source", ["model_dir", "checkpoint", "export"])
+def test_warm_start_takes_the_weights_and_nothing_else(config, tmp_path, source):
+    old = config(exporters=("final",))
+    trained = ek.run(old)
+    path = {
+        "model_dir": old.model_dir,
+        "checkpoint": tf.train.latest_checkpoint(old.model_dir),
+        "export": trained.export_path,
+    }[source]
+    new = config(
+        model_dir=str(tmp_path / "new"), warm_start_from=path, max_steps=1, mode="train",
+        model_params={"hidden_units": [8], "learning_rate": 1e-9, "linear_learning_rate": 1e-9},
+    )  # fmt: skip
+    ek.run(new)
+    before, after = weights(old.model_dir), weights(new.model_dir)
+    assert after["global_step"] == 1
+    slots = [name for name in after if "Adagrad" in name or "Ftrl" in name]
+    assert slots
+    for name, value in before.items():
+        if name not in slots and name != "global_step" and "linear/" not in name:
+            np.testing.assert_allclose(after[name], value, atol=1e-5, err_msg=name)
+    kernel = "dnn/hiddenlayer_0/kernel/Adagrad"
+    assert not np.allclose(before[kernel], after[kernel])
+
+
+def test_warm_start_refuses_what_does_not_fit(config, tmp_path, ads, document):
+    old = config(mode="train", max_steps=1)
+    ek.run(old)
+    document["columns"]["user"]["size"] = 21
+    (tmp_path / "spec.json").write_text(json.dumps(document))
+    new = config(spec=str(tmp_path / "spec.json"), model_dir=str(tmp_path / "new"),
+                 warm_start_from=old.model_dir)  # fmt: skip
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(new)
+    table = "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights"
+    assert f"{table}: [20, 4] in the source, [21, 4] in the model" in str(error.value)
+    assert "linear/linear_model/user/weights: [20, 2] in the source" in str(error.value)
+    assert "2 of 12 variables do not fit" in str(error.value)
+    assert not (tmp_path / "new").exists()
+    partly = new.model_copy(update={"warm_start_vars": "dnn/(hidden|logits).*", "mode": "train"})
+    assert ek.run(partly).global_step == 20
+    with pytest.raises(ek.ConfigError, match="--warm_start_vars=dn matches none of the model's"):
+        ek.run(new.model_copy(update={"warm_start_vars": "dn", "model_dir": str(tmp_path / "n2")}))
+    with pytest.raises(ek.ConfigError, match="is no checkpoint, model directory with one, or"):
+        ek.run(new.model_copy(update={"warm_start_from": str(tmp_path), "model_dir": "x"}))
+
+
+def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, tmp_path, read_lines):
+    run = config(mode="train", max_steps=1)
+    ek.run(run)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    wider = run.model_copy(update={"model_params": {"hidden_units": [9]}, "max_steps": 2})
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(wider)
+    assert "dnn/hiddenlayer_0/kernel: [11, 8] in the checkpoint, [11, 9] in the model" in str(
+        error.value
+    )
+    other = run.model_copy(update={"model_params": {"hidden_units": [8], "optimizer": "sgd"}})
+    with pytest.raises(ek.CheckpointError, match=r"dnn/logits/bias/Adagrad: \[2\] in the checkp"):
+        ek.run(other.model_copy(update={"max_steps": 2}))
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_spec_that_means_something_else_is_refused(config, tmp_path, document):
+    run = config(mode="train", max_steps=1)
+    ek.run(run)
+    document["columns"]["city"]["list"] = ["oslo", "rome"]  # The same shapes, other meanings.
+    document["objectives"]["buy"]["loss_weight"] = 0.7  # Allowed.
+    (tmp_path / "spec.json").write_text(json.dumps(document))
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(run.model_copy(update={"spec": str(tmp_path / "spec.json"), "max_steps": 2}))
+    lines = str(error.value).splitlines()
+    assert lines[0] == f"the spec is not the one that {run.model_dir} was trained with:"
+    assert [line.split(":")[0] for line in lines[1:-1]] == ["  columns.city"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"best_metric": "auc", "exporters": ("best",)},
+         "--best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
+        ({"early_stopping_metric": "auc/clik"},
+         "--early_stopping_metric=auc/clik: the model has no such metric; did you mean "
+         "'auc/click'?"),
+        ({"model": "dnnn"}, "no model 'dnnn'; did you mean 'dnn'?; a model of your own is written "
+                            "package.module:ClassName"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_anything_is_written(config, change, message, tmp_path):
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config(**change))
+    assert str(error.value) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_file_may_not_train_and_score(config, ads):
+    with pytest.raises(ek.ConfigError, match="a model must not be scored on what it was trained"):
+        ek.run(config(eval_files=(f"{ads}/train-0.tfrecord",)))
+
+
+def test_files_without_records_never_train_zero_steps(config, tmp_path):
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
+    with pytest.raises(ek.DataError, match="the 1 files of --train_files hold no record"):
+        ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord",)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"click": None}, "label 'click' is missing"),
+        ({"click": 3}, "label 'click' is 3, expected 0 or 1"),
+        ({"price": float("nan")}, "feature 'price' is nan, expected a finite number"),
+        ({"city": 7}, "feature 'city' is int64, expected string"),
+    ],
+)
+@pytest.mark.parametrize("where", ["train", "eval"])
+def test_a_bad_record_is_named_and_nothing_is_lost(config, tmp_path, change, message, where):
+    run = config(mode="train", max_steps=5)
+    ek.run(run)
+    rows = make_rows(60)
+    rows[33].update(change)
+    bad = f"{tmp_path}/bad.tfrecord"
+    tfrecords.write_examples(bad, rows)
+    changed = {"max_steps": 30, "mode": "train_and_evaluate", f"{where}_files": (bad,)}
+    with pytest.raises(ek.DataError) as error:
+        ek.run(run.model_copy(update=changed))
+    assert str(error.value) == f"{bad}: record 33: {message}"
+    assert tf.train.latest_checkpoint(run.model_dir) is not None
+    kept = read_result(run.model_dir)
+    assert kept["status"] == "failed" and message in kept["error"]
+    assert ek.run(run.model_copy(update={"max_steps": 30})).status == "done"
+
+
+class Exploding(ek.ModelFn):
+    """Its loss is NaN from the third step on."""
+
+    def logits(self, features, mode):
+        value = tf.compat.v1.get_variable("value", [2], initializer=tf.zeros_initializer())
+        return tf.tile(value[tf.newaxis], [tf.shape(features["user"])[0], 1])
+
+    def loss(self, losses):
+        step = tf.compat.v1.train.get_global_step()
+        return tf.where(step < 3, losses["click"], float("nan"))
+
+
+def test_a_loss_that_is_nan_stops_without_saving_it(config, tmp_path):
+    run = config(model="tests.integration.test_training:Exploding", model_params={},
+                 mode="train", save_checkpoints_steps=1)  # fmt: skip
+    with pytest.raises(ek.LossError) as error:
+        ek.run(run)
+    assert str(error.value).startswith("the loss became NaN or infinite, and the step was not appl")
+    saved = weights(run.model_dir)
+    assert saved["global_step"] == 3
+    assert np.isfinite(saved["value"]).all()
+
+
+class Buggy(Exploding):
+    """A bug of a user's: an index that is out of range at run time."""
+
+    def loss(self, losses):
+        return tf.gather(tf.stack([losses["click"], losses["buy"]]), 5)
+
+
+def test_a_bug_in_a_model_is_not_blamed_on_the_data(config):
+    run = config(model="tests.integration.test_training:Buggy", model_params={}, mode="train")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        ek.run(run)
+
+
+@pytest.mark.parametrize("mode", ["evaluate", "export"])
+def test_modes_that_need_a_checkpoint_say_so(config, mode):
+    run = config(mode=mode)
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(run)
+    assert str(error.value) == f"--model_dir={run.model_dir} has no checkpoint; train first"
+
+
+def test_a_cluster_is_refused_in_one_sentence(config, monkeypatch):
+    cluster = {"chief": ["a:1"], "worker": ["b:1"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
+    with pytest.raises(ek.ConfigError, match=r"a cluster of 2 tasks \(chief:0, worker:0\)"):
+        ek.run(config())
+    monkeypatch.setenv("TF_CONFIG", "{chief")
+    with pytest.raises(ek.ConfigError, match="TF_CONFIG is no JSON of a cluster and a task"):
+        ek.run(config())
+
+
+def test_all_heads_in_one_model(config, tmp_path, document):
+    document["labels"] = {
+        "click": {"dtype": "int64"},
+        "city_class": {"dtype": "string", "vocabulary": ["rome", "oslo", "lima"]},
+        "amount": {"dtype": "float32"},
+    }
+    document["objectives"] = {
+        "click": {"head": "binary"},
+        "where": {"head": "multi_class", "num_classes": 3, "label": "city_class"},
+        "amount": {"head": "regression", "loss_weight": 0.01},
+    }
+    (tmp_path / "spec.json").write_text(json.dumps(document))
+    for name, seed in (("train", 0), ("eval", 1)):
+        rows = [
+            {**row, "city_class": row["city"], "amount": 2 * row["price"]}
+            for row in make_rows(300, seed)
+        ]
+        tfrecords.write_examples(f"{tmp_path}/{name}.tfrecord", rows)
+    result = ek.run(
+        config(
+            spec=str(tmp_path / "spec.json"), model="dnn", max_steps=150, exporters=("final",),
+            train_files=(f"{tmp_path}/train.tfrecord",), eval_files=(f"{tmp_path}/eval.tfrecord",),
+        )  # fmt: skip
+    )
+    assert result.metrics["accuracy/where"] > 0.95
+    assert result.metrics["root_mean_squared_error/amount"] < 6.5
+    signatures = set(tf.saved_model.load(result.export_path).signatures)
+    assert signatures == {
+        "serving_default", "click/predict", "click/classify", "click/regress", "where/predict",
+        "where/classify", "amount/predict", "amount/regress",
+    }  # fmt: skip
+
+
+def test_a_model_directory_that_is_moved_still_works(config, tmp_path):
+    ek.run(config(mode="train"))
+    shutil.move(str(tmp_path / "model"), str(tmp_path / "moved"))
+    assert ek.run(config(mode="evaluate", model_dir=str(tmp_path / "moved"))).rows_evaluated == 200

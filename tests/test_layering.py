@@ -1,0 +1,81 @@
+"""The three floors: imports go down, and everything is packaged."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+
+FLOORS = ("feature_specs", "input_pipelines", "estimator_kit")
+MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+
+# Modules that a validation of flags and spec goes through.
+WITHOUT_TENSORFLOW = {
+    "feature_specs": {"errors", "naming", "parser", "schema", "validation", "vocabulary",
+                      "yaml_reader", "__init__"},
+    "input_pipelines": {"errors", "__init__"},
+    "estimator_kit": {"config", "errors", "exit_codes", "flagfile", "flags", "main", "__init__"},
+}  # fmt: skip
+
+
+def imports(path, *, at_import_only: bool = False) -> set[str]:
+    """Top-level names of what a module imports, wherever it does."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = set()
+    for node in tree.body if at_import_only else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the floor"
+            found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_import_points_upward(path):
+    floor = path.relative_to(ROOT).parts[0]
+    above = FLOORS[FLOORS.index(floor) + 1 :]
+    assert not [name for name in imports(path) if name.split(".")[0] in above]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / floor / f"{name}.py" for floor, names in WITHOUT_TENSORFLOW.items() for name in names],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_validating_goes_through_no_tensorflow(path):
+    names = imports(path, at_import_only=True)
+    assert not [n for n in names if n.split(".")[0] in ("tensorflow", "numpy", "google")]
+
+
+def test_only_the_command_line_knows_absl_and_only_cluster_reads_tf_config():
+    absl = {str(p.relative_to(ROOT)) for p in MODULES if any("absl" in n for n in imports(p))}
+    assert absl == {
+        "estimator_kit/exit_codes.py", "estimator_kit/flags.py", "estimator_kit/main.py",
+    }  # fmt: skip
+    readers = {p.name for p in MODULES if 'get("TF_CONFIG"' in p.read_text(encoding="utf-8")}
+    assert readers == {"cluster.py"}
+
+
+def test_tf_estimator_is_reached_in_two_places():
+    users = {
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        if any(
+            isinstance(node, ast.Attribute)
+            and node.attr == "estimator"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "tf"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    }
+    assert users == {"estimator_kit/tf_estimator.py", "input_pipelines/serving_inputs.py"}
+
+
+def test_every_package_is_in_setup_py():
+    listed = set(re.findall(r'^ {8}"([\w.]+)",$', (ROOT / "setup.py").read_text(), re.M))
+    found = {str(p.parent.relative_to(ROOT)).replace("/", ".") for p in MODULES}
+    assert found <= listed

@@ -1,0 +1,31 @@
+"""The public names of `import estimator_kit as ek`: this list changes on purpose or not at all."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import estimator_kit as ek
+
+PUBLIC = """
+CheckpointError ConfigError DataError ExperimentConfig FeatureSpec LossError ModelFn ModelParams
+NothingToDo RunResult SpecError Stopped dense_layer dnn_logits eval_input_fn feature_columns
+load_spec make_optimizer minimize parse_spec predict_input_fn run serving_input_receiver_fn
+train_input_fn write_examples
+""".split()
+
+
+def test_the_list_is_this_one():
+    assert ek.__all__ == sorted(PUBLIC) == dir(ek)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_is_there_and_documented(name):
+    value = getattr(ek, name)
+    assert inspect.getdoc(value)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="has no attribute 'Model'"):
+        _ = ek.Model
