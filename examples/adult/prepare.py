@@ -27,8 +27,7 @@ NUMBERS = {"age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "ho
 
 def rows(path: str) -> Iterator[dict[str, Any]]:
     """The rows of one of the two files; labels of the test part end in a full stop there."""
-    opened = gzip.open(path, "rt") if path.endswith(".gz") else open(path, encoding="utf-8")
-    with opened as file:
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
         for number, cells in enumerate(csv.reader(file, skipinitialspace=True), start=1):
             if not cells or cells[0].startswith("|"):
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -266,12 +267,12 @@ configs = st.fixed_dictionaries(
         "max_steps": counts,
         "save_checkpoints_steps": counts,
         "warm_start_from": st.none() | texts,
-        "warm_start_vars": texts,
+        "warm_start_vars": texts.map(re.escape),
         "eval_steps": counts,
         "eval_throttle_secs": st.integers(0, 1000),
         "early_stopping_metric": st.none() | texts,
         "early_stopping_direction": directions,
-        "exporters": st.lists(st.sampled_from(["latest", "best", "final"]), min_size=1).map(tuple),
+        "exporters": st.sampled_from([("latest", "best"), ("final",), ("best", "final", "latest")]),
         "best_metric": texts,
         "best_direction": directions,
         "predict_output": st.none() | texts,

@@ -303,8 +303,8 @@ columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
     2: columns.c.normalizer[1].zscore.stddev: got 0, expected greater than 0
 ! "known: numeric, normalizer", the keys of the column
-columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, maximum: 2}}}
-    2: columns.c.normalizer.clip.maximum: unknown key; known: min, max
+columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, step: 2}}}
+    2: columns.c.normalizer.clip.step: unknown key; known: min, max
 ! "a valid dictionary or instance of Values"
 columns + c: {numeric: f, normalizer: {zscore: 3}}
     2: columns.c.normalizer.zscore: got 3, expected a mapping of mean, stddev

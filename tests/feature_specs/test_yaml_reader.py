@@ -175,12 +175,6 @@ def core_tag(name):
             "a:\n\tb: 1",
             "2: the top level: not YAML: found character '\\t' that cannot start any token",
         ),
-        (
-            "a: " + "9" * 5000,
-            "1: a: not readable as its type: Exceeds the limit (4300 digits) for integer string "
-            "conversion: value has 5000 digits; use sys.set_int_max_str_digits() to increase the "
-            "limit",
-        ),
         bug("a: !!int '3'", f"1: a: {core_tag('int')}", reason="core tags are not refused"),
         bug("a: !!bool no", f"1: a: {core_tag('bool')}", reason="!!bool of any word is False"),
         bug("a: !!null x", f"1: a: {core_tag('null')}", reason="!!null drops its value"),
@@ -241,6 +235,12 @@ def test_all_problems_come_at_once_in_line_order():
         "4: b: the key is there twice, first on line 2; keep one",
         "5: the top level: the key 5 is no string; quote it",
     ]
+
+
+def test_an_endless_integer_is_refused():
+    [problem] = problems_of("a: 1\nb: " + "9" * 5000)
+    # The rest is Python's own, and differs between versions.
+    assert problem.startswith("2: b: not readable as its type: Exceeds the limit (4300")
 
 
 def test_each_repetition_of_a_key_names_the_first_line():

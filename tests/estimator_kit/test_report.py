@@ -1,0 +1,48 @@
+"""What a run prints at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator_kit.report import metrics_table
+from estimator_kit.result import RunResult, read_result
+
+
+def test_the_table_has_a_column_an_objective():
+    metrics = {
+        "auc/click": 0.75, "bayes_auc/click": 0.8, "loss/click": 0.123456, "auc/buy": float("nan"),
+        "weight_sum/click": 20000.0, "loss": 1.0, "global_step": 3.0, "aaa/buy": 1.0,
+    }  # fmt: skip
+    assert metrics_table(metrics, ["click", "buy"]).splitlines() == [
+        "metric       click        buy",
+        "----------  ------  ---------",
+        "auc         0.7500  undefined",
+        "bayes_auc   0.8000           ",
+        "loss        0.1235           ",
+        "aaa                    1.0000",
+        "weight_sum   20000           ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("exports", "path"),
+    [
+        ({"latest": "l", "best": "b", "final": "f"}, "f"),
+        ({"latest": "l", "best": "b"}, "b"),
+        ({"latest": "l"}, "l"),
+        ({}, None),
+    ],
+)
+def test_the_export_to_serve(exports, path):
+    assert RunResult(mode="train", exports=exports).export_path == path
+
+
+def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
+    model_dir = str(tmp_path / "new")
+    assert read_result(model_dir) is None
+    RunResult(mode="train", metrics={"auc/y": float("nan"), "loss": 2.0}).write(model_dir)
+    assert read_result(model_dir) == {
+        "mode": "train", "status": "done", "stop_reason": None, "global_step": None,
+        "metrics": {"auc/y": None, "loss": 2.0}, "exports": {}, "export_path": None,
+        "examples_per_second": None, "rows_trained": 0, "rows_evaluated": 0, "error": None,
+    }  # fmt: skip

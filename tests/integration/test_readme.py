@@ -1,0 +1,79 @@
+"""Every snippet of the README does what the text around it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from estimator_kit import exit_codes
+from input_pipelines import synthetic
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def snippets(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with the README's files and a small version of the default data, as in a checkout."""
+    folder = tmp_path_factory.mktemp("home")
+    synthetic.generate(str(folder / "data" / "ads"), rows=8000)
+    (folder / "my_spec.yaml").write_text(snippets("yaml")[0])
+    (folder / "my.flags").write_text(snippets("flags")[0])
+    for code in snippets("python"):
+        name = code.partition("\n")[0].removeprefix("# ")
+        (folder / name).write_text(code)
+    (folder / "run.py").write_text((ROOT / "run.py").read_text())
+    (folder / "feature_specs").symlink_to(ROOT / "feature_specs")
+    return folder
+
+
+def run(home, command: str) -> subprocess.CompletedProcess:
+    arguments = shlex.split(command, comments=True)
+    assert arguments[0] == "python"
+    return subprocess.run(
+        [sys.executable, *arguments[1:]], cwd=home, capture_output=True, text=True,
+        timeout=300, check=False, env={"PYTHONPATH": f"{home}:{ROOT}", "PATH": ""},
+    )  # fmt: skip
+
+
+def commands() -> list[str]:
+    text = "".join(snippets("sh")).replace("\\\n", " ")
+    return [line for line in text.splitlines() if line.startswith("python ")]
+
+
+def test_the_snippets_are_those_that_are_tested_here():
+    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 2, 1]
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 7
+
+
+def test_every_command_of_the_readme_works_in_its_order(home):
+    for command in commands():
+        done = run(home, command)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    lines = (home / "runs/mine/predictions.jsonl").read_text().splitlines()
+    assert len(lines) == 1000
+    outputs = {path.name for path in (home / "runs/mine").iterdir()}
+    for name in re.findall(r"^  ([\w./]+)", snippets("text")[0], re.M):
+        top = name.split("/")[0]
+        assert any(output.startswith(top.rstrip("*-")) for output in outputs), name
+
+
+def test_the_program_of_the_readme_works(home):
+    done = run(home, "python in_a_program.py")
+    assert done.returncode == 0, done.stderr
+    auc, path = done.stdout.split()[-2:]
+    assert 0 < float(auc) < 1
+    assert (home / path / "saved_model.pb").exists()
+
+
+def test_the_exit_statuses_are_those_of_the_program():
+    table = dict(re.findall(r"^\| (\d+) \| (.*) \|$", README, re.M))
+    assert table == {str(code): text for code, text in exit_codes.MEANING.items()}
