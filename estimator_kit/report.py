@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 
 from estimator_kit.config import ExperimentConfig
@@ -68,7 +70,16 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
 def _query(config: ExperimentConfig, export: str) -> str:
     records = ",".join(config.predict_files or config.eval_files or config.train_files[:1])
     arguments = [
-        "python", "run.py", "--mode=predict", f"--spec={config.spec}", f"--export_dir={export}",
+        *_program(), "--mode=predict", f"--spec={config.spec}", f"--export_dir={export}",
         f"--predict_files={records}", "--predict_limit=3",
     ]  # fmt: skip
     return " ".join(shlex.quote(argument) for argument in arguments)
+
+
+def _program() -> list[str]:
+    """How this program was started, as one would type it again in the same folder."""
+    script = sys.argv[0]
+    if not script.endswith(".py"):
+        return [script]
+    interpreter = os.path.relpath(sys.executable)
+    return [sys.executable if interpreter.startswith("..") else interpreter, script]

@@ -150,7 +150,8 @@ def test_parameters_are_checked(spec, params, message):
 @pytest.mark.parametrize(
     ("logits", "message"),
     [
-        (lambda n: tf.zeros([5, 3]), "returned the shape (5, 3), expected [rows, 2] for click, buy"),
+        (lambda n: tf.zeros([5, 3]),
+         "returned the shape (5, 3), expected [rows, 2] for click, buy"),
         (lambda n: {"click": tf.zeros([5, 1])}, "returned logits for click; the objectives are "
                                                 "buy, click"),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": tf.zeros([5])},

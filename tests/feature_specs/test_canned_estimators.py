@@ -53,6 +53,7 @@ def logits(estimator, input_fn, key, checkpoint):
     return np.array([row[key] for row in rows])
 
 
+# tf.feature_column's own layers call a method of theirs that they have deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name):

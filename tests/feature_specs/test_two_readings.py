@@ -10,6 +10,7 @@ from typing import Any
 
 import hypothesis
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
@@ -18,6 +19,9 @@ from estimator_kit import input_layer
 from feature_specs import columns, example_parsing
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
+
+# tf.feature_column's own layers call a method of theirs that they have deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 
 WORDS = ["a", "b", "c", "ü", "long word", "zz"]
 
@@ -162,14 +166,48 @@ def assert_agree(reference, fast):
         )
 
 
-@hypothesis.settings(
-    max_examples=8,
-    deadline=None,
-    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # Shrinking takes minutes.
-    derandomize=True,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
-@hypothesis.given(seed=st.integers(0, 10**6), rows=st.lists(row, min_size=1, max_size=12))
+def random_search(examples):
+    """Hypothesis settings: a fixed search of so many random specs and records."""
+
+    def decorate(test):
+        test = hypothesis.given(
+            seed=st.integers(0, 10**6), rows=st.lists(row, min_size=1, max_size=12)
+        )(test)
+        return hypothesis.settings(
+            max_examples=examples,
+            deadline=None,
+            phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # Shrinking is slow.
+            derandomize=True,
+            suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+        )(test)
+
+    return decorate
+
+
+@random_search(8)
 def test_random_specs_and_records_agree(tmp_path, seed, rows):
     spec = document(random.Random(seed), tmp_path)
     assert_agree(*readings(spec, tmp_path, rows))
+
+
+@pytest.mark.long
+@random_search(150)
+def test_many_random_specs_and_records_agree(tmp_path, seed, rows):
+    spec = document(random.Random(seed), tmp_path)
+    assert_agree(*readings(spec, tmp_path, rows))
+
+
+@pytest.mark.parametrize("broken", ["to_hash_bucket_fast", "unsorted_segment_sum"])
+def test_the_comparison_notices_a_reading_that_is_broken(tmp_path, monkeypatch, broken):
+    owner = tf.strings if broken == "to_hash_bucket_fast" else tf.math
+    right = getattr(owner, broken)
+
+    def wrong(values, *arguments, **kwargs):
+        if broken == "to_hash_bucket_fast":
+            return (right(values, *arguments) + 1) % arguments[0]
+        return right(values, *arguments) * 1.01
+
+    monkeypatch.setattr(owner, broken, wrong)
+    rows = [{"s": "a", "m": ["b", "c"], "x": 1.0}]
+    with pytest.raises(AssertionError):
+        assert_agree(*readings(document(random.Random(1), tmp_path), tmp_path, rows))

@@ -34,6 +34,10 @@ def row_numbers(input_fn) -> list[list[int]]:
     return [labels["row"].numpy().astype(int).tolist() for _, labels in input_fn()]
 
 
+def flat(batches: list[list[int]]) -> list[int]:
+    return [row for batch in batches for row in batch]
+
+
 def test_features_and_labels_have_the_promised_types(spec, files):
     features, labels = next(iter(input_fns.eval_input_fn(spec, files, batch_size=4)()))
     described = {name: (v.dtype.name, v.shape.as_list()) for name, v in features.items()}
@@ -56,9 +60,9 @@ def test_features_and_labels_have_the_promised_types(spec, files):
 def test_evaluation_and_prediction_keep_the_order(spec, files):
     batches = row_numbers(input_fns.eval_input_fn(spec, files, batch_size=100))
     assert [len(batch) for batch in batches] == [100, 100, 50]
-    assert sum(batches, []) == list(range(250))
+    assert flat(batches) == list(range(250))
     limited = input_fns.eval_input_fn(spec, files, batch_size=100, limit=2)
-    assert sum(row_numbers(limited), []) == list(range(200))
+    assert flat(row_numbers(limited)) == list(range(200))
     predicted = input_fns.predict_input_fn(spec, files, batch_size=100)()
     prices = np.concatenate([features["price"][:, 0] for features in predicted])
     np.testing.assert_allclose(prices, np.log1p([r["price"] for r in make_rows(250)]), rtol=1e-6)
@@ -67,7 +71,7 @@ def test_evaluation_and_prediction_keep_the_order(spec, files):
 def test_training_reads_each_row_once_an_epoch_and_batches_run_on(spec, files):
     batches = row_numbers(input_fns.train_input_fn(spec, files, batch_size=64, epochs=2))
     assert [len(batch) for batch in batches] == [64] * 7 + [52]
-    rows = sum(batches, [])
+    rows = flat(batches)
     assert sorted(rows[:250]) == list(range(250)) == sorted(rows[250:])
     assert rows[:250] != rows[250:] and rows[:250] != list(range(250))
 
@@ -101,7 +105,7 @@ def test_workers_share_the_rows(spec, files, count):
         own = input_fns.train_input_fn(
             spec, files, batch_size=64, epochs=1, shard=Shard(count, index)
         )
-        rows += sum(row_numbers(own), [])
+        rows += flat(row_numbers(own))
         # A distribution strategy hands the same over as an input context.
         Context.input_pipeline_id = index
         same = input_fns.train_input_fn(spec, files, batch_size=64, epochs=1)(Context())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -74,8 +75,10 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert "stopped at step 20: max_steps" in done.stdout
     assert "deprecat" not in done.stderr.lower() and "WARNING" not in done.stderr
     command = done.stdout.strip().splitlines()[-1].strip()
-    assert command.startswith("python run.py --mode=predict")
-    arguments = re.sub(r"^python run.py ", "", command).replace("'", "").split()
+    interpreter, script, *arguments = shlex.split(command)
+    assert (pathlib.Path(interpreter).name, script) == (
+        pathlib.Path(sys.executable).name, str(ROOT / "run.py"),
+    )  # fmt: skip
     asked = program(*arguments)
     assert asked.returncode == 0, asked.stderr
     rows = [json.loads(line) for line in asked.stdout.splitlines()]

@@ -22,7 +22,7 @@ def snippets(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with the README's files and a small version of the default data, as in a checkout."""
+    """A folder like a checkout, with the README's files and little of the default data."""
     folder = tmp_path_factory.mktemp("home")
     synthetic.generate(str(folder / "data" / "ads"), rows=8000)
     (folder / "my_spec.yaml").write_text(snippets("yaml")[0])

@@ -368,8 +368,8 @@ def test_all_heads_in_one_model(config, tmp_path, document):
         config(
             spec=str(tmp_path / "spec.json"), model="dnn", max_steps=150, exporters=("final",),
             train_files=(f"{tmp_path}/train.tfrecord",), eval_files=(f"{tmp_path}/eval.tfrecord",),
-        )  # fmt: skip
-    )
+        )
+    )  # fmt: skip
     assert result.metrics["accuracy/where"] > 0.95
     assert result.metrics["root_mean_squared_error/amount"] < 6.5
     signatures = set(tf.saved_model.load(result.export_path).signatures)
