@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import did_you_mean, nearest
 
 Mode = Literal["train_and_evaluate", "train", "evaluate", "predict", "export", "validate"]
 MODES: tuple[Mode, ...] = (
@@ -20,7 +21,7 @@ MODES: tuple[Mode, ...] = (
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
 
-PositiveInt = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -86,7 +87,7 @@ class ExperimentConfig(pydantic.BaseModel):
             raise ConfigError("\n".join(problems))
 
     def _problems(self) -> list[str]:
-        problems = []
+        problems = [] if self.spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
         needed = {"model_dir": self.mode != "validate"}
         needed["train_files"] = trains
@@ -101,8 +102,19 @@ class ExperimentConfig(pydantic.BaseModel):
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
-        for name in self.exporters:
-            if name not in EXPORTERS:
+        for field in ("train_files", "eval_files", "predict_files"):
+            if "" in getattr(self, field):
+                problems.append(f"--{field}: a name is empty")
+        try:
+            re.compile(self.warm_start_vars)
+        except re.error as error:
+            problems.append(
+                f"--warm_start_vars: {self.warm_start_vars!r} is no regular expression: {error}"
+            )
+        for i, name in enumerate(self.exporters):
+            if name in self.exporters[:i]:
+                problems.append(f"--exporters: {name!r} is there twice")
+            elif name not in EXPORTERS:
                 problems.append(f"--exporters: no exporter {name!r}{did_you_mean(name, EXPORTERS)}")
         overlap = set(self.train_files) & set(self.eval_files)
         if trains and overlap:
@@ -120,5 +132,6 @@ def _problem(item: Any, fields: Any) -> str:
     if item["type"] == "missing":
         return f"--{name} is missing"
     expected = item["msg"].removeprefix("Input should be ")
-    hint = did_you_mean(item["input"], MODES) if name == "mode" else ""
+    expected = "a list of strings" if item["type"] == "tuple_type" else expected
+    hint = nearest(item["input"], MODES) if name == "mode" else ""
     return f"--{name}: got {item['input']!r}, expected {expected}{hint}"

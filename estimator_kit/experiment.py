@@ -44,7 +44,7 @@ def run(config: ExperimentConfig) -> RunResult:
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
     if config.generate_default_data is not None:
-        synthetic.generate(config.generate_default_data, progress=_log.info)
+        synthetic.generate(config.generate_default_data, progress=_log_day)
     if config.mode == "predict":
         return _predict(config, spec)
     model = _make_model(config, spec)
@@ -54,6 +54,11 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "evaluate":
         return _evaluate(config, spec, trained)
     return _export(config, spec, trained)
+
+
+def _log_day(day: synthetic.DayReport) -> None:
+    if not day.kept:
+        _log.info("generated %s: %d rows", day.name, day.rows)
 
 
 def _make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:

@@ -32,7 +32,10 @@ def check_flagfiles(arguments: Sequence[str]) -> None:
         match = _FLAGFILE.match(argument)
         if match:
             path = match[1] if match[1] is not None else "".join(waiting[i + 1 : i + 2])
-            _check_file(os.path.expanduser(path), "the command line", problems, seen)
+            if path:
+                _check_file(os.path.expanduser(path), "the command line", problems, seen)
+            else:
+                problems.append("the command line: write --flagfile=path")
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -43,7 +46,7 @@ def _check_file(path: str, where: str, problems: list[str], seen: set[str]) -> N
     seen.add(path)
     try:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+            lines = file.read().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         hint = "" if os.path.isabs(path) else f"; relative paths start at {os.getcwd()}"
@@ -51,28 +54,42 @@ def _check_file(path: str, where: str, problems: list[str], seen: set[str]) -> N
         return
     for number, line in enumerate(lines, start=1):
         text = line.strip()
+        place = f"{path}:{number}"
+        if line[:1].isspace() and (text.startswith(("#", "//")) or _FLAGFILE.match(text)):
+            problems.append(
+                f"{place}: {text!r}: absl knows comments and --flagfile in the first column only; "
+                "remove the indent"
+            )
+            continue
         if not text or text.startswith(("#", "//")):
             continue
-        place = f"{path}:{number}"
+        problem = _line_problem(text)
         match = _FLAGFILE.match(text)
-        if match and match[1]:
+        if problem:
+            problems.append(f"{place}: {text!r}: {problem}")
+        elif match:
             _check_file(os.path.expanduser(match[1]), place, problems, seen)
-        else:
-            problem = _line_problem(text)
-            if problem:
-                problems.append(f"{place}: {text!r}: {problem}")
 
 
 def _line_problem(text: str) -> str:
     if not text.startswith("-"):
         return "a line is --flag=value, or a comment that starts with #"
+    if text == "--":
+        return "ends the flags; remove it"
     name, equals, value = text.partition("=")
+    flagfile = name.lstrip("-") == "flagfile"
+    if flagfile and not value:
+        return "write --flagfile=path"
+    if name.endswith((" ", "\t")) or value.startswith((" ", "\t")):
+        return "write --flag=value without blanks around the equals sign"
     if not equals and re.search(r"\s", name):
         return "write --flag=value with an equals sign; absl reads the whole line as one flag"
     if re.search(r"\s(#|//)", value):
         return "a comment after a value becomes part of it; put it on a line of its own"
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         return "quotes become part of the value; leave them out"
-    if re.search(r"\$\{?\w", value):
+    if re.search(r"\$[{(]?\w", value):
         return "variables are not expanded in a flagfile; write the value out"
+    if value.startswith("~") and not flagfile:
+        return "~ is not expanded in a flagfile; write the folder out"
     return ""

@@ -6,6 +6,8 @@ The only module that knows absl flags. A flagfile holds one `--flag=value` a lin
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +16,7 @@ from absl import flags
 
 from estimator_kit.config import EXPORTERS, MODES, ExperimentConfig
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import SpecError
+from feature_specs.errors import SpecError, path_text
 from feature_specs.yaml_reader import read_text
 
 _DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}
@@ -148,7 +150,11 @@ def _model_params(entries: Sequence[str]) -> dict[str, Any]:
         try:
             params[name.strip()] = read_text(value, f"--model_params={name}")[0]
         except SpecError as error:
-            raise ConfigError(f"--model_params: the value of {entry!r} is not YAML") from error
+            problem = error.problems[0]
+            raise ConfigError(
+                f"--model_params: the value of {entry!r}: {path_text(problem.path)}: "
+                f"{problem.message}"
+            ) from error
     return params
 
 
@@ -156,13 +162,26 @@ def resolved_flags(config: ExperimentConfig) -> str:
     """The config as a flagfile that makes the same config again, one flag a line, sorted."""
     lines = []
     for name, value in sorted(config.model_dump().items()):
-        if value is None or value == {} or value == ():
+        if value is None or (value == () and not _DEFAULTS[name]):
             continue
         if name == "model_params":
-            lines += [f"--model_params={key}={json.dumps(v)}" for key, v in sorted(value.items())]
+            lines += [f"--model_params={key}={_yaml(v)}" for key, v in sorted(value.items())]
         elif isinstance(value, bool):
             lines.append(f"--{'' if value else 'no'}{name}")
         else:
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            text = _comma_separated(value) if isinstance(value, tuple) else str(value)
             lines.append(f"--{name}={text}")
     return "\n".join(lines) + "\n"
+
+
+def _yaml(value: Any) -> str:
+    """A parameter's value on one line, without what `flagfile` would take for a mistake."""
+    text = json.dumps(value)
+    return text.replace("#", r"\u0023").replace("$", r"\u0024").replace("//", r"/\u002f")
+
+
+def _comma_separated(values: tuple[str, ...]) -> str:
+    """A list as absl's list flags read it: commas inside a value are quoted."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()

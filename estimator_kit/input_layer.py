@@ -13,8 +13,9 @@ from typing import Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from feature_specs.column_kinds import Embedding, Indicator, Numeric
 from feature_specs.naming import canned_name
-from feature_specs.schema import Embedding, FeatureSpec, Indicator, Numeric
+from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
 
 Ids = Union[tf.Tensor, tf.RaggedTensor]

@@ -20,7 +20,8 @@ from estimator_kit import storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import CheckpointError
 from estimator_kit.flags import resolved_flags
-from feature_specs.schema import FeatureSpec, Vocabulary
+from feature_specs.column_kinds import Vocabulary
+from feature_specs.schema import FeatureSpec
 
 _PACKAGES = ("estimator-kit", "tensorflow", "tensorflow-estimator", "numpy", "protobuf", "pydantic")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import math
 from collections.abc import Iterator
 from typing import Any, Optional
@@ -40,6 +41,8 @@ from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines import diagnosis, files, input_fns, tfrecords
 from input_pipelines.errors import DataError
+
+_log = logging.getLogger("estimator_kit")
 
 # What a session raises for a bad record, and for a loss that is not finite.
 _SESSION_ERRORS = (
@@ -176,6 +179,7 @@ def _plan(config: ExperimentConfig, train_files: list[str], start_step: Optional
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
     if config.epochs is not None or 0 < start < (config.max_steps or math.inf):
+        _log.info("counting the rows of %d training files", len(train_files))
         rows = tfrecords.count_records(train_files)
     if rows == 0 or not tfrecords.any_record(train_files):
         raise DataError(f"the {len(train_files)} files of --train_files hold no record")

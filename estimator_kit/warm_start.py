@@ -29,10 +29,7 @@ def warm_start_settings(source: str, pattern: str, outline: ModelOutline) -> Any
       CheckpointError: a variable to take is missing in the source or has another shape there.
     """
     checkpoint = find_checkpoint(source)
-    try:
-        wanted = sorted(name for name in outline.weights if re.fullmatch(pattern, name))
-    except re.error as error:
-        raise ConfigError(f"--warm_start_vars={pattern}: no regular expression: {error}") from error
+    wanted = sorted(name for name in outline.weights if re.fullmatch(pattern, name))
     if not wanted:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "

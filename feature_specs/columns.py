@@ -14,18 +14,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from feature_specs.normalizers import normalizer_fn
-from feature_specs.schema import (
+from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
     Embedding,
-    FeatureSpec,
     HashBucket,
     Identity,
     Indicator,
     Numeric,
     Vocabulary,
 )
+from feature_specs.normalizers import normalizer_fn
+from feature_specs.schema import FeatureSpec
 
 
 def feature_columns(spec: FeatureSpec, group: str) -> list[Any]:

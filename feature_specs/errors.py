@@ -33,13 +33,17 @@ def value_text(value: Any) -> str:
     return text
 
 
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """`; did you mean 'user'?` for the nearest known name, or nothing."""
+    others = [other for other in known if other != name]
+    near = difflib.get_close_matches(str(name), others, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """`; did you mean 'user'?` for the nearest known name, or the list of known names."""
+    """As `nearest`, or the list of known names when none is near."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(names)}" if names else ""
+    return nearest(name, names) or (f"; known: {', '.join(names)}" if names else "")
 
 
 @dataclasses.dataclass(frozen=True)

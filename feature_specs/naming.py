@@ -8,7 +8,8 @@ interchange. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from feature_specs.schema import Bucketized, Crossed, Embedding, FeatureSpec, Indicator
+from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator
+from feature_specs.schema import FeatureSpec
 
 
 def canned_name(spec: FeatureSpec, name: str) -> str:

@@ -18,16 +18,10 @@ from typing import Any, Optional, Union
 import pydantic
 
 from feature_specs import validation
-from feature_specs.errors import Path, Problem, SpecError, did_you_mean, value_text
-from feature_specs.schema import (
-    COLUMN_KINDS,
-    HEADS,
-    NAME_PATTERN,
-    Feature,
-    FeatureSpec,
-    Label,
-    Vocabulary,
-)
+from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
+from feature_specs.entry import NAME_PATTERN
+from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
+from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
 from feature_specs.yaml_reader import Lines, read_text
 
 _SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored")
@@ -88,7 +82,7 @@ class _Parser:
             if section not in document and section not in _OPTIONAL:
                 self._problem((), f"the section {section!r} is missing")
         sections = {section: self._section(document, section) for section in _SECTIONS[:5]}
-        ignored = document.get("ignored") or []
+        ignored = document.get("ignored", [])
         if not _is_list_of_names(ignored):
             self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
         self._stop_on_problems()
@@ -137,7 +131,7 @@ class _Parser:
         result = {}
         for name, value in entries.items():
             path: Path = (section, name)
-            if not re.match(NAME_PATTERN, str(name)):
+            if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
                 self._problem(
                     path, "a name starts with a letter or digit and goes on with those, _, - and ."
                 )
@@ -164,7 +158,8 @@ class _Parser:
         if len(kinds) != 1:
             keys = list(value) if isinstance(value, Mapping) else [value]
             got = f"the kinds {' and '.join(kinds)}" if kinds else value_text(value)
-            hint = did_you_mean(keys[0], COLUMN_KINDS) if keys and not kinds else ""
+            near = [hint for hint in (nearest(key, COLUMN_KINDS) for key in keys) if hint]
+            hint = "" if kinds else near[0] if near else did_you_mean("", COLUMN_KINDS)
             self._problem(path, f"got {got}, expected one column kind, as in {{numeric: x}}{hint}")
             return None
         return self._entry(COLUMN_KINDS[kinds[0]], value, path)
@@ -175,7 +170,7 @@ class _Parser:
             got = value_text(value)
             self._problem(path, f"got {got}, expected a head{did_you_mean('', HEADS)}")
             return None
-        if head not in HEADS:
+        if not isinstance(head, str) or head not in HEADS:
             hint = did_you_mean(head, HEADS)
             self._problem((*path, "head"), f"got {value_text(head)}, expected a head{hint}")
             return None
@@ -192,7 +187,7 @@ class _Parser:
             seen: dict[Path, list[str]] = {}
             for item in error.errors():
                 where = _place_in(value, item["loc"], missing=item["type"] == "missing")
-                message = _message(model, item)
+                message = _message(model, item, value if len(where) == 1 else None)
                 if message not in seen.setdefault((*path, *where), []):
                     seen[(*path, *where)].append(message)
             for where, messages in seen.items():
@@ -212,6 +207,10 @@ class _Parser:
     def _stop_on_problems(self) -> None:
         if self._problems:
             raise SpecError(self._source, self._problems)
+
+
+# What pydantic calls otherwise than YAML does.
+_EXPECTED = {"tuple_type": "a list", "model_type": "a mapping"}
 
 
 def _is_list_of_names(value: Any) -> bool:
@@ -236,19 +235,24 @@ def _place_in(value: Any, location: tuple[Any, ...], *, missing: bool) -> Path:
     return tuple(path)
 
 
-def _message(model: type[pydantic.BaseModel], item: Any) -> str:
-    """A pydantic error in this project's words."""
+def _message(model: type[pydantic.BaseModel], item: Any, entry: Optional[Mapping[str, Any]]) -> str:
+    """A pydantic error in this project's words; `entry` is given for an error of a field of it."""
     kind, text = item["type"], item["msg"]
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(item['loc'][-1], _field_names(model))}"
+        key = item["loc"][-1]
+        if entry is None:
+            return "unknown key"
+        free = [name for name in _field_names(model) if name not in entry]
+        return f"unknown key{nearest(key, free) or did_you_mean('', _field_names(model))}"
     if kind == "value_error":
         return text.removeprefix("Value error, ")
-    expected = text.removeprefix("Input should be ")
+    expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
+    if kind == "too_short":
+        least = item["ctx"]["min_length"]
+        expected = f"at least {least} item{'s' if least > 1 else ''}"
     hint = ""
     if kind == "literal_error":
-        known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
-        hint = did_you_mean(item["input"], known) if len(known) > 1 else ""
-        hint = "" if hint.startswith("; known") else hint
+        hint = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
     return f"got {value_text(item['input'])}, expected {expected[0].lower()}{expected[1:]}{hint}"

@@ -3,9 +3,6 @@
 The models check one entry each (types, ranges, fields that exclude each other); what spans
 entries (names that refer to each other) is checked in `validation`. Users get a `FeatureSpec`
 from `parser.load` or `parser.parse`, never by hand. This module imports no TensorFlow.
-
-The names are those of `tf.feature_column`: a `hash_bucket` column of a spec is
-`categorical_column_with_hash_bucket`, and so on; `columns` holds that correspondence.
 """
 
 from __future__ import annotations
@@ -16,38 +13,28 @@ import json
 import math
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-# A name becomes part of TensorFlow variable and signature names, which allow these characters.
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Dtype = Literal["float32", "int64", "string"]
-Scalar = Union[int, float, str]
-PositiveInt = Annotated[int, Field(ge=1)]
-FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
-
-
-class _Entry(pydantic.BaseModel):
-    """Base of all entries: immutable, no unknown keys, no silent conversion between types."""
-
-    model_config = pydantic.ConfigDict(
-        frozen=True, extra="forbid", strict=True, populate_by_name=False
-    )
-
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-# Tuples that a YAML list fills.
-Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(_as_tuple), Field(min_length=1)]
-Integers = Annotated[tuple[int, ...], pydantic.BeforeValidator(_as_tuple), Field(min_length=1)]
-
+from feature_specs.column_kinds import (
+    Bucketized,
+    Column,
+    Crossed,
+    Embedding,
+    HashBucket,
+    Identity,
+    Indicator,
+    Numeric,
+    Vocabulary,
+)
+from feature_specs.entry import Dtype, Entry, Scalar, Words
 
 # --- Features ------------------------------------------------------------------------------------
+
+
+_LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def _shape(value: Any) -> Any:
@@ -60,7 +47,17 @@ def _shape(value: Any) -> Any:
     raise ValueError(f"got {value!r}, expected [] for one value, [n] for n values, or variable")
 
 
-class Feature(_Entry):
+def _one_value(value: Any) -> Any:
+    if value is None or isinstance(value, (int, float, str)):
+        return value
+    raise ValueError(f"got {value!r}, expected one number or string")
+
+
+def _is_finite_float32(value: Scalar) -> bool:
+    return abs(float(value)) <= _LARGEST_FLOAT32
+
+
+class Feature(Entry):
     """One feature of a record, as it is stored in a `tf.train.Example`.
 
     Attributes:
@@ -75,7 +72,7 @@ class Feature(_Entry):
     shape: Annotated[
         Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)
     ] = ()
-    default: Optional[Scalar] = None
+    default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = None
 
     @property
     def variable(self) -> bool:
@@ -103,12 +100,14 @@ class Feature(_Entry):
             expected = {"float32": (int, float), "int64": (int,), "string": (str,)}[self.dtype]
             if isinstance(self.default, bool) or not isinstance(self.default, expected):
                 raise ValueError(f"the default {self.default!r} is no {self.dtype}")
-            if isinstance(self.default, float) and not math.isfinite(self.default):
-                raise ValueError("the default must be finite")
+            if self.dtype == "float32" and not _is_finite_float32(self.default):
+                raise ValueError("the default must be finite, as a float32")
+            if self.dtype == "int64" and not -(2**63) <= int(self.default) < 2**63:
+                raise ValueError(f"the default {self.default!r} is no int64")
         return self
 
 
-class Label(_Entry):
+class Label(Entry):
     """One label of a record; a record without it is an error, never a default.
 
     Attributes:
@@ -134,217 +133,10 @@ class Label(_Entry):
         return self
 
 
-# --- Columns -------------------------------------------------------------------------------------
-
-
-class _Column(_Entry):
-    """Base of columns. `source` is the feature or column that it is made from."""
-
-    kind: ClassVar[str]
-    categorical: ClassVar[bool] = False
-
-
-class Log1p(_Entry):
-    """log(1 + x), for counts and prices; x must be above -1."""
-
-    log1p: Literal[True] = True
-
-
-class ZScore(_Entry):
-    """(x - mean) / stddev."""
-
-    class Values(_Entry):
-        mean: FiniteFloat
-        stddev: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-    zscore: Values
-
-
-class _Range(_Entry):
-    min: FiniteFloat
-    max: FiniteFloat
-
-    @pydantic.model_validator(mode="after")
-    def _check(self) -> _Range:
-        if self.min >= self.max:
-            raise ValueError(f"min {self.min} must be below max {self.max}")
-        return self
-
-
-class MinMax(_Entry):
-    """(x - min) / (max - min), 0 to 1 inside the range and not clipped outside it."""
-
-    minmax: _Range
-
-
-class Clip(_Entry):
-    """x limited to [min, max]."""
-
-    clip: _Range
-
-
-Normalizer = Union[Log1p, ZScore, MinMax, Clip]
-NORMALIZERS: dict[str, type[_Entry]] = {
-    "log1p": Log1p, "zscore": ZScore, "minmax": MinMax, "clip": Clip,
-}  # fmt: skip
-
-
-def _normalizers(value: Any) -> Any:
-    """Spells `log1p`, one mapping, or a list of both, as a tuple of Normalizer entries."""
-    steps = []
-    for step in value if isinstance(value, list) else [value]:
-        if step == "log1p":
-            step = {"log1p": True}
-        if not (isinstance(step, dict) and len(step) == 1 and next(iter(step)) in NORMALIZERS):
-            raise ValueError(
-                f"got {step!r}, expected log1p, {{zscore: {{mean, stddev}}}}, "
-                "{minmax: {min, max}}, {clip: {min, max}}, or a list of them"
-            )
-        steps.append(NORMALIZERS[next(iter(step))].model_validate(step))
-    return tuple(steps)
-
-
-class Numeric(_Column):
-    """A number as it is, after its normalizers in order."""
-
-    kind = "numeric"
-    source: str = Field(alias="numeric")
-    normalizer: Annotated[
-        tuple[Normalizer, ...], pydantic.BeforeValidator(_normalizers)
-    ] = ()
-
-
-def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
-    if any(a >= b for a, b in zip(values, values[1:])):
-        raise ValueError("boundaries must increase strictly")
-    return values
-
-
-class Bucketized(_Column):
-    """The index of the interval a number falls into: n boundaries make n + 1 buckets.
-
-    Bucket i holds boundaries[i-1] <= x < boundaries[i].
-    """
-
-    kind = "bucketized"
-    categorical = True
-    source: str = Field(alias="bucketized")
-    boundaries: Annotated[
-        tuple[FiniteFloat, ...],
-        pydantic.BeforeValidator(_as_tuple),
-        Field(min_length=1),
-        pydantic.AfterValidator(_increasing),
-    ]
-
-
-class Identity(_Column):
-    """An integer that already is an id in [0, size).
-
-    Outside it, `default_id` when given, an error otherwise.
-    """
-
-    kind = "identity"
-    categorical = True
-    source: str = Field(alias="identity")
-    size: PositiveInt
-    default_id: Optional[Annotated[int, Field(ge=0)]] = None
-
-    @pydantic.model_validator(mode="after")
-    def _check(self) -> Identity:
-        if self.default_id is not None and self.default_id >= self.size:
-            raise ValueError(f"default_id {self.default_id} must be below size {self.size}")
-        return self
-
-
-class Vocabulary(_Column):
-    """The position of a word in a list or in a file with one word a line.
-
-    Words outside it fall into `oov_buckets` extra ids by hash, or take `default_id`, or (the
-    default) have no id.
-
-    `size` uses the first lines of the file only; it is filled in with the number of lines.
-    """
-
-    kind = "vocabulary"
-    categorical = True
-    source: str = Field(alias="vocabulary")
-    words: Optional[Union[Words, Integers]] = Field(default=None, alias="list")
-    file: Optional[str] = None
-    size: Optional[PositiveInt] = None
-    oov_buckets: Annotated[int, Field(ge=0)] = 0
-    default_id: Annotated[int, Field(ge=-1)] = -1
-
-    @pydantic.model_validator(mode="after")
-    def _check(self) -> Vocabulary:
-        if (self.words is None) == (self.file is None):
-            raise ValueError("give the words as `list` or as `file`, one of the two")
-        if self.words is not None and self.size is not None:
-            raise ValueError("`size` goes with `file`; a list has the size it has")
-        if self.words is not None and len(set(self.words)) < len(self.words):
-            raise ValueError("the list has duplicates")
-        if self.oov_buckets and self.default_id != -1:
-            raise ValueError("give oov_buckets or default_id, not both")
-        return self
-
-
-class HashBucket(_Column):
-    """A string or integer hashed into [0, size); different values may share an id."""
-
-    kind = "hash_bucket"
-    categorical = True
-    source: str = Field(alias="hash_bucket")
-    size: Annotated[int, Field(ge=2)]
-
-
-class Crossed(_Column):
-    """The combination of several values, hashed into [0, size).
-
-    Keys are features (string or int64) or categorical columns other than hash_bucket.
-    """
-
-    kind = "crossed"
-    categorical = True
-    sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
-    size: Annotated[int, Field(ge=2)]
-    hash_key: Optional[int] = None
-
-
-class Indicator(_Column):
-    """How often each id occurs: one-hot for one value, counts for a list."""
-
-    kind = "indicator"
-    source: str = Field(alias="indicator")
-
-
-class Embedding(_Column):
-    """A learned vector an id; a list of ids is combined by `combiner`.
-
-    A record without ids has the zero vector. The table starts as a truncated normal with
-    `stddev`, by default 1/sqrt(dimension) as in `tf.feature_column.embedding_column`.
-    """
-
-    kind = "embedding"
-    source: str = Field(alias="embedding")
-    dimension: PositiveInt
-    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
-    stddev: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
-
-
-Column = Union[
-    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding
-]
-COLUMN_KINDS: dict[str, type[_Column]] = {
-    column.kind: column
-    for column in (
-        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding,
-    )
-}  # fmt: skip
-
-
 # --- Objectives ----------------------------------------------------------------------------------
 
 
-class _Objective(_Entry):
+class _Objective(Entry):
     """What one output of the model learns.
 
     Attributes:
@@ -516,5 +308,6 @@ class FeatureSpec:
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
         for column in self.columns.values():
             if isinstance(column, Vocabulary) and column.file is not None:
-                digest.update(self.vocabulary_path(column).read_bytes())
+                words = self.vocabulary_path(column).read_bytes()
+                digest.update(hashlib.sha256(words).digest())
         return digest.hexdigest()

@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from feature_specs.errors import Path, Problem, did_you_mean
-from feature_specs.naming import canned_name
-from feature_specs.schema import (
-    Binary,
+from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
     Embedding,
-    FeatureSpec,
     HashBucket,
     Identity,
     Indicator,
-    MultiClass,
     Numeric,
-    Regression,
     Vocabulary,
 )
+from feature_specs.errors import Path, Problem, did_you_mean
+from feature_specs.naming import canned_name
+from feature_specs.schema import Binary, FeatureSpec, MultiClass, Regression
 from feature_specs.vocabulary import VocabularyError, inside, read_words
 
 Problems = Iterator[Problem]
@@ -156,6 +153,7 @@ def check_cycles(spec: FeatureSpec) -> Problems:
             sources = ()
         return [source for source in sources if source in spec.columns]
 
+    seen: set[str] = set()
     reported: set[str] = set()
     for start in spec.columns:
         trail = [start]
@@ -169,7 +167,8 @@ def check_cycles(spec: FeatureSpec) -> Problems:
                         yield Problem(
                             ("columns", name), f"columns form a cycle: {' -> '.join(cycle)}"
                         )
-                elif name not in reported:
+                elif name not in seen:
+                    seen.add(name)
                     trail.append(name)
                     stack.append(iter(parents(name)))
                     break
@@ -204,6 +203,12 @@ def check_use(spec: FeatureSpec) -> Problems:
                 "no group uses this column; add it to a group or remove it",
             )
     features = set(spec.used_features())
+    for label_name, label in spec.labels.items():
+        if label.true_probability in features:
+            yield Problem(
+                ("labels", label_name, "true_probability"),
+                f"feature {label.true_probability!r} is in a group and would leak into the model",
+            )
     for label in spec.labels.values():
         features.update(n for n in (label.weight, label.true_probability) if n)
     for name in spec.features:
@@ -214,7 +219,9 @@ def check_use(spec: FeatureSpec) -> Problems:
                 "or list it under `ignored`",
             )
     for i, name in enumerate(spec.ignored):
-        if name not in spec.features:
+        if name in spec.ignored[:i]:
+            yield Problem(("ignored", i), f"feature {name!r} is there twice")
+        elif name not in spec.features:
             yield _unknown(("ignored", i), name, "the name of a feature", list(spec.features))
         elif name in features:
             yield Problem(("ignored", i), f"feature {name!r} is used; remove it from `ignored`")
@@ -225,7 +232,7 @@ def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
     yield name
     column = spec.columns[name]
     if isinstance(column, Bucketized):
-        if column.source in spec.columns:
+        if isinstance(spec.columns.get(column.source), Numeric):
             yield column.source
         return
     sources = column.sources if isinstance(column, Crossed) else (column.source,)
@@ -244,8 +251,8 @@ def check_variable_names(spec: FeatureSpec) -> Problems:
                 same = [name for name, c in zip(names, canned) if c == variable]
                 yield Problem(
                     ("groups", group),
-                    f"columns {', '.join(same)} are all {variable!r} to TensorFlow (same kind "
-                    "over the same features), so their variables would collide; keep one",
+                    f"columns {', '.join(same)} are all {variable!r} to TensorFlow, which names a "
+                    "column after its features, so their variables would collide; keep one",
                 )
 
 
@@ -263,6 +270,8 @@ def check_labels(spec: FeatureSpec) -> Problems:
             if weight is None:
                 known = [*spec.features, *spec.labels]
                 yield _unknown((*path, "weight"), label.weight, "a feature or a label", known)
+            elif label.weight == name:
+                yield Problem((*path, "weight"), "a label cannot weigh itself")
             elif weight.dtype == "string" or not getattr(weight, "single", True):
                 yield Problem((*path, "weight"), f"{label.weight!r} is no single number")
         if label.true_probability is not None:
@@ -272,7 +281,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
                     (*path, "true_probability"),
                     label.true_probability,
                     "a float32 feature of one value",
-                    [n for n, f in spec.features.items() if f.dtype == "float32"],
+                    [n for n, f in spec.features.items() if f.dtype == "float32" and f.single],
                 )
 
 
@@ -328,5 +337,10 @@ def check_vocabulary_file(spec: FeatureSpec, name: str, column: Vocabulary) -> i
             ("columns", name, "size"),
             f"got {column.size}, but {column.file!r} has {len(words)} words; "
             "lower size or leave it out",
+        )
+    if column.default_id >= len(words):
+        return Problem(
+            ("columns", name, "default_id"),
+            f"got {column.default_id}, expected an id below the number of words, {len(words)}",
         )
     return column.size or len(words)

@@ -9,6 +9,7 @@ Never writes a file; imports no TensorFlow.
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Optional
 
 # What a message shows of the lines that are wrong.
@@ -21,6 +22,8 @@ class VocabularyError(ValueError):
 
 def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
     """The path of `file` below `directory`, or None when it would lead outside it."""
+    if "\0" in file:
+        return None
     base = directory.resolve()
     path = (base / file).resolve()
     return path if not pathlib.PurePath(file).is_absolute() and base in path.parents else None
@@ -41,8 +44,15 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise VocabularyError(f"there is no file {str(path)!r}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise VocabularyError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise VocabularyError(f"{str(path)!r} cannot be read as UTF-8: {error}") from error
+    if text.startswith("\ufeff"):
+        raise VocabularyError(
+            f"{str(path)!r} has a byte order mark, which would become part of the first word; "
+            "write it as UTF-8 without one"
+        )
     if not text:
         raise VocabularyError(f"{str(path)!r} is empty; it needs one word a line")
     words = (text[:-1] if text.endswith("\n") else text).split("\n")
@@ -62,7 +72,8 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
             if first.setdefault(word, i) != i
         ]
         raise VocabularyError(
-            f"{str(path)!r} has {len(repeated)} duplicates: {', '.join(repeated[:_EXAMPLES])}"
+            f"{str(path)!r} has {len(repeated)} duplicate{'s' if len(repeated) > 1 else ''}: "
+            f"{', '.join(repeated[:_EXAMPLES])}"
         )
     if integers:
         wrong = [f"line {i}: {word!r}" for i, word in enumerate(words, 1) if not _is_int(word)]
@@ -75,4 +86,5 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
 
 
 def _is_int(word: str) -> bool:
-    return word.lstrip("-").isascii() and word.removeprefix("-").isdigit()
+    """Whether a word is an int64 as Python writes it, so that no two words are one integer."""
+    return re.fullmatch(r"0|-?[1-9][0-9]{0,18}", word) is not None and -(2**63) <= int(word) < 2**63

@@ -11,6 +11,7 @@ tags are refused, so that a document cannot grow when it is read.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -20,8 +21,7 @@ from feature_specs.errors import Path, Problem, SpecError, value_text
 Lines = dict[Path, int]
 
 _DEEPEST = 50
-_KINDS = ("null", "bool", "int", "float", "str", "map", "seq")
-_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in _KINDS}
+_TAGGED = (yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent)
 
 
 class _CoreSchemaLoader(yaml.SafeLoader):
@@ -57,7 +57,11 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if kind == "float":
         lowered = text.lower()
         return float(lowered.replace(".", "") if lowered.endswith(("inf", "nan")) else lowered)
-    return text
+    # JSON writes a character beyond the first 65,536 as two halves, which belong together.
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("the string holds half a surrogate pair") from None
 
 
 class _Converter:
@@ -66,25 +70,20 @@ class _Converter:
     def __init__(self) -> None:
         self.lines: Lines = {}
         self.problems: list[Problem] = []
-        self._seen: set[int] = set()
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         line = node.start_mark.line + 1
         self.lines.setdefault(path, line)
-        if id(node) in self._seen:
-            self._problem(path, line, "an alias (*name) is not supported; write the value out")
-            return None
-        self._seen.add(id(node))
         if len(path) > _DEEPEST:
             self._problem(path[:3], line, f"nested more than {_DEEPEST} levels deep")
-            return None
-        if node.tag not in _TAGS:
-            self._problem(path, line, f"the tag {node.tag!r} is not supported; remove it")
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node, path, line)
+
+    def _scalar(self, node: yaml.Node, path: Path, line: int) -> Any:
         assert isinstance(node, yaml.ScalarNode)
         try:
             return _scalar(node)
@@ -96,10 +95,17 @@ class _Converter:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
-            key = _scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else key_node.tag
+            if not isinstance(key_node, yaml.ScalarNode):
+                kind = "mapping" if isinstance(key_node, yaml.MappingNode) else "list"
+                self._problem(path, line, f"a {kind} cannot be a key; write a string")
+                continue
+            problems = len(self.problems)
+            key = self._scalar(key_node, path, line)
+            if len(self.problems) > problems:
+                continue
             if not isinstance(key, str):
                 self._problem(path, line, f"the key {value_text(key)} is no string; quote it")
-            elif key == "<<":
+            elif key == "<<" and key_node.style is None:
                 self._problem(path, line, "a merge key (<<) is not supported; write the keys out")
             elif key in result:
                 first = self.lines[(*path, key)]
@@ -115,6 +121,15 @@ class _Converter:
         self.problems.append(Problem(path, message, line))
 
 
+def _refused(event: yaml.Event) -> Iterator[Problem]:
+    """What of YAML is refused before anything is made of the document."""
+    line = event.start_mark.line + 1
+    if isinstance(event, yaml.AliasEvent):
+        yield Problem((), "an alias (*name) is not supported; write the value out", line)
+    elif isinstance(event, _TAGGED) and event.tag is not None:
+        yield Problem((), f"the tag {event.tag!r} is not supported; remove it", line)
+
+
 def read_text(text: str, source: str) -> tuple[Any, Lines]:
     """The document as plain values, and the one-based line of every path in it.
 
@@ -126,11 +141,17 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
       SpecError: the text is not YAML, or uses a part of YAML that is refused here.
     """
     try:
+        problems = [problem for event in yaml.parse(text) for problem in _refused(event)]
+        if problems:
+            raise SpecError(source, problems)
         node = yaml.compose(text, Loader=_CoreSchemaLoader)
+    except SpecError:
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise SpecError(source, [Problem((), f"not YAML: {error.problem}", line)]) from error
+        reason = f"{error.context}, {error.problem}" if error.context else error.problem
+        raise SpecError(source, [Problem((), f"not YAML: {reason}", line)]) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise SpecError(source, [Problem((), f"not YAML: {reason}")]) from error

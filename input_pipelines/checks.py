@@ -11,7 +11,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from feature_specs.schema import Identity
+from feature_specs.column_kinds import Identity
 
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "

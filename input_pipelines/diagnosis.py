@@ -15,7 +15,8 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from feature_specs.schema import Feature, FeatureSpec, Identity, Label
+from feature_specs.column_kinds import Identity
+from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from feature_specs.schema import FeatureSpec, Vocabulary
+from feature_specs.column_kinds import Vocabulary
+from feature_specs.schema import FeatureSpec
 
 
 def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:

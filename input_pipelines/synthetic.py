@@ -17,7 +17,7 @@ A record holds
     interests                                                  string, 0 to 5 category names
     click, purchase                                            int64 labels, 0 or 1
     true_click_probability                                     float, P(click = 1 | record)
-    true_purchase_probability                                  float, P(purchase = 1 | record, click = 1)
+    true_purchase_probability                                  float, P(purchase = 1 | click = 1)
 
 About 800 items exist on the first day and 40 join on each further one; for their first two days
 these are shown as often as the average item. Users are shown ads in a skewed, Zipf-like fashion.
@@ -43,6 +43,7 @@ import contextlib
 import dataclasses
 import datetime
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -59,17 +60,6 @@ GENERATOR_VERSION = 1  # raise with any change that changes a byte of the data
 SETTINGS_FILE = "_GENERATOR.json"
 SUCCESS_FILE = "_SUCCESS"
 
-USERS = 20_000
-ITEMS_ON_FIRST_DAY = 800
-NEW_ITEMS_A_DAY = 40
-
-# Shares below follow the tables of synthetic_truth; they need not add up to 1.
-_COUNTRY_SHARES = (34, 16, 14, 10, 9, 8, 5, 4)
-_DEVICE_SHARES = (60, 10, 30)
-_CATEGORY_SHARES = (8, 9, 12, 13, 9, 5, 10, 6, 9, 8, 6, 5)
-_INTEREST_COUNT_SHARES = (12, 18, 25, 22, 14, 9)  # of 0, 1, ... 5 interests
-_HOUR_SHARES = (3, 2, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 6, 6, 5, 5, 5, 5, 6, 7, 8, 8, 7, 5)
-_SHARE_WITHOUT_AGE = 0.03
 _PEOPLE, _DAY = 0, 1  # first element of the spawn key of a random stream
 
 
@@ -113,21 +103,6 @@ class _Settings:
         return f"dt={date.isoformat()}"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Population:
-    """Who the users are and what the items are, the same on every day."""
-
-    user_weight: truth.Floats
-    user_age: truth.Ints
-    user_country: truth.Ints
-    user_device: truth.Ints
-    user_interests: np.ndarray  # bool [users, categories]
-    item_first_day: truth.Ints
-    item_weight: truth.Floats
-    item_category: truth.Ints
-    item_price: truth.Floats
-
-
 def generate(
     out_dir: str,
     *,
@@ -159,12 +134,14 @@ def generate(
     os.makedirs(out_dir, exist_ok=True)
     with _exclusive(out_dir):
         _claim(out_dir, settings)
-        population: _Population | None = None
+        population: truth.Population | None = None
         for day, day_rows in enumerate(_even_parts(rows, days)):
             final = os.path.join(out_dir, settings.day_name(day))
             kept = os.path.exists(os.path.join(final, SUCCESS_FILE))
             if not kept:
-                population = population or _draw_population(settings)
+                population = population or truth.draw_population(
+                    _stream(settings, _PEOPLE), days=days
+                )
                 staging = os.path.join(out_dir, f".tmp-{settings.day_name(day)}")
                 for left_over in (staging, final):
                     shutil.rmtree(left_over, ignore_errors=True)
@@ -274,66 +251,11 @@ def _stream(settings: _Settings, *key: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(settings.seed, spawn_key=key))
 
 
-def _draw(random: np.random.Generator, shares: Sequence[float] | np.ndarray, size: int) -> truth.Ints:
-    cumulated = np.cumsum(np.asarray(shares, np.float64))
-    drawn = np.searchsorted(cumulated, random.random(size) * cumulated[-1], side="right")
-    return drawn.astype(np.int64)
-
-
-def _draw_population(settings: _Settings) -> _Population:
-    random = _stream(settings, _PEOPLE)
-    items = ITEMS_ON_FIRST_DAY + NEW_ITEMS_A_DAY * (settings.days - 1)
-    age = np.round(18.0 + 61.0 * random.beta(1.6, 2.2, USERS)).astype(np.int64)
-    age[random.random(USERS) < _SHARE_WITHOUT_AGE] = -1
-    # Gumbel-max: the k largest of log(share) + Gumbel noise are k draws without replacement.
-    score = np.log(_CATEGORY_SHARES) + random.gumbel(size=(USERS, len(truth.CATEGORIES)))
-    place = np.argsort(np.argsort(-score, axis=1), axis=1)
-    category = _draw(random, _CATEGORY_SHARES, items)
-    typical_price = np.array([c.typical_price for c in truth.CATEGORIES])[category]
-    return _Population(
-        # Zipf-Mandelbrot: the offset keeps a handful of users from being a tenth of the log.
-        user_weight=(random.permutation(USERS) + 50.0) ** -0.8,
-        user_age=age,
-        user_country=_draw(random, _COUNTRY_SHARES, USERS),
-        user_device=_draw(random, _DEVICE_SHARES, USERS),
-        user_interests=place < _draw(random, _INTEREST_COUNT_SHARES, USERS)[:, np.newaxis],
-        item_first_day=np.maximum(0, (np.arange(items) - ITEMS_ON_FIRST_DAY) // NEW_ITEMS_A_DAY + 1),
-        item_weight=random.lognormal(0.0, 0.8, items),
-        item_category=category,
-        item_price=typical_price * random.lognormal(0.0, 0.5, items),
-    )
-
-
-def _draw_impressions(
-    random: np.random.Generator, population: _Population, day: int, rows: int
-) -> truth.Impressions:
-    age_of_item = day - population.item_first_day
-    weight = np.where(age_of_item < 0, 0.0, population.item_weight)
-    launched = (population.item_first_day > 0) & (age_of_item >= 0) & (age_of_item < 2)
-    weight[launched] = weight[(age_of_item >= 0) & ~launched].mean()
-    user = _draw(random, population.user_weight, rows)
-    item = _draw(random, weight, rows)
-    usual = random.random(rows) < 0.7  # of a user's impressions, this many are on the usual device
-    offer = random.lognormal(0.0, 0.2, rows)
-    price = np.maximum(0.01, np.round(population.item_price[item] * offer, 2))
-    return truth.Impressions(
-        user=user,
-        age=population.user_age[user],
-        country=population.user_country[user],
-        device=np.where(usual, population.user_device[user], _draw(random, _DEVICE_SHARES, rows)),
-        hour=_draw(random, _HOUR_SHARES, rows),
-        item=item,
-        category=population.item_category[item],
-        price=price.astype(np.float32),
-        interests=population.user_interests[user],
-    )
-
-
 def _write_day(
-    folder: str, settings: _Settings, population: _Population, day: int, rows: int
+    folder: str, settings: _Settings, population: truth.Population, day: int, rows: int
 ) -> None:
     random = _stream(settings, _DAY, day)
-    shown = _draw_impressions(random, population, day, rows)
+    shown = truth.draw_impressions(random, population, day=day, rows=rows)
     click_probability = truth.click_probability(shown)
     purchase_probability = truth.purchase_probability(shown)
     click = random.random(rows) < click_probability
@@ -373,7 +295,8 @@ def _serialized(
         "true_click_probability": click_probability.tolist(),
         "true_purchase_probability": purchase_probability.tolist(),
     }
-    for row, (age, likes) in enumerate(zip(shown.age.tolist(), shown.interests.tolist())):
+    ages, interests = shown.age.tolist(), shown.interests.tolist()
+    for row, age in enumerate(ages):
         example = tf.train.Example()
         feature = example.features.feature
         for name, text in strings.items():
@@ -384,9 +307,9 @@ def _serialized(
             feature[name].float_list.value.append(real[row])
         if age >= 0:
             feature["user_age"].int64_list.value.append(age)
-        interests = feature["interests"].bytes_list
-        interests.SetInParent()  # a user without interests has the feature, with an empty list
-        interests.value.extend(name for name, like in zip(categories, likes) if like)
+        likes = feature["interests"].bytes_list
+        likes.SetInParent()  # a user without interests has the feature, with an empty list
+        likes.value.extend(itertools.compress(categories, interests[row]))
         yield example.SerializeToString(deterministic=True)
 
 

@@ -94,18 +94,18 @@ class Device(NamedTuple):
 
 
 CATEGORIES = (
-    Category("beauty", 6.5, 0.7, 1.2, 30.0, 20.0, 0.3),
-    Category("books", 2.8, 0.2, 0.4, 50.0, 15.0, 0.2),
-    Category("electronics", 20.0, 0.0, 1.9, 34.0, 150.0, 0.3),
-    Category("fashion", 40.0, 0.3, 2.0, 25.0, 45.0, -0.3),
-    Category("games", 11.0, 0.5, 1.7, 20.0, 35.0, 0.3),
-    Category("garden", 2.0, -0.5, 0.3, 64.0, 40.0, 0.2),
-    Category("grocery", 2.0, -0.9, 0.3, 48.0, 8.0, -0.2),
-    Category("health", 2.2, -0.7, 0.3, 68.0, 25.0, 0.2),
-    Category("home", 3.0, 0.0, 0.5, 44.0, 70.0, -0.2),
-    Category("sports", 4.5, -0.2, 0.8, 38.0, 60.0, -0.3),
-    Category("toys", 2.5, -0.3, 0.4, 36.0, 22.0, -0.2),
-    Category("travel", 3.5, -0.6, 0.6, 58.0, 300.0, 0.2),
+    Category("beauty", 6.5, 0.7, 1.0, 30.0, 20.0, 0.25),
+    Category("books", 2.6, 0.2, 0.3, 50.0, 15.0, 0.2),
+    Category("electronics", 21.0, 0.0, 1.9, 34.0, 150.0, 0.25),
+    Category("fashion", 41.0, 0.3, 2.1, 25.0, 45.0, -0.25),
+    Category("games", 11.0, 0.5, 1.7, 20.0, 35.0, 0.25),
+    Category("garden", 1.8, -0.5, 0.2, 64.0, 40.0, 0.2),
+    Category("grocery", 1.8, -0.9, 0.2, 48.0, 8.0, -0.2),
+    Category("health", 2.0, -0.7, 0.2, 68.0, 25.0, 0.2),
+    Category("home", 2.6, 0.0, 0.3, 44.0, 70.0, -0.2),
+    Category("sports", 4.2, -0.2, 0.6, 38.0, 60.0, -0.25),
+    Category("toys", 2.3, -0.3, 0.3, 36.0, 22.0, -0.2),
+    Category("travel", 3.2, -0.6, 0.4, 58.0, 300.0, 0.2),
 )
 COUNTRIES = (
     Country("US", 34.0, 0.7, 0.2),
@@ -137,8 +137,8 @@ INTEREST_COUNT_SHARES = (18, 50, 21, 8, 2, 1)  # per cent of users with 0, 1, ..
 HOUR_SHARES = (3, 2, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 6, 6, 5, 5, 5, 5, 6, 7, 8, 8, 7, 5)
 AGE_WIDTH = 12.0
 PRICE_WIDTH = 0.6
-CLICK_INTERCEPT = -4.6
-PURCHASE_INTERCEPT = -3.3
+CLICK_INTERCEPT = -4.72
+PURCHASE_INTERCEPT = -3.75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -253,7 +253,7 @@ def draw_impressions(
     """Draws `rows` independent impressions of the given day (0 is the first)."""
     age_of_item = day - population.item_first_day
     weight = np.where(age_of_item < 0, 0.0, population.item_weight)
-    launched = (population.item_first_day > 0) & (0 <= age_of_item) & (age_of_item < LAUNCH_DAYS)
+    launched = (population.item_first_day > 0) & (age_of_item >= 0) & (age_of_item < LAUNCH_DAYS)
     weight[launched] = weight[(age_of_item >= 0) & ~launched].mean()
     user = _draw(random, population.user_weight, rows)
     item = _draw(random, weight, rows)

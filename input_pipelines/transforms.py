@@ -19,16 +19,16 @@ from typing import Any, Union
 import tensorflow as tf
 
 from feature_specs import example_parsing
-from feature_specs.normalizers import normalizer_fn
-from feature_specs.schema import (
+from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
-    FeatureSpec,
     HashBucket,
     Identity,
     Numeric,
     Vocabulary,
 )
+from feature_specs.normalizers import normalizer_fn
+from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, lookups
 
 Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]

@@ -35,10 +35,6 @@ def validating(*arguments):
     return config_of("--mode=validate", "--spec=s", *arguments)
 
 
-def bug(*values, reason):
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
 # --- Flags and fields -----------------------------------------------------------------------------
 
 
@@ -164,19 +160,25 @@ def test_parameters_of_a_flagfile_are_added_to_and_dropped(tmp_path):
         ("=1", "--model_params: got '=1', expected name=value"),
         (" =1", "--model_params: got ' =1', expected name=value"),
         (" ", "--model_params: got ' ', expected name=value"),
-        ("a=[1", "--model_params: the value of 'a=[1' is not YAML"),
-        ("a=b: c: d", "--model_params: the value of 'a=b: c: d' is not YAML"),
-        bug(
+        (
+            "a=[1",
+            "--model_params: the value of 'a=[1': the top level: not YAML: while parsing a flow "
+            "sequence, expected ',' or ']', but got '<stream end>'",
+        ),
+        (
+            "a=b: c: d",
+            "--model_params: the value of 'a=b: c: d': the top level: not YAML: mapping values "
+            "are not allowed here",
+        ),
+        pytest.param(
             "a={x: 1, x: 2}",
             "--model_params: the value of 'a={x: 1, x: 2}': x: the key is there twice, "
             "first on line 1; keep one",
-            reason="said to be no YAML, which it is",
         ),
-        bug(
+        pytest.param(
             "a={1: x}",
             "--model_params: the value of 'a={1: x}': the top level: the key 1 is no string; "
             "quote it",
-            reason="said to be no YAML, which it is",
         ),
     ],
 )
@@ -306,13 +308,12 @@ def test_resolved_flags_of_every_mode(tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        bug({"exporters": ()}, reason="dropped, so that the default comes back"),
-        bug({"train_files": ("a,b", "c")}, reason="joined with commas without quotes"),
-        bug({"model_params": {"a": "x # y"}}, reason="check_flagfiles refuses the kit's own file"),
-        bug({"model_params": {"a": "x // y"}}, reason="check_flagfiles refuses the kit's own file"),
-        bug({"model_params": {"a": "$HOME"}}, reason="check_flagfiles refuses the kit's own file"),
-        bug({"model_params": {"a": "😀"}}, reason="half a surrogate pair twice"),
-        bug({"model_params": {"a": math.inf}}, reason="the string Infinity"),
+        pytest.param({"exporters": ()}),
+        pytest.param({"train_files": ("a,b", "c")}),
+        pytest.param({"model_params": {"a": "x # y"}}),
+        pytest.param({"model_params": {"a": "x // y"}}),
+        pytest.param({"model_params": {"a": "$HOME"}}),
+        pytest.param({"model_params": {"a": "😀"}}),
     ],
     ids=repr,
 )

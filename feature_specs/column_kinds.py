@@ -1,0 +1,249 @@
+"""The column kinds of a spec and the normalizers of numeric columns, one frozen model each.
+
+The names are those of `tf.feature_column`: a `hash_bucket` column of a spec is
+`categorical_column_with_hash_bucket`, and so on; `columns` holds that correspondence. Each model
+checks its own fields; whether its sources exist is checked in `validation`. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Optional, Union
+
+import pydantic
+from pydantic import Field
+
+from feature_specs.entry import (
+    Entry,
+    FiniteFloat,
+    Integers,
+    PositiveInt,
+    Words,
+    as_tuple,
+)
+
+
+class _Column(Entry):
+    """Base of columns. `source` is the feature or column that it is made from."""
+
+    kind: ClassVar[str]
+    categorical: ClassVar[bool] = False
+
+
+class Log1p(Entry):
+    """log(1 + x), for counts and prices; x must be above -1."""
+
+    log1p: Literal[True] = True
+
+
+class ZScore(Entry):
+    """(x - mean) / stddev."""
+
+    class Values(Entry):
+        mean: FiniteFloat
+        stddev: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    zscore: Values
+
+
+class _Range(Entry):
+    min: FiniteFloat
+    max: FiniteFloat
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> _Range:
+        if self.min >= self.max:
+            raise ValueError(f"min {self.min} must be below max {self.max}")
+        return self
+
+
+class MinMax(Entry):
+    """(x - min) / (max - min), 0 to 1 inside the range and not clipped outside it."""
+
+    minmax: _Range
+
+
+class Clip(Entry):
+    """x limited to [min, max]."""
+
+    clip: _Range
+
+
+NORMALIZERS: dict[str, type[Entry]] = {
+    "log1p": Log1p, "zscore": ZScore, "minmax": MinMax, "clip": Clip,
+}  # fmt: skip
+
+
+def _normalizer_name(step: Any) -> str:
+    if isinstance(step, Entry):
+        return next(iter(step.model_dump()))
+    one = isinstance(step, dict) and len(step) == 1
+    return next(iter(step)) if one else "unknown"
+
+
+Normalizer = Annotated[
+    Union[
+        Annotated[Log1p, pydantic.Tag("log1p")],
+        Annotated[ZScore, pydantic.Tag("zscore")],
+        Annotated[MinMax, pydantic.Tag("minmax")],
+        Annotated[Clip, pydantic.Tag("clip")],
+    ],
+    pydantic.Discriminator(
+        _normalizer_name,
+        custom_error_type="normalizer",
+        custom_error_message="log1p, {zscore: {mean, stddev}}, {minmax: {min, max}}, "
+        "{clip: {min, max}}, or a list of them",
+    ),
+]
+
+
+def _steps(value: Any) -> Any:
+    """Spells `log1p`, one mapping, or a list of both, as a tuple of mappings."""
+    steps = value if isinstance(value, (list, tuple)) else [value]
+    return tuple({"log1p": True} if step == "log1p" else step for step in steps)
+
+
+class Numeric(_Column):
+    """A number as it is, after its normalizers in order."""
+
+    kind = "numeric"
+    source: str = Field(alias="numeric")
+    normalizer: Annotated[tuple[Normalizer, ...], pydantic.BeforeValidator(_steps)] = ()
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(a >= b for a, b in zip(values, values[1:])):
+        raise ValueError("boundaries must increase strictly")
+    return values
+
+
+class Bucketized(_Column):
+    """The index of the interval a number falls into: n boundaries make n + 1 buckets.
+
+    Bucket i holds boundaries[i-1] <= x < boundaries[i].
+    """
+
+    kind = "bucketized"
+    categorical = True
+    source: str = Field(alias="bucketized")
+    boundaries: Annotated[
+        tuple[FiniteFloat, ...],
+        pydantic.BeforeValidator(as_tuple),
+        Field(min_length=1),
+        pydantic.AfterValidator(_increasing),
+    ]
+
+
+class Identity(_Column):
+    """An integer that already is an id in [0, size).
+
+    Outside it, `default_id` when given, an error otherwise.
+    """
+
+    kind = "identity"
+    categorical = True
+    source: str = Field(alias="identity")
+    size: PositiveInt
+    default_id: Optional[Annotated[int, Field(ge=0)]] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Identity:
+        if self.default_id is not None and self.default_id >= self.size:
+            raise ValueError(f"default_id {self.default_id} must be below size {self.size}")
+        return self
+
+
+class Vocabulary(_Column):
+    """The position of a word in a list or in a file with one word a line.
+
+    Words outside it fall into `oov_buckets` extra ids by hash, or take `default_id`, or (the
+    default) have no id.
+
+    `size` uses the first lines of the file only; it is filled in with the number of lines.
+    """
+
+    kind = "vocabulary"
+    categorical = True
+    source: str = Field(alias="vocabulary")
+    words: Optional[Union[Words, Integers]] = Field(default=None, alias="list")
+    file: Optional[str] = None
+    size: Optional[PositiveInt] = None
+    oov_buckets: Annotated[int, Field(ge=0)] = 0
+    default_id: Annotated[int, Field(ge=-1)] = -1
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Vocabulary:
+        if (self.words is None) == (self.file is None):
+            raise ValueError("give the words as `list` or as `file`, one of the two")
+        if self.words is not None and self.size is not None:
+            raise ValueError("`size` goes with `file`; a list has the size it has")
+        if self.words is not None and len(set(self.words)) < len(self.words):
+            raise ValueError("the list has duplicates")
+        if self.oov_buckets and self.default_id != -1:
+            raise ValueError("give oov_buckets or default_id, not both")
+        if self.words is not None and self.default_id >= len(self.words):
+            raise ValueError(
+                f"default_id {self.default_id} must be below the number of words, "
+                f"{len(self.words)}"
+            )
+        return self
+
+
+class HashBucket(_Column):
+    """A string or integer hashed into [0, size); different values may share an id."""
+
+    kind = "hash_bucket"
+    categorical = True
+    source: str = Field(alias="hash_bucket")
+    size: Annotated[int, Field(ge=2)]
+
+
+class Crossed(_Column):
+    """The combination of several values, hashed into [0, size).
+
+    Keys are features (string or int64) or categorical columns other than hash_bucket.
+    """
+
+    kind = "crossed"
+    categorical = True
+    sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
+    size: Annotated[int, Field(ge=2)]
+    hash_key: Optional[int] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Crossed:
+        for i, key in enumerate(self.sources):
+            if key in self.sources[:i]:
+                raise ValueError(f"key {key!r} is there twice")
+        return self
+
+
+class Indicator(_Column):
+    """How often each id occurs: one-hot for one value, counts for a list."""
+
+    kind = "indicator"
+    source: str = Field(alias="indicator")
+
+
+class Embedding(_Column):
+    """A learned vector an id; a list of ids is combined by `combiner`.
+
+    A record without ids has the zero vector. The table starts as a truncated normal with
+    `stddev`, by default 1/sqrt(dimension) as in `tf.feature_column.embedding_column`.
+    """
+
+    kind = "embedding"
+    source: str = Field(alias="embedding")
+    dimension: PositiveInt
+    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
+    stddev: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
+
+
+Column = Union[
+    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding
+]
+COLUMN_KINDS: dict[str, type[_Column]] = {
+    column.kind: column
+    for column in (
+        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding,
+    )
+}  # fmt: skip

@@ -1,0 +1,33 @@
+"""The base of all entries of a spec, and the types that they share. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union
+
+import pydantic
+from pydantic import Field
+
+# A name becomes part of TensorFlow variable and signature names, which allow these characters.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
+Dtype = Literal["float32", "int64", "string"]
+Scalar = Union[int, float, str]
+PositiveInt = Annotated[int, Field(ge=1)]
+FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Entry(pydantic.BaseModel):
+    """Base of all entries: immutable, no unknown keys, no silent conversion between types."""
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", strict=True, populate_by_name=False
+    )
+
+
+def as_tuple(value: Any) -> Any:
+    """A list as a tuple; anything else as it is, for pydantic to refuse."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+# Tuples that a YAML list fills.
+Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]
+Integers = Annotated[tuple[int, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]
