@@ -194,7 +194,8 @@ def core_tag(name):
         ),
         (
             "a: 1\nb: 'x\nc: 2\n",
-            "4: the top level: not YAML: while scanning a quoted scalar, found unexpected end of stream",
+            "4: the top level: not YAML: while scanning a quoted scalar"
+            ", found unexpected end of stream",
         ),
         (
             'a: "\\ud800"',
