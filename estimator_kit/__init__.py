@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.columns import feature_columns as feature_columns
+    from feature_specs.example_parsing import (
+        make_parse_example_spec as make_parse_example_spec,
+    )
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
@@ -64,6 +67,7 @@ _HOMES = {
     "feature_columns": "feature_specs.columns",
     "load_spec": "feature_specs:load",
     "make_optimizer": "estimator_kit.optimizers",
+    "make_parse_example_spec": "feature_specs.example_parsing",
     "minimize": "estimator_kit.optimizers",
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",

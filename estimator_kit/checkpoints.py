@@ -14,7 +14,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model_fn import TOTAL_LOSS, ModelFn
 from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transforms import Transform
 
@@ -49,7 +49,7 @@ def outline(model: ModelFn) -> ModelOutline:
     with evaluation_graph.as_default():
         # Evaluation makes no optimizer slots, so what is left is the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()}
-    metrics = {*evaluation.eval_metric_ops, "loss", "global_step"}
+    metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     return ModelOutline(variables, frozenset(kept - {"global_step"}), frozenset(metrics))
 
 
@@ -67,15 +67,43 @@ def shapes_in(checkpoint: str) -> Shapes:
     try:
         return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
     except (tf.errors.OpError, ValueError) as error:
-        raise CheckpointError(f"{checkpoint}: no readable checkpoint: {error}") from error
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{checkpoint}: no readable checkpoint: {reason}") from error
+
+
+def latest(model_dir: str) -> Optional[str]:
+    """The path prefix of the latest checkpoint, or None when there is none.
+
+    Raises:
+      CheckpointError: there are checkpoints, but the `checkpoint` file that says which is the
+        latest is lost or damaged; TensorFlow would start from nothing and overwrite them.
+    """
+    found = tf.train.latest_checkpoint(model_dir)
+    if found is None:
+        left = tf.io.gfile.glob(os.path.join(model_dir, "model.ckpt-*.index"))
+        if left:
+            newest = max(left, key=lambda path: int(path.rpartition("-")[2].partition(".")[0]))
+            name = os.path.basename(newest).rpartition(".")[0]
+            raise CheckpointError(
+                f"{os.path.join(model_dir, 'checkpoint')} is lost or names no checkpoint, and "
+                f"there are {len(left)}; write the line model_checkpoint_path: \"{name}\" into "
+                "it, or choose another --model_dir"
+            )
+    return found
 
 
 def latest_step(model_dir: str) -> Optional[int]:
     """The global step of the latest checkpoint, or None when there is none."""
-    checkpoint = tf.train.latest_checkpoint(model_dir)
+    checkpoint = latest(model_dir)
     if checkpoint is None:
         return None
-    return int(tf.train.load_variable(checkpoint, "global_step"))
+    try:
+        return int(tf.train.load_variable(checkpoint, "global_step"))
+    except (tf.errors.OpError, ValueError) as error:
+        raise CheckpointError(
+            f"{checkpoint} cannot be read: {str(error).splitlines()[0]}; remove it, and name the "
+            f"one before it in {os.path.join(model_dir, 'checkpoint')}"
+        ) from error
 
 
 def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:
@@ -122,9 +150,9 @@ def find_checkpoint(path: str) -> str:
     if tf.io.gfile.exists(saved_model + ".index"):
         return saved_model
     if tf.io.gfile.isdir(path):
-        latest = tf.train.latest_checkpoint(path)
-        if latest is not None:
-            return latest
+        found = latest(path)
+        if found is not None:
+            return found
     elif tf.io.gfile.exists(path + ".index"):
         return path
     raise ConfigError(f"{path!r} is no checkpoint, model directory with one, or SavedModel")

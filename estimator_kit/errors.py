@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ConfigError(ValueError):
-    """A flag, flagfile, parameter or model that cannot be used, found before any training."""
+    """A flag, flagfile, parameter, model or kept file that cannot be used."""
 
 
 class CheckpointError(ConfigError):

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
-
-import tensorflow as tf
+from typing import Any, Optional
 
 from estimator_kit import checkpoints, cluster, prediction, run_record, training
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import export_folder
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model_fn import ModelFn, read_metrics
 from estimator_kit.models import find_model
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
@@ -43,11 +41,16 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "validate":
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
+    model = _make_model(config, spec) if config.export_dir is None else None
     if config.generate_default_data is not None:
-        synthetic.generate(config.generate_default_data, progress=_log_day)
+        try:
+            synthetic.generate(config.generate_default_data, progress=_log_day)
+        except ValueError as error:  # The folder holds something else.
+            raise ConfigError(f"--generate_default_data: {error}") from error
     if config.mode == "predict":
-        return _predict(config, spec)
-    model = _make_model(config, spec)
+        return _predict(config, spec, model)
+    if model is None:
+        raise ConfigError(f"--export_dir is for --mode=predict, not for --mode={config.mode}")
     if config.mode in ("train", "train_and_evaluate"):
         return training.run_training(config, spec, model)
     trained = _trained(config, spec, model)
@@ -62,7 +65,10 @@ def _log_day(day: synthetic.DayReport) -> None:
 
 
 def _make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
-    model = find_model(config.model)(spec, config.model_params)
+    try:
+        model = find_model(config.model)(spec, config.model_params)
+    except TypeError as error:  # An abstract method that is not there, or another __init__.
+        raise ConfigError(f"model {config.model!r} cannot be made: {error}") from error
     unused = [group for group in spec.groups if group not in model.groups()]
     if unused:
         _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
@@ -72,7 +78,7 @@ def _make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
 def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any:
     """The Estimator of a model directory whose latest checkpoint fits the model."""
     assert config.model_dir is not None
-    checkpoint = tf.train.latest_checkpoint(config.model_dir)
+    checkpoint = checkpoints.latest(config.model_dir)
     if checkpoint is None:
         raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
     run_record.check_spec_unchanged(config.model_dir, spec)
@@ -84,11 +90,12 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
 
 def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
     paths = files.expand(config.eval_files, flag="--eval_files")
+    training.check_records(paths, "--eval_files")
     input_fn = input_fns.eval_input_fn(
         spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps
     )
     with training.explained(spec, paths):
-        metrics = {name: float(value) for name, value in trained.evaluate(input_fn).items()}
+        metrics = read_metrics(trained.evaluate(input_fn))
     return RunResult(
         mode=config.mode,
         global_step=int(metrics["global_step"]),
@@ -104,16 +111,19 @@ def _export(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunRes
     return RunResult(mode=config.mode, global_step=step, exports={"final": path})
 
 
-def _predict(config: ExperimentConfig, spec: FeatureSpec) -> RunResult:
-    prediction.check_output(config.predict_output)
+def _predict(
+    config: ExperimentConfig, spec: FeatureSpec, model: Optional[ModelFn]
+) -> RunResult:
     paths = files.expand(config.predict_files, flag="--predict_files")
+    prediction.check_output(config.predict_output, paths)
     with training.explained(spec, paths, with_labels=False):
-        if config.export_dir is not None:
+        if model is None:
+            assert config.export_dir is not None
             batches = prediction.from_saved_model(
                 config.export_dir, paths, config.eval_batch_size
             )
         else:
-            trained = _trained(config, spec, _make_model(config, spec))
+            trained = _trained(config, spec, model)
             input_fn = input_fns.predict_input_fn(
                 spec, paths, batch_size=config.eval_batch_size
             )

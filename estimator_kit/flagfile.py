@@ -86,7 +86,8 @@ def _line_problem(text: str) -> str:
         return "write --flag=value with an equals sign; absl reads the whole line as one flag"
     if re.search(r"\s(#|//)", value):
         return "a comment after a value becomes part of it; put it on a line of its own"
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+    listed = value[:1] == '"' and "," in value  # absl's list flags read these as CSV.
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" and not listed:
         return "quotes become part of the value; leave them out"
     if re.search(r"\$[{(]?\w", value):
         return "variables are not expanded in a flagfile; write the value out"

@@ -27,7 +27,7 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
 
   python run.py --flagfile=exp.flags                        train, evaluate, export
   python run.py --flagfile=exp.flags --max_steps=500        a flag after the file overrides it
-  python run.py --flagfile=exp.flags --mode=validate        check everything, run nothing
+  python run.py --flagfile=exp.flags --mode=validate        check flags and spec, run nothing
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -39,7 +39,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     values = flags.FlagValues()
     define_flags(values)
     try:
-        if any(a.lstrip("-") in ("help", "h", "helpfull") for a in arguments[1:]):
+        if {"--help", "-help", "-h", "--h", "--helpfull"}.intersection(arguments[1:]):
             print(help_text(values))
             return exit_codes.DONE
         check_flagfiles(arguments[1:])
@@ -77,7 +77,10 @@ def _run(config: ExperimentConfig) -> int:
 def validation_report(config: ExperimentConfig) -> str:
     """Reads the spec and says what is in it; raises SpecError when it cannot be used."""
     spec = parser.load(config.spec)
-    lines = [f"{config.spec}: the spec and the flags are right"]
+    lines = [
+        f"{config.spec}: the spec and the flags are right "
+        "(the model's parameters and the data were not looked at)"
+    ]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)
         lines.append(f"  {len(names):>3} {what}: {', '.join(names)}")

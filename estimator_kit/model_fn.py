@@ -37,6 +37,16 @@ Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
 ROWS_TENSOR = "estimator_kit/rows"
 LOSS_TENSOR = "estimator_kit/loss"
 
+# The metric that replaces `loss` in what Estimator returns; see `read_metrics`.
+TOTAL_LOSS = "total_loss"
+
+
+def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of `Estimator.evaluate` as floats, with `loss` taken over rows, not over batches."""
+    metrics = {name: float(value) for name, value in evaluation.items()}
+    metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
+    return metrics
+
 
 class ModelParams(pydantic.BaseModel):
     """Parameters of every model; a model adds its own in a nested `Params` class.
@@ -73,6 +83,8 @@ class ModelFn(abc.ABC):
         self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
     ):
         self.spec = spec
+        if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
+            raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
         self.params: Any = self._checked_params(params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         make_optimizer(self.params.optimizer, self.params.learning_rate)
@@ -152,6 +164,7 @@ class ModelFn(abc.ABC):
             merged = {**self.params.model_dump(), **params}
             return type(self)(self.spec, merged)(features, labels, mode)
         logits = self._split(self.logits(features, mode))
+        model = type(self).__name__
         if mode == ModeKeys.PREDICT:
             return self._predict_spec(mode, logits)
         if labels is None:
@@ -162,6 +175,8 @@ class ModelFn(abc.ABC):
             for name, objective in self.objectives.items()
         }
         loss = self.loss(losses)
+        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
+            raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
         regularization = tf.compat.v1.losses.get_regularization_losses()
         if regularization:
             loss = tf.add_n([loss, *regularization])
@@ -204,7 +219,19 @@ class ModelFn(abc.ABC):
                     labels.get(f"{label}/true_probability"),
                 )
             result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
+        result[TOTAL_LOSS] = self._total_loss(result)
         return result
+
+    def _total_loss(self, metrics: Mapping[str, Metric]) -> Metric:
+        """The model's loss over all rows; Estimator's own is a mean over batches of any size."""
+        # As in training, an objective without any weight costs nothing.
+        losses = {name: metrics[f"loss/{name}"] for name in self.objectives}
+        values = {
+            name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)
+            for name, (value, _) in losses.items()
+        }
+        total = tf.add_n([self.loss(values), *tf.compat.v1.losses.get_regularization_losses()])
+        return total, tf.group(*(update for _, update in losses.values()))
 
     def _weights(self, name: str, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
         label = self.objectives[name].label_name
@@ -215,6 +242,9 @@ class ModelFn(abc.ABC):
     def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         model = type(self).__name__
+        for value in logits.values() if isinstance(logits, Mapping) else [logits]:
+            if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
+                raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
         if isinstance(logits, Mapping):
             if set(logits) != set(widths):
                 raise ConfigError(

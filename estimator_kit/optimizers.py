@@ -62,8 +62,16 @@ def minimize(
       tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite;
         the step is then not applied, so no checkpoint ever holds it.
     """
+    if not optimizers or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in optimizers):
+        raise ConfigError(f"optimizers: got {optimizers}, expected (prefix, optimizer) pairs")
     variables = tf.compat.v1.trainable_variables()
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in variables}
+    for i, (prefix, _) in enumerate(optimizers):
+        if i not in owner.values():
+            raise ConfigError(
+                f"the optimizer for {prefix!r} gets no variable; there are "
+                f"{', '.join(v.op.name for v in variables)}"
+            )
     # Gradients do not depend on who applies them; any optimizer computes them.
     pairs = optimizers[0][1].compute_gradients(loss, variables)
     pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
@@ -82,7 +90,6 @@ def minimize(
                 [(g, v) for g, (_, v) in zip(gradients, pairs) if owner[v.ref()] == i]
             )
             for i, (_, optimizer) in enumerate(optimizers)
-            if i in owner.values()
         ]
     with tf.control_dependencies(steps):
         return tf.compat.v1.assign_add(tf.compat.v1.train.get_or_create_global_step(), 1).op

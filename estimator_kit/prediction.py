@@ -27,8 +27,10 @@ Batch = Mapping[str, np.ndarray]
 _SUFFIXES = (".jsonl", ".tfrecord", ".tfrecord.gz")
 
 
-def check_output(path: Optional[str]) -> None:
-    """Raises ConfigError when the name of the output does not say its form."""
+def check_output(path: Optional[str], inputs: list[str]) -> None:
+    """Raises ConfigError when the output's name does not say its form, or is that of an input."""
+    if path is not None and os.path.realpath(path) in map(os.path.realpath, inputs):
+        raise ConfigError(f"--predict_output={path} is one of --predict_files; name another file")
     if path is not None and not path.endswith(_SUFFIXES):
         raise ConfigError(f"--predict_output={path}: expected a name in {', '.join(_SUFFIXES)}")
 
@@ -84,6 +86,7 @@ def _text_output(path: Optional[str]) -> Iterator[Any]:
     tf.io.gfile.makedirs(folder or ".")
     temporary = os.path.join(folder, f".tmp-{name}")
     with tf.io.gfile.GFile(temporary, "w") as stream:
+        stream.write("")  # Makes the file, even if no row follows.
         yield stream
     tf.io.gfile.rename(temporary, path, overwrite=True)
 

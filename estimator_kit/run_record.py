@@ -33,7 +33,8 @@ def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
     """Writes flags, versions and spec into the model directory."""
     assert config.model_dir is not None
     storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
-    storage.write_json(os.path.join(config.model_dir, "versions.json"), _versions())
+    versions = {**_versions(), "feature_spec": spec.fingerprint()}
+    storage.write_json(os.path.join(config.model_dir, "versions.json"), versions)
     folder = os.path.join(config.model_dir, "feature_spec")
     for column in spec.columns.values():
         if isinstance(column, Vocabulary) and column.file is not None:
@@ -45,11 +46,25 @@ def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
 
 def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
     """Raises CheckpointError when the kept spec means something else than this one."""
-    folder = os.path.join(model_dir, "feature_spec")
+    changes = list(changes_since(os.path.join(model_dir, "feature_spec"), spec).values())
+    if changes:
+        listing = "\n".join(f"  {change}" for change in changes)
+        raise CheckpointError(
+            f"the spec is not the one that {model_dir} was trained with:\n{listing}\n"
+            "train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
+            "go back to the old spec"
+        )
+
+
+def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
+    """What a spec means otherwise than one that `write_record` kept in a folder.
+
+    Returns `{(section, name): sentence}`; nothing when the folder keeps no spec.
+    """
     kept = storage.read_json(os.path.join(folder, "spec.json"))
+    changes: dict[tuple[str, str], str] = {}
     if kept is None:
-        return
-    changes = []
+        return changes
     for section, entries in spec.to_dict().items():
         if section in ("ignored", "groups"):
             continue  # Their effect is on variables, which are compared with the checkpoint.
@@ -58,18 +73,16 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
         for name in sorted({*entries, *before}):
             old, new = _without(before.get(name), free), _without(entries.get(name), free)
             if old != new:
-                changes.append(f"{section}.{name}: was {_shown(old)}, is {_shown(new)}")
+                was, now = _shown(old), _shown(new)
+                changes[section, name] = f"{section}.{name}: was {was}, is {now}"
     digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
-    for file, digest in _digests(spec).items():
-        if digests.get(file, digest) != digest:
-            changes.append(f"vocabulary file {file}: its words changed")
-    if changes:
-        listing = "\n".join(f"  {change}" for change in changes)
-        raise CheckpointError(
-            f"the spec is not the one that {model_dir} was trained with:\n{listing}\n"
-            "train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
-            "go back to the old spec"
-        )
+    for name, column in spec.columns.items():
+        if isinstance(column, Vocabulary) and column.file is not None:
+            digest = _digests(spec)[column.file]
+            if digests.get(column.file, digest) != digest:
+                sentence = f"columns.{name}: the words of {column.file} changed"
+                changes.setdefault(("columns", name), sentence)
+    return changes
 
 
 def _without(entry: Any, keys: tuple[str, ...]) -> Any:

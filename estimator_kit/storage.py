@@ -9,6 +9,8 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.errors import ConfigError
+
 
 def write_text(path: str, text: str) -> None:
     """Writes a file beside its place and renames it; missing folders are made."""
@@ -29,7 +31,7 @@ def read_json(path: str) -> Optional[Any]:
     """The value in a JSON file, or None when there is no file.
 
     Raises:
-      ValueError: the file is no JSON; the message names it.
+      ConfigError: the file is no JSON; the message names it.
     """
     if not tf.io.gfile.exists(path):
         return None
@@ -37,7 +39,7 @@ def read_json(path: str) -> Optional[Any]:
         try:
             return json.loads(file.read())
         except ValueError as error:
-            raise ValueError(f"{path} is no JSON: {error}; repair or remove it") from error
+            raise ConfigError(f"{path} is no JSON: {error}; repair or remove it") from error
 
 
 def plain(value: Any) -> Any:

@@ -31,6 +31,7 @@ from estimator_kit.hooks.stop import (
     StopRequest,
     stop_on_sigterm,
 )
+from estimator_kit.input_position import InputPosition, find_position
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.result import RunResult, read_result
@@ -43,6 +44,9 @@ from input_pipelines import diagnosis, files, input_fns, tfrecords
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
+
+# Characters of an error that result.json keeps; TensorFlow's can be pages of graph.
+_LONGEST_ERROR = 2000
 
 # What a session raises for a bad record, and for a loss that is not finite.
 _SESSION_ERRORS = (
@@ -61,12 +65,14 @@ class _Plan:
       max_steps: the global step that it ends at.
       stop_reason: what that end means.
       rows_an_epoch: rows of the training files, where they were counted.
+      position: where in them reading goes on.
     """
 
     start_step: int
     max_steps: int
     stop_reason: str
     rows_an_epoch: Optional[int]
+    position: InputPosition
 
 
 def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> RunResult:
@@ -82,6 +88,10 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     train_files = files.expand(config.train_files, flag="--train_files")
     eval_files = files.expand(config.eval_files, flag="--eval_files") if evaluates else []
     _check_apart(train_files, eval_files)
+    if evaluates:
+        check_records(eval_files, "--eval_files")
+    if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
+        raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
@@ -89,12 +99,15 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     _check_already_done(config, plan)
     warm_start = None
     if config.warm_start_from is not None and start_step is None:
-        warm_start = warm_start_settings(config.warm_start_from, config.warm_start_vars, outline)
+        warm_start = warm_start_settings(
+            config.warm_start_from, config.warm_start_vars, outline, spec
+        )
     request = StopRequest()
     after_evaluation = AfterEvaluation(config, spec, request)
     progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
+    plan.position.write(config.model_dir)
     RunResult(mode=config.mode, status="running").write(config.model_dir)
     trained = make_estimator(config, model, warm_start=warm_start)
     eval_input = input_fns.eval_input_fn(
@@ -119,7 +132,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         outcome.update(status="stopped", stop_reason="sigterm")
         raise
     except Exception as error:
-        outcome["error"] = f"{type(error).__name__}: {error}"
+        outcome["error"] = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
         raise
     finally:
         metrics = after_evaluation.metrics
@@ -164,7 +177,7 @@ def _check_start(
 ) -> Optional[int]:
     """The step to go on from, or None; refuses a checkpoint that does not fit."""
     assert config.model_dir is not None
-    checkpoint = tf.train.latest_checkpoint(config.model_dir)
+    checkpoint = checkpoints.latest(config.model_dir)
     if checkpoint is None:
         return None
     run_record.check_spec_unchanged(config.model_dir, spec)
@@ -174,19 +187,27 @@ def _check_start(
 
 def _plan(config: ExperimentConfig, train_files: list[str], start_step: Optional[int]) -> _Plan:
     start = start_step or 0
+    position = find_position(config, train_files, start)
     rows = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
-    if config.epochs is not None or 0 < start < (config.max_steps or math.inf):
+    check_records(train_files, "--train_files")
+    goes_on = start < (config.max_steps or math.inf)
+    if config.epochs is not None or (position.skip_rows and goes_on):
         _log.info("counting the rows of %d training files", len(train_files))
         rows = tfrecords.count_records(train_files)
-    if rows == 0 or not tfrecords.any_record(train_files):
-        raise DataError(f"the {len(train_files)} files of --train_files hold no record")
     if config.epochs is not None and rows is not None:
-        ends.append((math.ceil(config.epochs * rows / config.batch_size), "input_exhausted"))
+        steps = math.ceil(config.epochs * rows / config.batch_size)
+        ends.append((position.first_step + steps, "input_exhausted"))
     max_steps, reason = min(ends)
-    return _Plan(start, max_steps, reason, rows)
+    return _Plan(start, max_steps, reason, rows, position)
+
+
+def check_records(paths: list[str], flag: str) -> None:
+    """Raises DataError for files without any record, which would train or score nothing."""
+    if not tfrecords.any_record(paths):
+        raise DataError(f"the {len(paths)} files of {flag} hold no record")
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
@@ -194,8 +215,8 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
     assert config.model_dir is not None
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
-    same_mode = before.get("mode") == config.mode
-    if not (finished and same_mode and plan.start_step):
+    covered = before.get("mode") in (config.mode, "train_and_evaluate")
+    if not (finished and covered and plan.start_step):
         return
     if plan.start_step >= plan.max_steps:
         raise NothingToDo(
@@ -219,7 +240,7 @@ def _train_input(
         seed=config.seed,
         shuffle=config.shuffle,
         epochs=config.epochs,
-        skip_rows=plan.start_step * config.batch_size,
+        skip_rows=plan.position.skip_rows,
         rows_an_epoch=plan.rows_an_epoch,
     )
 
@@ -283,7 +304,8 @@ def _evaluate_now(
     trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
 ) -> None:
     """The evaluation that a kill after the last checkpoint has prevented."""
-    checkpoint = tf.train.latest_checkpoint(trained.model_dir)
+    checkpoint = checkpoints.latest(trained.model_dir)
+    assert checkpoint is not None
     metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])
     after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)
 

@@ -3,26 +3,35 @@
 The values are read once, when training starts from nothing; a model directory that has a
 checkpoint goes on from that instead. Takes the model's own variables only, never the step or an
 optimizer's slots. A variable whose shape differs is an error: dropping, say, every embedding table
-because a hash size changed is not a warm start.
+because a hash size changed is not a warm start. Neither is one whose vocabulary was reordered: the
+spec that the source keeps, in its model directory or in its export, is compared.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from estimator_kit.checkpoints import ModelOutline, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.run_record import changes_since
 from estimator_kit.tf_estimator import estimator
+from feature_specs.naming import canned_name
+from feature_specs.schema import FeatureSpec
 
 
-def warm_start_settings(source: str, pattern: str, outline: ModelOutline) -> Any:
+def warm_start_settings(
+    source: str, pattern: str, outline: ModelOutline, spec: FeatureSpec
+) -> Any:
     """Settings for `Estimator(warm_start_from=...)`.
 
     Args:
       source: a checkpoint, a model directory or a SavedModel.
       pattern: regular expression that a variable's whole name must match to be taken.
       outline: of the new model.
+      spec: of the new model; compared with the source's own, where it has kept one.
 
     Raises:
       ConfigError: there is no such source, or no variable matches the pattern.
@@ -45,10 +54,11 @@ def warm_start_settings(source: str, pattern: str, outline: ModelOutline) -> Any
                 f"{name}: {list(found[name])} in the source, "
                 f"{list(outline.variables[name])} in the model"
             )
+    problems += _other_meanings(source, wanted, spec)
     if problems:
         listing = "\n".join(f"  {problem}" for problem in problems)
         raise CheckpointError(
-            f"cannot warm start from {checkpoint}; {len(problems)} of {len(wanted)} variables do "
+            f"cannot warm start from {checkpoint}; of {len(wanted)} variables these do "
             f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars"
         )
     return estimator.WarmStartSettings(
@@ -56,3 +66,16 @@ def warm_start_settings(source: str, pattern: str, outline: ModelOutline) -> Any
         # TensorFlow matches these as prefixes; ":0" keeps `kernel` from taking `kernel/Adagrad`.
         vars_to_warm_start=[f"{re.escape(name)}:0$" for name in wanted],
     )
+
+
+def _other_meanings(source: str, wanted: list[str], spec: FeatureSpec) -> Iterator[str]:
+    """Variables of the right shape whose rows stand for something else in the source."""
+    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
+        changes = changes_since(os.path.join(folder, "feature_spec"), spec)
+        for (section, name), sentence in changes.items():
+            if section != "columns" or name not in spec.columns:
+                continue
+            own = canned_name(spec, name)
+            for variable in wanted:
+                if f"/{own}/" in variable or f"/{own}_embedding/" in variable:
+                    yield f"{variable}: its rows mean something else; {sentence}"

@@ -32,7 +32,7 @@ class _Column(Entry):
 class Log1p(Entry):
     """log(1 + x), for counts and prices; x must be above -1."""
 
-    log1p: Literal[True] = True
+    log1p: Literal[True]
 
 
 class ZScore(Entry):
@@ -194,7 +194,7 @@ class HashBucket(_Column):
     kind = "hash_bucket"
     categorical = True
     source: str = Field(alias="hash_bucket")
-    size: Annotated[int, Field(ge=2)]
+    size: Annotated[int, Field(ge=2, le=2**62)]
 
 
 class Crossed(_Column):
@@ -206,7 +206,7 @@ class Crossed(_Column):
     kind = "crossed"
     categorical = True
     sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
-    size: Annotated[int, Field(ge=2)]
+    size: Annotated[int, Field(ge=2, le=2**62)]
     hash_key: Optional[int] = None
 
     @pydantic.model_validator(mode="after")

@@ -11,7 +11,7 @@ from pydantic import Field
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
 Dtype = Literal["float32", "int64", "string"]
 Scalar = Union[int, float, str]
-PositiveInt = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1, le=2**62)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 
 

@@ -256,10 +256,6 @@ class FeatureSpec:
         else:
             yield column.source
 
-    def single_valued(self, name: str) -> bool:
-        """Whether a categorical column has at most one id a record."""
-        return all(self.features[feature].single for feature in self.features_of(name))
-
     def size_of(self, name: str) -> int:
         """Number of ids of a categorical column."""
         column = self.columns[name]
@@ -290,7 +286,7 @@ class FeatureSpec:
 
         def dump(entries: Mapping[str, Any]) -> dict[str, Any]:
             return {
-                name: entry.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                name: entry.model_dump(mode="json", by_alias=True, exclude_defaults=True)
                 for name, entry in entries.items()
             }
 

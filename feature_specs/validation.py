@@ -338,9 +338,10 @@ def check_vocabulary_file(spec: FeatureSpec, name: str, column: Vocabulary) -> i
             f"got {column.size}, but {column.file!r} has {len(words)} words; "
             "lower size or leave it out",
         )
-    if column.default_id >= len(words):
+    used = column.size or len(words)
+    if column.default_id >= used:
         return Problem(
             ("columns", name, "default_id"),
-            f"got {column.default_id}, expected an id below the number of words, {len(words)}",
+            f"got {column.default_id}, expected an id below the number of words, {used}",
         )
-    return column.size or len(words)
+    return used

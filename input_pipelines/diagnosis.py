@@ -62,12 +62,8 @@ def _reason(spec: FeatureSpec, record: bytes, function: Any, with_labels: bool) 
     try:
         function(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:
-        return explain(spec, record, with_labels=with_labels) or _first_line(error)
+        return explain(spec, record, with_labels=with_labels) or tfrecords.first_line(error)
     return None
-
-
-def _first_line(error: tf.errors.OpError) -> str:
-    return error.message.strip().splitlines()[0]
 
 
 def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:

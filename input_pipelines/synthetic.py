@@ -60,7 +60,7 @@ GENERATOR_VERSION = 1  # raise with any change that changes a byte of the data
 SETTINGS_FILE = "_GENERATOR.json"
 SUCCESS_FILE = "_SUCCESS"
 
-_PEOPLE, _DAY = 0, 1  # first element of the spawn key of a random stream
+_PEOPLE, _DAY = 1, 2  # first element of the spawn key of a random stream
 
 
 class DayReport(NamedTuple):

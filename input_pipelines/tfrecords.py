@@ -7,7 +7,9 @@ values; a file appears under its name only when it is whole.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -23,6 +25,8 @@ BLOCK = 1024
 
 # Files that are read at the same time, so that a shuffled window holds rows of several.
 _OPEN_FILES = 16
+
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 _GZIP_SUFFIXES = (".gz", ".gzip")
 
@@ -85,6 +89,12 @@ def any_record(files: Sequence[str]) -> bool:
     return any(int(tf.size(block)) for block in blocks(files).take(1))
 
 
+def first_line(error: tf.errors.OpError) -> str:
+    """What a TensorFlow error says, without the node and the op that it puts around it."""
+    text = error.message.strip().splitlines()[0]
+    return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
+
+
 def corruption(path: str) -> Optional[str]:
     """A sentence saying where the framing of a file breaks, or None for a file that is whole."""
     count = 0
@@ -92,7 +102,7 @@ def corruption(path: str) -> Optional[str]:
         for _ in tf.data.TFRecordDataset(path, compression_type(path)):
             count += 1
     except tf.errors.OpError as error:
-        reason = error.message.strip().splitlines()[0]
+        reason = first_line(error)
         if count:
             return f"{path}: corrupt after record {count - 1}: {reason}"
         named = "is GZIP" if compression_type(path) else "is not compressed"
@@ -121,10 +131,16 @@ def _feature(name: str, value: Any) -> tf.train.Feature:
         encoded = [v.encode() if isinstance(v, str) else v for v in values]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
     if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
+        if not all(-(2**63) <= int(v) < 2**63 for v in values):
+            raise ValueError(f"{name!r}: got {value!r}, which no int64 holds")
         return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
     if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
+        if any(math.isfinite(v) and abs(v) > _LARGEST_FLOAT32 for v in values):
+            raise ValueError(f"{name!r}: got {value!r}, which no float32 holds")
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    raise TypeError(f"{name!r}: got {value!r}, expected numbers or strings, not a mixture")
+    raise TypeError(
+        f"{name!r}: got {value!r}, expected a number, a string, or a flat list of either"
+    )
 
 
 def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
@@ -137,9 +153,17 @@ def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
     tf.io.gfile.makedirs(folder or ".")
     temporary = os.path.join(folder, f".tmp-{name}")
     count = 0
-    with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
-        for row in rows:
-            writer.write(example(row).SerializeToString(deterministic=True))
-            count += 1
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    try:
+        with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
+            for row in rows:
+                try:
+                    record = example(row)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"{path}: row {count}: {error}") from error
+                writer.write(record.SerializeToString(deterministic=True))
+                count += 1
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
     return count

@@ -7,6 +7,8 @@ evaluation and its checkpoint.
 from __future__ import annotations
 
 import json
+import logging
+import math
 import os
 from typing import Any, Optional
 
@@ -14,12 +16,16 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.hooks.early_stopping import has_stalled
 from estimator_kit.hooks.stop import EARLY_STOPPED, StopRequest
+from estimator_kit.model_fn import read_metrics
 from estimator_kit.tf_estimator import estimator
 from feature_specs.schema import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 
 def export_folder(model_dir: str, exporter: str) -> str:
@@ -38,7 +44,17 @@ class EvaluationHistory:
         if not tf.io.gfile.exists(self._path):
             return []
         with tf.io.gfile.GFile(self._path) as file:
-            return [json.loads(line) for line in file.read().splitlines()]
+            lines = file.read().splitlines()
+        entries = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+                entries.append({name: entry[name] for name in ("global_step", "metrics")})
+            except (ValueError, KeyError, TypeError) as error:
+                raise ConfigError(
+                    f"{self._path}:{number}: no evaluation: {error}; repair or remove the line"
+                ) from error
+        return entries
 
     def add(self, global_step: int, metrics: dict[str, float]) -> None:
         """Adds an evaluation; one of the same step, from before a restart, is replaced."""
@@ -70,6 +86,7 @@ class AfterEvaluation(estimator.Exporter):
         self._spec = spec
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
+        self._history.read()  # A damaged one is found before training, not after.
         self._best: Optional[BestRecord] = None
         if "best" in config.exporters:
             folder = export_folder(config.model_dir, "best")
@@ -84,7 +101,8 @@ class AfterEvaluation(estimator.Exporter):
             if paths:
                 found["latest"] = paths[-1]
         if self._best is not None and self._best.best is not None:
-            found["best"] = self._best.best["path"]
+            folder = export_folder(self._model_dir, "best")
+            found["best"] = os.path.join(folder, self._best.best["version"])
         return found
 
     def export(
@@ -97,16 +115,18 @@ class AfterEvaluation(estimator.Exporter):
     ) -> None:
         """Called by tf.estimator after an evaluation."""
         del export_path, is_the_final_export
-        self.metrics = {name: float(value) for name, value in eval_result.items()}
+        self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
         self._history.add(step, self.metrics)
         if "latest" in self._config.exporters:
             self._export(estimator, "latest", checkpoint_path)
-        value = self.metrics[self._config.best_metric] if self._best is not None else 0.0
-        if self._best is not None and self._best.improves(value):
-            path = self._export(estimator, "best", checkpoint_path)
-            self._best.add(value, step, path)
+        if self._best is not None:
+            value = self._watched(self._config.best_metric)
+            if self._best.improves(value):
+                self._best.add(value, step, self._export(estimator, "best", checkpoint_path))
         metric = self._config.early_stopping_metric
+        if metric is not None:
+            self._watched(metric)
         if metric is not None and has_stalled(
             self._history.read(),
             metric,
@@ -114,6 +134,12 @@ class AfterEvaluation(estimator.Exporter):
             self._config.early_stopping_patience,
         ):
             self._request.ask(EARLY_STOPPED)
+
+    def _watched(self, metric: str) -> float:
+        value = self.metrics[metric]
+        if math.isnan(value):
+            _log.warning("%s is undefined: the rows that it is made of are not there", metric)
+        return value
 
     def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
         folder = export_folder(self._model_dir, exporter)

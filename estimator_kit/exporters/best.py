@@ -40,6 +40,8 @@ class BestRecord:
         kept = storage.read_json(self._path) or {
             "metric": metric, "direction": direction, "history": [],
         }  # fmt: skip
+        if not isinstance(kept, dict) or not {"metric", "direction", "history"} <= set(kept):
+            raise ConfigError(f"{self._path} is damaged; repair or remove it")
         if (kept["metric"], kept["direction"]) != (metric, direction):
             raise ConfigError(
                 f"{self._path} holds the best {kept['metric']} ({kept['direction']}), and now "
@@ -49,7 +51,7 @@ class BestRecord:
 
     @property
     def best(self) -> Optional[dict[str, Any]]:
-        """`{"value", "global_step", "path"}` of the best export, or None before the first."""
+        """`{"value", "global_step", "version"}` of the best export, or None before the first."""
         return self._kept["history"][-1] if self._kept["history"] else None
 
     def improves(self, value: float) -> bool:
@@ -57,5 +59,9 @@ class BestRecord:
         return is_better(value, best, self._kept["direction"])
 
     def add(self, value: float, global_step: int, path: str) -> None:
-        self._kept["history"].append({"value": value, "global_step": global_step, "path": path})
+        # The name alone: the model directory may be moved.
+        version = os.path.basename(path)
+        self._kept["history"].append(
+            {"value": value, "global_step": global_step, "version": version}
+        )
         storage.write_json(self._path, self._kept)

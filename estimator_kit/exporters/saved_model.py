@@ -2,7 +2,8 @@
 
 Below its folder each export is a folder named by its second, as TensorFlow Serving wants versions;
 TensorFlow writes it under a temporary name and renames it when it is complete. The SavedModel needs
-nothing but TensorFlow to load; vocabulary files are inside, as assets.
+nothing but TensorFlow to load; vocabulary files are inside, as assets, and the spec is in
+assets.extra.
 """
 
 from __future__ import annotations
@@ -28,9 +29,24 @@ def export_saved_model(
       checkpoint: its path prefix.
     """
     path = trained.export_saved_model(
-        folder, serving_input_receiver_fn(spec), checkpoint_path=checkpoint
+        folder,
+        serving_input_receiver_fn(spec),
+        assets_extra=_kept_spec(trained.model_dir),
+        checkpoint_path=checkpoint,
     )
     return tf.compat.as_str(path)
+
+
+def _kept_spec(model_dir: str) -> dict[str, str]:
+    """The files of the spec that the model directory keeps, for `assets.extra`."""
+    base = os.path.join(model_dir, "feature_spec")
+    return {
+        os.path.join("feature_spec", os.path.relpath(os.path.join(path, name), base)): os.path.join(
+            path, name
+        )
+        for path, _, names in tf.io.gfile.walk(base)
+        for name in names
+    }
 
 
 def versions(folder: str) -> list[str]:

@@ -32,6 +32,6 @@ def has_stalled(
         value = evaluation["metrics"].get(metric)
         if value is not None and is_better(value, best, direction):
             best, since = value, 0
-        else:
+        elif math.isfinite(best):  # Until there is a value, nothing can have stalled.
             since += 1
     return since >= patience

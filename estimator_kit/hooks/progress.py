@@ -14,6 +14,7 @@ from typing import Any, Optional, TextIO
 
 import tensorflow as tf
 
+from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import LOSS_TENSOR, ROWS_TENSOR
 
 _TERMINAL_SECS = 0.5
@@ -72,7 +73,8 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         # Counted from here on: fetched beside the train op it may be of before or after the step.
-        self._step = int(session.run(tf.compat.v1.train.get_global_step(session.graph)))
+        global_step = tf.compat.v1.train.get_global_step(session.graph)
+        self._step = self._start_step = int(session.run(global_step))
 
     def pause(self) -> None:
         """The step under way has ended; what follows, before the next one, is not training."""
@@ -101,9 +103,21 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         else:
             self._first_rows = int(rows)
         self._loss = float(loss)
+        if self._steps == 2:
+            self._check_step_counts(run_context)
         if now - self._shown >= self._every:
             self._shown = now
             self._show("\r" if self._terminal else "")
+
+    def _check_step_counts(self, run_context: Any) -> None:
+        """A training op that does not count the global step would train for ever."""
+        graph = run_context.session.graph
+        counted = int(run_context.session.run(tf.compat.v1.train.get_global_step(graph)))
+        if counted == self._start_step:
+            raise ConfigError(
+                "the model's train_op does not count the global step, so training would not end; "
+                "use ek.minimize, or pass the global step to the optimizer's minimize"
+            )
 
     def end(self, session: Any) -> None:
         if self._steps:

@@ -310,6 +310,9 @@ def test_resolved_flags_of_every_mode(tmp_path):
     [
         pytest.param({"exporters": ()}),
         pytest.param({"train_files": ("a,b", "c")}),
+        pytest.param(
+            {"train_files": ("a,b",)},
+        ),
         pytest.param({"model_params": {"a": "x # y"}}),
         pytest.param({"model_params": {"a": "x // y"}}),
         pytest.param({"model_params": {"a": "$HOME"}}),

@@ -137,7 +137,7 @@ def test_sigterm_becomes_a_request_and_the_old_handler_comes_back():
         ([3, 2, 2, 1.9], "min", 2, False),
         ([0.5, 0.6, 0.55], "max", 1, True),
         ([0.5, 0.6, 0.7], "max", 1, False),
-        ([math.nan, math.nan], "min", 2, True),
+        ([math.nan, math.nan, math.nan], "min", 2, False),
         ([None, 1.0], "min", 1, False),
         ([], "min", 1, False),
     ],
@@ -166,7 +166,7 @@ def test_the_best_is_remembered_with_its_metric(tmp_path):
     assert record.best is None and record.improves(0.5)
     record.add(0.5, 10, "export/1")
     again = BestRecord(folder, "auc/y", "max")
-    assert again.best == {"value": 0.5, "global_step": 10, "path": "export/1"}
+    assert again.best == {"value": 0.5, "global_step": 10, "version": "1"}
     assert again.improves(0.6) and not again.improves(0.5)
     with pytest.raises(ConfigError) as error:
         BestRecord(folder, "loss", "min")

@@ -190,7 +190,7 @@ def test_what_a_column_is_made_from(spec):
     assert {name: list(spec.features_of(name)) for name in expected} == expected
 
 
-def test_sizes_and_single_values(spec):
+def test_sizes(spec):
     categories = [name for name, column in spec.columns.items() if column.categorical]
     assert {name: spec.size_of(name) for name in categories} == {
         "tag": 100,
@@ -201,7 +201,6 @@ def test_sizes_and_single_values(spec):
         "town_x_age": 50,
         "town_x_tag": 60,
     }
-    assert [name for name in categories if not spec.single_valued(name)] == ["tag", "town_x_tag"]
 
 
 def test_what_the_groups_use_is_in_the_order_of_the_document(spec):

@@ -230,6 +230,10 @@ ONE_OF_TWO = ": give the words as `list` or as `file`, one of the two"
             words(default_id=2),
             ".default_id: got 2, expected an id below the number of words, 2",
         ),
+        pytest.param(
+            words(size=1, default_id=1),
+            ".default_id: got 1, expected an id below the number of words, 1",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_vocabulary_column_is_told(folder, document, city, message):

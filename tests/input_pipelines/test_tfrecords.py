@@ -34,7 +34,7 @@ def test_values_become_the_lists_of_their_types():
 
 @pytest.mark.parametrize("value", [[1, "a"], object(), [None]])
 def test_a_mixture_is_refused(value):
-    with pytest.raises(TypeError, match="expected numbers or strings, not a mixture"):
+    with pytest.raises(TypeError, match="expected a number, a string, or a flat list of either"):
         tfrecords.example({"x": value})
 
 

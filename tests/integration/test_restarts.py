@@ -1,0 +1,202 @@
+"""What a later start finds: lost and damaged files, another input, a finished run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit.result import read_result
+from input_pipelines import tfrecords
+from tests.conftest import make_rows
+
+
+@pytest.fixture
+def config(ads, tmp_path):
+    """Makes the config of a small linear run; keyword arguments change it."""
+
+    def make(**changes):
+        values = {
+            "spec": f"{ads}/spec.yaml",
+            "model": "linear",
+            "model_dir": str(tmp_path / "model"),
+            "train_files": (f"{ads}/train-*",),
+            "eval_files": (f"{ads}/eval.tfrecord",),
+            "predict_files": (f"{ads}/eval.tfrecord",),
+            "batch_size": 50,
+            "max_steps": 4,
+            "exporters": (),
+        }
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+def test_the_loss_is_that_of_the_rows_whatever_the_batches(config):
+    ek.run(config(mode="train"))
+    losses = [
+        ek.run(config(mode="evaluate", eval_batch_size=size)).metrics for size in (7, 199, 200)
+    ]
+    for metrics in losses:
+        assert metrics["loss"] == pytest.approx(losses[0]["loss"], rel=1e-5)
+        expected = metrics["loss/click"] + 0.5 * metrics["loss/buy"]
+        assert metrics["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["lost", "garbage"])
+@pytest.mark.parametrize("mode", ["train", "evaluate"])
+def test_a_lost_checkpoint_file_never_restarts_training(config, damage, mode):
+    run = config(mode="train")
+    ek.run(run)
+    state = pathlib.Path(run.model_dir) / "checkpoint"
+    if damage == "lost":
+        state.unlink()
+    else:
+        state.write_text("garbage")
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config(mode=mode, max_steps=9))
+    assert str(error.value) == (
+        f'{state} is lost or names no checkpoint, and there are 2; write the line '
+        'model_checkpoint_path: "model.ckpt-4" into it, or choose another --model_dir'
+    )
+
+
+def test_a_checkpoint_without_its_data_is_named(config):
+    run = config(mode="train")
+    ek.run(run)
+    os.remove(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")
+    with pytest.raises(ek.CheckpointError, match=r"model\.ckpt-4"):
+        ek.run(config(mode="train", max_steps=9))
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("result.json", "/result.json is no JSON: .*; repair or remove it"),
+        ("eval_history.jsonl", "/eval_history.jsonl:1: no evaluation: .*; repair or remove"),
+        ("export/best/best.json", "/best.json is no JSON: .*; repair or remove it"),
+    ],
+)
+def test_a_damaged_file_is_named_before_training(config, file, message):
+    run = config(exporters=("best",))
+    ek.run(run)
+    (pathlib.Path(run.model_dir) / file).write_text("{")
+    with pytest.raises(ek.ConfigError, match=message):
+        ek.run(config(exporters=("best",), max_steps=9))
+
+
+def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
+    ek.run(config(mode="train", max_steps=6))
+    new = config(mode="train", max_steps=None, epochs=1, train_files=(f"{ads}/train-0.tfrecord",))
+    result = ek.run(new)
+    assert (result.rows_trained, result.global_step) == (150, 6 + 3)
+    with pytest.raises(ek.NothingToDo):
+        ek.run(new)
+    again = ek.run(new.model_copy(update={"epochs": 2, "batch_size": 25}))
+    assert (again.rows_trained, again.global_step) == (300, 9 + 12)
+
+
+def test_a_finished_run_has_nothing_left_to_train(config):
+    run = config()
+    ek.run(run)
+    before = read_result(run.model_dir)
+    with pytest.raises(ek.NothingToDo):
+        ek.run(config(mode="train"))
+    assert read_result(run.model_dir) == before
+
+
+def test_a_model_directory_may_be_moved_with_its_best_export(config, tmp_path):
+    run = config(exporters=("best",))
+    first = ek.run(run)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    moved = config(exporters=("best",), model_dir=str(tmp_path / "moved"), mode="export")
+    assert ek.run(moved).exports["final"].startswith(str(tmp_path / "moved"))
+    result = ek.run(config(exporters=("best",), model_dir=str(tmp_path / "moved"), max_steps=5))
+    name = os.path.basename(first.exports["best"])
+    assert result.exports["best"].startswith(str(tmp_path / "moved" / "export" / "best"))
+    assert (tmp_path / "moved" / "export" / "best" / name).exists()
+
+
+def test_a_model_dir_that_is_a_file(config, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ek.ConfigError, match="/file is a file; name a folder"):
+        ek.run(config(model_dir=str(tmp_path / "file")))
+
+
+def test_evaluating_no_record_is_an_error(config, tmp_path):
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
+    empty = (f"{tmp_path}/empty.tfrecord",)
+    with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
+        ek.run(config(eval_files=empty))
+    ek.run(config(mode="train"))
+    with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
+        ek.run(config(mode="evaluate", eval_files=empty))
+
+
+def test_predictions_never_replace_their_input(config, tmp_path):
+    ek.run(config(mode="train"))
+    path = f"{tmp_path}/in.tfrecord"
+    tfrecords.write_examples(path, make_rows(3))
+    with pytest.raises(ek.ConfigError, match="is one of --predict_files; name another file"):
+        ek.run(config(mode="predict", predict_files=(path,), predict_output=path))
+    assert tfrecords.count_records([path]) == 3
+
+
+def test_no_row_gives_an_empty_file_of_predictions(config, tmp_path):
+    ek.run(config(mode="train"))
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
+    output = tmp_path / "out.jsonl"
+    ek.run(config(mode="predict", predict_files=(f"{tmp_path}/empty.tfrecord",),
+                  predict_output=str(output)))  # fmt: skip
+    assert output.read_text() == ""
+
+
+@pytest.mark.parametrize("source", ["model_dir", "export"])
+def test_warm_start_refuses_rows_that_mean_something_else(config, tmp_path, document, source):
+    old = ek.run(config(exporters=("final",)))
+    document["columns"]["city"]["list"] = ["oslo", "rome"]
+    (tmp_path / "spec.json").write_text(json.dumps(document))
+    path = old.export_path if source == "export" else str(tmp_path / "model")
+    new = config(spec=str(tmp_path / "spec.json"), model_dir=str(tmp_path / "new"),
+                 warm_start_from=path, mode="train")  # fmt: skip
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(new)
+    assert "linear/linear_model/city/weights: its rows mean something else; columns.city: was" in (
+        str(error.value)
+    )
+    assert not (tmp_path / "new").exists()
+    part = new.model_copy(update={"warm_start_vars": ".*/(user|bias_weights|tag).*"})
+    assert ek.run(part).global_step == 4
+
+
+class Uncounted(ek.ModelFn):
+    """Its training op forgets the global step."""
+
+    def logits(self, features, mode):
+        value = tf.compat.v1.get_variable("value", [2], initializer=tf.zeros_initializer())
+        return tf.tile(value[tf.newaxis], [tf.shape(features["user"])[0], 1])
+
+    def train_op(self, loss):
+        return tf.compat.v1.train.AdamOptimizer().minimize(loss)
+
+
+def test_a_train_op_that_does_not_count_is_stopped(config):
+    with pytest.raises(ek.ConfigError, match="train_op does not count the global step"):
+        ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
+
+
+def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
+    rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
+    path = f"{tmp_path}/nobody.tfrecord"
+    tfrecords.write_examples(path, rows)
+    run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=4,
+                 save_checkpoints_steps=1, early_stopping_patience=1)  # fmt: skip
+    with caplog.at_level("WARNING", logger="estimator_kit"):
+        result = ek.run(run)
+    assert result.stop_reason == "max_steps" and np.isnan(result.metrics["auc/click"])
+    assert "auc/click is undefined: the rows that it is made of are not there" in caplog.text
