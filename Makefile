@@ -12,7 +12,7 @@ demo: $(VENV)/installed
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
 test: lint
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" -n 2
 
 test-long: $(VENV)/installed
 	$(BIN)/python -m pytest -m long

@@ -33,7 +33,7 @@ setup(
         "tensorflow-estimator==2.15.0",
     ],
     extras_require={
-        "test": ["hypothesis", "mypy", "pytest", "ruff", "types-PyYAML", "wheel"],
+        "test": ["hypothesis", "mypy", "pytest", "pytest-xdist", "ruff", "types-PyYAML", "wheel"],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},
     classifiers=[
