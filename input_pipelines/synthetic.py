@@ -19,16 +19,17 @@ A record holds
     true_click_probability                                     float, P(click = 1 | record)
     true_purchase_probability                                  float, P(purchase = 1 | click = 1)
 
-About 800 items exist on the first day and 40 join on each further one; for their first two days
-these are shown as often as the average item. Users are shown ads in a skewed, Zipf-like fashion.
-Rows within a day are in random order.
+800 items exist on the first day and 40 join on each further one; for their first two days these
+are shown as often as the average item. Who is shown ads is skewed, Zipf-like. Rows within a day
+are in random order. By default about 5.5 % of rows have a click and 10 % of those a purchase, and
+the best possible AUC of click is about 0.81.
 
 It never overwrites data made with other settings, never touches a folder that something else
 filled, and never shows a half-written day: a day is written to `.tmp-dt=...` and renamed, so
-calling again after a kill continues with the first missing day. Processes that call it on the same
-folder at the same time take turns (flock). The same settings give the same bytes under the same
-versions of numpy and protobuf; each day has a random stream of its own, so it does not matter
-which days were made in which process.
+calling again after a kill continues with the first day that has no _SUCCESS. Processes that call
+it on the same folder at the same time take turns (flock). The same settings give the same bytes
+under the same versions of numpy and protobuf; each day has a random stream of its own, so it does
+not matter which days were made in which process.
 
     generate("/tmp/ads")                                       200,000 rows in 8 days
     bayes_metrics(glob.glob("/tmp/ads/dt=2026-01-08/*.tfrecord"))["click"]["auc"]
@@ -60,7 +61,7 @@ GENERATOR_VERSION = 1  # raise with any change that changes a byte of the data
 SETTINGS_FILE = "_GENERATOR.json"
 SUCCESS_FILE = "_SUCCESS"
 
-_PEOPLE, _DAY = 1, 2  # first element of the spawn key of a random stream
+_PEOPLE, _DAY = 0, 1  # first element of the spawn key of a random stream
 
 
 class DayReport(NamedTuple):
@@ -189,7 +190,7 @@ def _score(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
     negatives = rows - positives
     auc = log_loss = float("nan")
     if rows:
-        likelihood = np.where(label == 1, probability, 1.0 - probability.astype(np.float64))
+        likelihood = np.where(label == 1, probability, 1.0 - probability)
         log_loss = float(-np.mean(np.log(likelihood)))
     if positives and negatives:
         _, which, counts = np.unique(probability, return_inverse=True, return_counts=True)
@@ -233,13 +234,14 @@ def _claim(out_dir: str, settings: _Settings) -> None:
             f"{path!r} is not a JSON object with the settings of this generator; choose another"
             f" out_dir, or remove {out_dir!r} to make the data anew."
         ) from error
-    if there != asked:
-        differing = [n for n in sorted(there.keys() | asked) if there.get(n) != asked.get(n)]
+    differing = [name for name in asked if there.get(name) != asked[name]]
+    if differing:
         raise ValueError(
             f"out_dir {out_dir!r} holds data made with"
-            f" {', '.join(f'{name}={there.get(name)!r}' for name in differing)}, but asked was"
-            f" {', '.join(f'{name}={asked.get(name)!r}' for name in differing)}; choose another"
-            " out_dir, ask for the same settings, or remove the folder to make the data anew."
+            f" {', '.join(f'{name}={there.get(name)!r}' for name in differing)}, but"
+            f" {', '.join(f'{name}={asked[name]!r}' for name in differing)} was asked for; choose"
+            " another out_dir, ask for the same settings, or remove the folder to make the data"
+            " anew."
         )
 
 

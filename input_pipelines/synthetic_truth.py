@@ -38,8 +38,8 @@ it would take to learn them.
 
 A worked number: a user of 34 from the US with the one interest electronics, on a phone at hour 21,
 shown electronics at 150.0 (their typical price), with 0 as number of user and of item, has the
-click logit -4.6 + 0.7 + 0.25 + 0 + 0.2 - 0.198 + 1.9 + 0.5 + 0.3 + 0.35 = -0.598, a probability
-of 0.355.
+click logit -4.72 + 0.7 + 0.25 + 0 + 0.2 - 0.198 + 1.9 + 0.5 + 0.25 + 0.35 = -0.768, a probability
+of 0.317, and the purchase logit -3.75 + 0.2 + 0.2 + 0.76 + 0.9 - 0 + 0 = -1.69, one of 0.156.
 """
 
 from __future__ import annotations

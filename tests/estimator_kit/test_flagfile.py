@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
 
 def write(name, text):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
-    pathlib.Path(name).write_text(text, encoding="utf-8", newline="")
+    pathlib.Path(name).write_bytes(text.encode())
 
 
 def problems_of(*arguments):
