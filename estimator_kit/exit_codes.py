@@ -19,6 +19,7 @@ BAD_DATA = 65
 BUG = 70
 TEMPORARY = 75
 NOTHING_TO_DO = 99
+INTERRUPTED = 130
 STOPPED = 143
 
 MEANING = {
@@ -28,6 +29,7 @@ MEANING = {
     BUG: "a bug, in the kit or in a model; the traceback says where",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk); try again",
     NOTHING_TO_DO: "nothing to do: already trained to the end; nothing was touched",
+    INTERRUPTED: "interrupted by Ctrl-C; training goes on from its last checkpoint",
     STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
 }
 

@@ -50,8 +50,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except Exception as error:  # The one place that turns errors into exit statuses.
         return _report(error)
     except KeyboardInterrupt:
-        print("interrupted; training goes on from its last checkpoint", file=sys.stderr)
-        return 130
+        print(exit_codes.MEANING[exit_codes.INTERRUPTED], file=sys.stderr)
+        return exit_codes.INTERRUPTED
 
 
 def help_text(values: flags.FlagValues) -> str:
