@@ -10,7 +10,6 @@ setup(
     description="Train, serve and retrain TensorFlow Estimator models from declarative specs",
     long_description=pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
     python_requires=">=3.9,<3.12",
     packages=[
         "feature_specs",
@@ -37,7 +36,6 @@ setup(
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},
     classifiers=[
-        "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3.9",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
