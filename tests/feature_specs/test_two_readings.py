@@ -191,7 +191,7 @@ def test_random_specs_and_records_agree(tmp_path, seed, rows):
 
 
 @pytest.mark.long
-@random_search(150)
+@random_search(60)
 def test_many_random_specs_and_records_agree(tmp_path, seed, rows):
     spec = document(random.Random(seed), tmp_path)
     assert_agree(*readings(spec, tmp_path, rows))
