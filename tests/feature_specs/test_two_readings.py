@@ -41,7 +41,7 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         "v_raw": {"numeric": "v", "normalizer": {"zscore": {"mean": 0.5, "stddev": 2.0}}},
         "x_buckets": {"bucketized": "x_raw", "boundaries": boundaries},
         "s_hash": {"hash_bucket": "s", "size": rng.randint(2, 30)},
-        "s_list": {"vocabulary": "s2", "list": WORDS[: rng.randint(2, 4)], **out_of_vocabulary},
+        "s_list": {"vocabulary": "s2", "list": WORDS[: rng.randint(1, 4)], **out_of_vocabulary},
         "s_file": {"vocabulary": "s3", "file": "words.txt", **out_of_vocabulary},
         "i_id": {"identity": "i", "size": 6, "default_id": rng.randint(0, 5)},
         "i_hash": {"hash_bucket": "i2", "size": rng.randint(2, 30)},
@@ -186,13 +186,6 @@ def random_search(examples):
 
 @random_search(8)
 def test_random_specs_and_records_agree(tmp_path, seed, rows):
-    spec = document(random.Random(seed), tmp_path)
-    assert_agree(*readings(spec, tmp_path, rows))
-
-
-@pytest.mark.long
-@random_search(60)
-def test_many_random_specs_and_records_agree(tmp_path, seed, rows):
     spec = document(random.Random(seed), tmp_path)
     assert_agree(*readings(spec, tmp_path, rows))
 
