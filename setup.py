@@ -10,11 +10,12 @@ setup(
     description="Train, serve and retrain TensorFlow Estimator models from declarative specs",
     long_description=pathlib.Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    python_requires=">=3.9,<3.12",
+    python_requires=">=3.9,<3.14",
     packages=[
         "feature_specs",
         "input_pipelines",
         "estimator_kit",
+        "estimator_kit.compat",
         "estimator_kit.exporters",
         "estimator_kit.hooks",
         "estimator_kit.models",
@@ -23,13 +24,14 @@ setup(
     package_data={"feature_specs": ["catalog/*.yaml"]},
     install_requires=[
         "absl-py>=2.0",
-        "numpy>=1.23,<2",
-        "protobuf>=3.20.3,<5",
+        "numpy>=1.23",  # TensorFlow 2.15 itself asks for numpy < 2 and protobuf < 5
+        "protobuf>=3.20.3",
         "pydantic>=2.6,<3",
         "PyYAML>=6.0",
-        "setuptools<81",  # tensorboard 2.15 imports pkg_resources
-        "tensorflow>=2.15.1,<2.16",
+        "setuptools<81",  # tensorboard imports pkg_resources
+        "tensorflow>=2.15,<2.22",
         "tensorflow-estimator==2.15.0",
+        "tf_keras>=2.15,<2.22",  # each release asks for TensorFlow of its own minor version
     ],
     extras_require={
         "test": ["hypothesis", "mypy", "pytest", "pytest-xdist", "ruff", "types-PyYAML", "wheel"],
@@ -39,5 +41,7 @@ setup(
         "Programming Language :: Python :: 3.9",
         "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
     ],
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from estimator_kit.errors import LossError as LossError
     from estimator_kit.errors import NothingToDo as NothingToDo
     from estimator_kit.errors import Stopped as Stopped
+    from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
     from estimator_kit.experiment import run as run
     from estimator_kit.model_fn import ModelFn as ModelFn
     from estimator_kit.model_fn import ModelParams as ModelParams
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from estimator_kit.optimizers import make_optimizer as make_optimizer
     from estimator_kit.optimizers import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
+    from estimator_kit.serving_receiver import (
+        serving_input_receiver_fn as serving_input_receiver_fn,
+    )
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.columns import feature_columns as feature_columns
@@ -40,9 +44,6 @@ if TYPE_CHECKING:
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
     from input_pipelines.input_fns import train_input_fn as train_input_fn
-    from input_pipelines.serving_inputs import (
-        serving_input_receiver_fn as serving_input_receiver_fn,
-    )
     from input_pipelines.tfrecords import write_examples as write_examples
 
     load_spec = _feature_specs.load
@@ -61,6 +62,7 @@ _HOMES = {
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",
     "Stopped": "estimator_kit.errors",
+    "UnsupportedTensorFlowError": "estimator_kit.errors",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",
@@ -72,7 +74,7 @@ _HOMES = {
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
     "run": "estimator_kit.experiment",
-    "serving_input_receiver_fn": "input_pipelines.serving_inputs",
+    "serving_input_receiver_fn": "estimator_kit.serving_receiver",
     "train_input_fn": "input_pipelines.input_fns",
     "write_examples": "input_pipelines.tfrecords",
 }

@@ -19,6 +19,13 @@ class LossError(ArithmeticError):
     """The loss or a gradient became NaN or infinite; the step was not applied."""
 
 
+class UnsupportedTensorFlowError(RuntimeError):
+    """The installed TensorFlow, or what stands beside it, cannot run tensorflow-estimator.
+
+    No `ImportError`, so that no `except ImportError:` around an optional import hides it.
+    """
+
+
 class NothingToDo(Exception):
     """Training had already reached its end; nothing was touched."""
 

@@ -9,7 +9,13 @@ import errno
 
 from absl import flags
 
-from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
+from estimator_kit.errors import (
+    ConfigError,
+    LossError,
+    NothingToDo,
+    Stopped,
+    UnsupportedTensorFlowError,
+)
 from feature_specs.errors import SpecError
 from input_pipelines.errors import DataError
 
@@ -24,7 +30,7 @@ STOPPED = 143
 
 MEANING = {
     DONE: "done",
-    BAD_CONFIG: "bad flags, flagfile, spec or model; nothing was written",
+    BAD_CONFIG: "bad flags, flagfile, spec, model or packages; nothing was written",
     BAD_DATA: "bad data: a file or record cannot be used, or the loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk); try again",
@@ -45,7 +51,7 @@ _TEMPORARY_OS_ERRORS = {
 
 def exit_code(error: BaseException) -> int:
     """The exit status for an error that ended a run."""
-    if isinstance(error, (ConfigError, SpecError, flags.Error)):
+    if isinstance(error, (ConfigError, SpecError, flags.Error, UnsupportedTensorFlowError)):
         return BAD_CONFIG
     if isinstance(error, (DataError, LossError)):
         return BAD_DATA

@@ -65,6 +65,7 @@ def _run(config: ExperimentConfig) -> int:
         print(validation_report(config))
         return exit_codes.DONE
     _quiet_tensorflow()
+    import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
     from estimator_kit import experiment, report
 
     result = experiment.run(config)

@@ -1,6 +1,13 @@
-"""The one place where estimator_kit reaches for `tf.estimator`; everything else imports it here."""
+"""The one place where the kit reaches for `tf.estimator`; everything else imports it here.
+
+After TensorFlow 2.15 it exists only because `estimator_kit.compat` puts it back.
+"""
+
+from typing import Any
 
 import tensorflow as tf
 
-estimator = tf.estimator
+import estimator_kit.compat  # noqa: F401
+
+estimator: Any = tf.estimator
 ModeKeys = estimator.ModeKeys

@@ -123,6 +123,7 @@ class _Converter:
 
 def _refused(event: yaml.Event) -> Iterator[Problem]:
     """What of YAML is refused before anything is made of the document."""
+    assert event.start_mark is not None  # only made-up events have none
     line = event.start_mark.line + 1
     if isinstance(event, yaml.AliasEvent):
         yield Problem((), "an alias (*name) is not supported; write the value out", line)

@@ -1,11 +1,11 @@
 """The serving end of the input: requests become what the model gathers from.
 
-Uses the same `Transform` as training; there is no second reading of a record.
+Uses the same `Transform` as training; there is no second reading of a record. `tf.estimator` is not
+needed here: estimator_kit.serving_receiver wraps the result for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -17,16 +17,13 @@ from input_pipelines.transforms import Transform
 EXAMPLES = "examples"
 
 
-def serving_input_receiver_fn(spec: FeatureSpec) -> Callable[[], Any]:
-    """A `serving_input_receiver_fn` that takes serialized `tf.train.Example`s.
+def features_and_receivers(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str, tf.Tensor]]:
+    """Makes the serving graph's input in the current graph.
 
-    The receiver is a string tensor [rows] under `examples`; the number of rows is free. Only
-    features that a group reads are needed, so labels and weights are not.
+    Returns:
+      The features that the model reads, and the receiver tensors that a request fills: serialized
+      `tf.train.Example`s, a string tensor [rows], under `examples`; the number of rows is free.
+      Only features that a group reads are needed, so labels and weights are not.
     """
-
-    def receiver() -> Any:
-        examples = tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
-        features = Transform(spec).features(examples)
-        return tf.estimator.export.ServingInputReceiver(features, {EXAMPLES: examples})
-
-    return receiver
+    examples = tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
+    return Transform(spec).features(examples), {EXAMPLES: examples}

@@ -235,7 +235,7 @@ def draw_population(random: np.random.Generator, *, days: int) -> Population:
     batch = (np.arange(items) - ITEMS_ON_FIRST_DAY) // NEW_ITEMS_A_DAY
     return Population(
         # Zipf with an offset (Mandelbrot), so that no single user is a tenth of the log.
-        user_weight=1.0 / (random.permutation(USERS) + 15.0),
+        user_weight=np.reciprocal(random.permutation(USERS) + 15.0, dtype=np.float64),
         user_age=age,
         user_country=_draw(random, [country.share for country in COUNTRIES], USERS),
         user_device=_draw(random, [device.share for device in DEVICES], USERS),

@@ -11,6 +11,8 @@ import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 # A spec of every shape of feature that the kit reads, small enough to train in a second.

@@ -1,10 +1,24 @@
 #!/bin/sh
-# Prints the first Python from 3.11 down to 3.9 that runs and can make a virtual environment.
-for name in python3.11 python3 python3.10 python3.9 python; do
-  if "$name" -c 'import sys, venv, ensurepip; sys.exit(not (3, 9) <= sys.version_info[:2] <= (3, 11))' \
-      >/dev/null 2>&1; then
-    command -v "$name"
-    exit 0
-  fi
+# find_python.sh [TF [oldest]]: prints the newest (or oldest) Python on this machine on which the
+# kit runs with TensorFlow TF, such as 2.15; without TF, the newest on which it runs at all.
+# Looks on the PATH and among pyenv's versions.
+case "$1" in
+  2.15) versions="3.11 3.10 3.9" ;;
+  2.1[6-9]) versions="3.12 3.11 3.10 3.9" ;;
+  2.20) versions="3.13 3.12 3.11 3.10" ;;
+  2.21) versions="3.13 3.12 3.11" ;;
+  "") versions="3.13 3.12 3.11 3.10 3.9" ;;
+  *) echo "TF=$1: expected 2.15 to 2.21" >&2; exit 2 ;;
+esac
+[ "$2" != oldest ] || versions=$(echo "$versions" | tr ' ' '\n' | sort -t. -k2n)
+for version in $versions; do
+  for python in "python$version" python3 python \
+      "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+    if "$python" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" \
+        >/dev/null 2>&1; then
+      command -v "$python"
+      exit 0
+    fi
+  done
 done
 exit 1

@@ -13,8 +13,8 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.serving_receiver import serving_input_receiver_fn
 from feature_specs.schema import FeatureSpec
-from input_pipelines.serving_inputs import serving_input_receiver_fn
 
 
 def export_saved_model(

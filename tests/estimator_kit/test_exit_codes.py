@@ -8,7 +8,14 @@ import pytest
 from absl import flags
 
 from estimator_kit import exit_codes
-from estimator_kit.errors import CheckpointError, ConfigError, LossError, NothingToDo, Stopped
+from estimator_kit.errors import (
+    CheckpointError,
+    ConfigError,
+    LossError,
+    NothingToDo,
+    Stopped,
+    UnsupportedTensorFlowError,
+)
 from feature_specs import Problem, SpecError
 from input_pipelines.errors import DataError
 
@@ -28,6 +35,7 @@ def tensorflow_error(name):
         (flags.IllegalFlagValueError("x"), 2),
         (DataError("x"), 65),
         (LossError("x"), 65),
+        (UnsupportedTensorFlowError("x"), 2),
         (NothingToDo("x"), 99),
         (Stopped("x"), 143),
         (MemoryError(), 75),

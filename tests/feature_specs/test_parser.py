@@ -394,7 +394,7 @@ def test_the_good_spec_is_good(folder):
     assert feature_specs.load("spec.yaml").used_columns() == ("f", "i", "s", "m", "v")
 
 
-@pytest.mark.parametrize("changes, problems", cases(BROKEN))
+@pytest.mark.parametrize("changes, problems", list(cases(BROKEN)))
 def test_what_a_broken_spec_is_told(folder, changes, problems):
     pathlib.Path("spec.yaml").write_text(spec_text(changes), encoding="utf-8")
     assert_problems("spec.yaml", problems)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines import input_fns, tfrecords
+from input_pipelines import input_fns, serving_inputs, tfrecords
 from input_pipelines.sharding import Shard
 from input_pipelines.transforms import Transform
 from tests.conftest import make_rows
@@ -118,14 +118,10 @@ def test_workers_share_the_rows(spec, files, count):
 def test_serving_reads_as_training_does(spec, files):
     records = [record for block in tfrecords.blocks(files) for record in block.numpy()]
     features, _ = next(iter(input_fns.eval_input_fn(spec, files, batch_size=250)()))
-    from input_pipelines.serving_inputs import serving_input_receiver_fn
-
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        receiver = serving_input_receiver_fn(spec)()
+        model_inputs, receivers = serving_inputs.features_and_receivers(spec)
         session.run(tf.compat.v1.tables_initializer())
-        served = session.run(
-            receiver.features, {receiver.receiver_tensors["examples"]: records}
-        )
+        served = session.run(model_inputs, {receivers["examples"]: records})
     for name, value in features.items():
         expected = value.flat_values if isinstance(value, tf.RaggedTensor) else value
         found = served[name]

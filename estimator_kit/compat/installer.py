@@ -1,0 +1,119 @@
+"""Puts everything in place, once a process: first all checks, then all changes.
+
+The order is the contract. Versions are checked before TensorFlow is imported, private names before
+anything of TensorFlow is changed, and all problems of a kind are in one error. What a failed
+installation did is taken back, so that it can be repeated after the cause is removed.
+
+On TensorFlow 2.15 only versions are checked; TensorFlow is not even imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import threading
+import warnings
+
+from estimator_kit.compat import (
+    export_names,
+    legacy_keras,
+    namespaces,
+    private_names,
+    tpu,
+    versions,
+)
+from estimator_kit.errors import UnsupportedTensorFlowError
+
+_TRAINING = "tensorflow.python.distribute.estimator_training"
+
+_REPORT = "python -m estimator_kit.tensorflow_report"
+
+_lock = threading.Lock()
+_installed = False
+
+
+def install() -> None:
+    """Makes `tf.estimator` work; does nothing when it has been done, or on TensorFlow 2.15.
+
+    May be called from any thread, any number of times.
+
+    Raises:
+      UnsupportedTensorFlowError: it cannot work here. The message has the TensorFlow version,
+        everything that is missing and how to get it, and the supported versions. Nothing of
+        TensorFlow was changed.
+    """
+    global _installed
+    with _lock:
+        if _installed:
+            return
+        installed = versions.read()
+        if installed.tensorflow is None:
+            installed = read_by_importing()
+        _raise_if(installed, versions.problems(installed) + legacy_keras.problems(installed))
+        if not installed.has_own_estimator:
+            with contextlib.ExitStack() as undo:
+                _install(installed, undo)
+                undo.pop_all()
+        _installed = True
+
+
+def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
+    legacy_keras.choose(undo)
+    import tensorflow as tf
+
+    _raise_if(installed, [str(name) for name in private_names.missing()])
+    version = tf.__version__
+    if versions.minor_of(version) > versions.SUPPORTED.last:
+        warnings.warn(
+            f"TensorFlow {version} is newer than the supported {versions.SUPPORTED}. Every private "
+            f"name is there; run `{_REPORT}` and the tests.",
+            stacklevel=4,
+        )
+
+    namespaces.import_holders()
+    legacy_keras.load()
+    _raise_if(installed, legacy_keras.result_problems())
+    export_names.install(undo)
+    tpu.install(undo, tensorflow_version=version)
+    _install_training(undo)
+    namespaces.install(undo)
+
+
+def _install_training(undo: contextlib.ExitStack) -> None:
+    if _TRAINING in sys.modules:
+        return
+    from estimator_kit.compat import estimator_training
+
+    package, _, attribute = _TRAINING.rpartition(".")
+    parent = importlib.import_module(package)
+    sys.modules[_TRAINING] = estimator_training
+    undo.callback(sys.modules.pop, _TRAINING, None)
+    setattr(parent, attribute, estimator_training)
+    undo.callback(delattr, parent, attribute)
+
+
+def read_by_importing() -> versions.Installed:
+    """The versions where TensorFlow is installed under a package name that is not known.
+
+    Raises:
+      UnsupportedTensorFlowError: there is no TensorFlow.
+    """
+    try:
+        import tensorflow  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UnsupportedTensorFlowError(
+            f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}."
+        ) from error
+    return versions.read()
+
+
+def _raise_if(installed: versions.Installed, problems: list[str]) -> None:
+    if not problems:
+        return
+    raise UnsupportedTensorFlowError(
+        f"tf.estimator cannot work on TensorFlow {installed.tensorflow}:\n"
+        + "".join(f"  - {problem}\n" for problem in problems)
+        + f"Supported: TensorFlow {versions.SUPPORTED}. Nothing was changed. "
+        f"`{_REPORT}` lists every name that is needed."
+    )

@@ -1,0 +1,135 @@
+"""Which packages are installed, and whether tensorflow-estimator 2.15.0 can run on them.
+
+Versions are read from package metadata, so that everything here is known before TensorFlow is
+imported: legacy Keras can only be chosen before that without side effects. This module never
+imports TensorFlow and never changes anything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import re
+import sys
+from typing import Optional
+
+Minor = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class SupportedRange:
+    """TensorFlow minor versions, both ends included, on which the tests of this package passed."""
+
+    first: Minor
+    last: Minor
+
+    def __str__(self) -> str:
+        return "{}.{} to {}.{}".format(*self.first, *self.last)
+
+    def __contains__(self, minor: Minor) -> bool:
+        return self.first <= minor <= self.last
+
+
+SUPPORTED = SupportedRange(first=(2, 15), last=(2, 21))
+
+# TensorFlow 2.15 is the last to bring tf.estimator itself.
+LAST_WITH_ESTIMATOR: Minor = (2, 15)
+
+ESTIMATOR_VERSION = "2.15.0"
+
+# The packages that install the `tensorflow` module. One that is not here is found by importing it.
+_DISTRIBUTIONS = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-cpu-aws",
+    "tensorflow-intel",
+    "tensorflow-macos",
+    "tensorflow-rocm",
+    "tf-nightly",
+    "tf-nightly-cpu",
+)
+
+# What pip installs beside a TensorFlow although it fails there:
+# (TensorFlow minor, package, first major version that fails, what is seen).
+_CONFLICTS: tuple[tuple[Minor, str, int, str], ...] = (
+    ((2, 20), "protobuf", 7, "training cannot write its graph.pbtxt"),
+)
+
+
+def minor_of(version: str) -> Minor:
+    """The minor version: (2, 21) of "2.21.0" or "2.21.0-rc1".
+
+    Raises:
+      ValueError: `version` does not begin with two numbers.
+    """
+    match = re.match(r"(\d+)\.(\d+)", version)
+    if not match:
+        raise ValueError(f"version: expected one like '2.21.0', got {version!r}")
+    return int(match[1]), int(match[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class Installed:
+    """Versions of the packages that matter, None for one that is not installed.
+
+    Attributes:
+      tensorflow: None also for a TensorFlow that is installed under an unknown package name and
+        has not been imported yet.
+    """
+
+    tensorflow: Optional[str]
+    tensorflow_estimator: Optional[str]
+    tf_keras: Optional[str]
+    protobuf: Optional[str]
+
+    @property
+    def has_own_estimator(self) -> bool:
+        """Whether TensorFlow brings tf.estimator itself, so that there is nothing to install."""
+        return self.tensorflow is not None and minor_of(self.tensorflow) <= LAST_WITH_ESTIMATOR
+
+
+def read() -> Installed:
+    """The versions in this process: of the imported TensorFlow if it has been imported."""
+    tensorflow = getattr(sys.modules.get("tensorflow"), "__version__", None)
+    return Installed(
+        tensorflow=tensorflow or _first_version(*_DISTRIBUTIONS),
+        tensorflow_estimator=_first_version("tensorflow-estimator"),
+        tf_keras=_first_version("tf_keras"),
+        protobuf=_first_version("protobuf"),
+    )
+
+
+def problems(installed: Installed) -> list[str]:
+    """What stands against tensorflow-estimator on these versions, a sentence each with its remedy.
+
+    A TensorFlow newer than `SUPPORTED` is no problem here: its names decide (private_names.py).
+    """
+    assert installed.tensorflow is not None
+    minor = minor_of(installed.tensorflow)
+    found = []
+    if minor < SUPPORTED.first:
+        found.append("this TensorFlow is older than {}.{}".format(*SUPPORTED.first))
+    if installed.tensorflow_estimator != ESTIMATOR_VERSION:
+        has = installed.tensorflow_estimator
+        found.append(
+            f"tensorflow-estimator {ESTIMATOR_VERSION} is needed, "
+            f"{f'{has} is installed' if has else 'none is installed'}: "
+            f"pip install tensorflow-estimator=={ESTIMATOR_VERSION}"
+        )
+    for with_minor, package, first_failing, seen in _CONFLICTS:
+        version = getattr(installed, package)
+        if minor == with_minor and version and int(version.split(".")[0]) >= first_failing:
+            found.append(
+                f"{package} {version} fails beside it ({seen}): "
+                f'pip install "{package}<{first_failing}"'
+            )
+    return found
+
+
+def _first_version(*packages: str) -> Optional[str]:
+    for package in packages:
+        try:
+            return importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None

@@ -1,0 +1,133 @@
+"""Reports what of `tf.estimator`'s ground is missing on the installed TensorFlow.
+
+For the day a new TensorFlow appears, or for a process where `import estimator_kit.compat` fails:
+
+    python -m estimator_kit.tensorflow_report
+
+It prints the versions, the private names of compat/private_names.py that are missing, every other
+name of TensorFlow that the source of tensorflow-estimator mentions and that is missing, and whether
+`compat.install()` works. The exit status is 0 if `tf.estimator` works, 1 if not.
+
+It is a command, not a module to import: it stands outside the package `compat`, whose import
+installs. It changes nothing but its own process.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+if "estimator_kit.compat" not in sys.modules:
+    # Importing that package would install, and may fail: a bare one leads to its modules.
+    _bare = ModuleType("estimator_kit.compat")
+    _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
+    sys.modules["estimator_kit.compat"] = _bare
+
+from estimator_kit.compat import (
+    installer,
+    legacy_keras,
+    private_names,
+    source_scan,
+    versions,
+)
+from estimator_kit.errors import UnsupportedTensorFlowError
+
+# Parts of tensorflow-estimator that its API does not load, and the part that is given up.
+_NOT_LOADED = ("testing_utils", "/timeseries/")
+_GIVEN_UP = "/tpu/"
+
+
+def main() -> int:
+    """Prints the report; returns the exit status."""
+    installed = versions.read()
+    if installed.tensorflow is None:
+        try:
+            installed = installer.read_by_importing()
+        except UnsupportedTensorFlowError as error:
+            print(error)
+            return 1
+    print(_heading(installed))
+    if installed.tensorflow_estimator is None:
+        print("tensorflow-estimator is not installed")
+        return 1
+    if not installed.has_own_estimator and installed.tf_keras is not None:
+        os.environ.setdefault(legacy_keras.VARIABLE, "1")
+
+    print(f"\nprivate names: {_private_names(installed)}")
+    files = _estimator_files()
+    given_up = [file for file in files if _GIVEN_UP in file.as_posix()]
+    loaded = [file for file in files if file not in given_up]
+    print(f"\nnames in the source of tensorflow-estimator: {_source_names(loaded)}")
+    print(f"\nnames in its TPU part, which is given up after 2.15: {_source_names(given_up)}")
+
+    print("\ninstallation: ", end="")
+    try:
+        installer.install()
+    except UnsupportedTensorFlowError as error:
+        print(error)
+        return 1
+    import tensorflow as tf
+
+    print(f"works, tf.estimator is {tf.estimator.__name__}")
+    return 0
+
+
+def _heading(installed: versions.Installed) -> str:
+    return (
+        f"TensorFlow {installed.tensorflow}, "
+        f"tensorflow-estimator {installed.tensorflow_estimator}, tf_keras {installed.tf_keras}, "
+        f"protobuf {installed.protobuf}, Python {platform.python_version()}\n"
+        f"supported: TensorFlow {versions.SUPPORTED}"
+    )
+
+
+def _private_names(installed: versions.Installed) -> str:
+    if installed.has_own_estimator:
+        return "none is used on this TensorFlow, which brings tf.estimator itself"
+    missing = private_names.missing()
+    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
+    return _summary(count, [str(name) for name in missing])
+
+
+def _source_names(files: list[Path]) -> str:
+    mentioned = source_scan.names(files)
+    missing: dict[str, set[str]] = {}
+    for name, where in mentioned.items():
+        prefix = source_scan.first_missing(name)
+        if prefix:
+            missing.setdefault(prefix, set()).update(where)
+    lines = [
+        f"{prefix} is missing: {', '.join(sorted(where))}"
+        + (" (supplied at installation)" if prefix in private_names.SUPPLIED else "")
+        for prefix, where in sorted(missing.items())
+    ]
+    return _summary(len(mentioned), lines)
+
+
+def _summary(count: int, missing: list[str]) -> str:
+    if not missing:
+        return f"all {count} are there"
+    return "\n".join([f"{len(missing)} missing of {count}", *(f"  - {line}" for line in missing)])
+
+
+def _estimator_files() -> list[Path]:
+    # find_spec of the package itself, since importing it may fail.
+    spec: Any = importlib.util.find_spec("tensorflow_estimator")
+    root = Path(spec.origin).parent / "python" / "estimator"
+    return sorted(_python_files(root))
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for file in root.rglob("*.py"):
+        if not any(part in file.as_posix() for part in _NOT_LOADED):
+            yield file
+
+
+if __name__ == "__main__":
+    sys.exit(main())

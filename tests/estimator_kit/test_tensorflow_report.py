@@ -1,0 +1,66 @@
+"""The report, run as a command."""
+
+import subprocess
+import sys
+
+import pytest
+
+from estimator_kit.compat import private_names, versions
+from tests.estimator_kit.compat.support import LIMIT_S, ROOT, environment
+
+HERE = versions.read()
+later = pytest.mark.skipif(HERE.has_own_estimator, reason="on 2.15 no private name is used")
+
+# Takes two names away from TensorFlow in every Python process that finds this file.
+SITECUSTOMIZE = """
+import sys
+if "tensorflow" not in sys.modules and any("report" in a for a in getattr(sys, "orig_argv", ())):
+    from tensorflow.python.distribute import distribute_coordinator
+    from tensorflow.python.framework import ops
+    del distribute_coordinator.run_distribute_coordinator, ops.uid
+"""
+
+
+def run(*command, python_path=()):
+    variables = {"PYTHONPATH": ":".join([str(p) for p in python_path] + [str(ROOT)])}
+    return subprocess.run(
+        [sys.executable, *command],
+        env=environment(variables),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+
+
+def test_where_all_is_well():
+    done = run("-m", "estimator_kit.tensorflow_report")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith(
+        f"TensorFlow {HERE.tensorflow}, tensorflow-estimator 2.15.0, tf_keras {HERE.tf_keras}, "
+    )
+    assert "supported: TensorFlow 2.15 to 2.21\n" in done.stdout
+    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
+    if not HERE.has_own_estimator:
+        assert f"private names: all {count} are there\n" in done.stdout
+    assert done.stdout.endswith(
+        "installation: works, tf.estimator is "
+        "tensorflow_estimator.python.estimator.api._v2.estimator\n"
+    )
+
+
+@later
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.orig_argv came with Python 3.10")
+def test_where_names_are_missing(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SITECUSTOMIZE)
+    done = run("-m", "estimator_kit.tensorflow_report", python_path=[tmp_path])
+    assert done.returncode == 1, done.stderr[-3000:]
+    count = len(private_names.OURS) + len(private_names.ESTIMATORS)
+    coordinator = "tensorflow.python.distribute.distribute_coordinator.run_distribute_coordinator"
+    assert (
+        f"private names: 2 missing of {count}\n"
+        f"  - {coordinator} is missing: distribution strategies over several tasks\n"
+        "  - tensorflow.python.framework.ops.uid is missing: graphs of heads and canned models\n"
+    ) in done.stdout
+    uid = "tensorflow.python.framework.ops.uid"
+    assert f"  - {uid} is missing: sharded_mutable_dense_hashtable.py\n" in done.stdout
+    assert f"installation: tf.estimator cannot work on TensorFlow {HERE.tensorflow}:" in done.stdout
