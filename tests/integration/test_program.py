@@ -73,7 +73,10 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert re.search(r"^metric +click +buy$", done.stdout, re.M)
     assert re.search(r"^auc +[01]\.\d{4} +[01]\.\d{4}$", done.stdout, re.M)
     assert "stopped at step 20: max_steps" in done.stdout
-    assert "deprecat" not in done.stderr.lower() and "WARNING" not in done.stderr
+    # TensorFlow 2.21 prints two notes at its import, whatever the log level; docs/longevity.md.
+    noise = re.compile(r"WARNING: All log messages before absl|I0000 .* (port|cudart_stub)\.cc")
+    printed = [line for line in done.stderr.splitlines() if not noise.match(line)]
+    assert not [line for line in printed if "deprecat" in line.lower() or "WARNING" in line]
     command = done.stdout.strip().splitlines()[-1].strip()
     interpreter, script, *arguments = shlex.split(command)
     assert (pathlib.Path(interpreter).name, script) == (
@@ -171,7 +174,7 @@ def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
 
 
 def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
-    long = [f"--flagfile={flagfile}", "--max_steps=600", "--log_every_secs=0.01"]
+    long = [f"--flagfile={flagfile}", "--max_steps=150", "--log_every_secs=0.01"]
     process = start(*long)
     wait_for_line(process, r"^step (2[1-9]|[3-9]\d|\d{3}) of")
     process.kill()
@@ -181,11 +184,11 @@ def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     done = program(*long)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "model" / "result.json").read_text())
-    assert (result["global_step"], result["stop_reason"]) == (600, "max_steps")
-    assert 0 < result["rows_trained"] < 600 * 50
+    assert (result["global_step"], result["stop_reason"]) == (150, "max_steps")
+    assert 0 < result["rows_trained"] < 150 * 50
     history = (tmp_path / "model" / "eval_history.jsonl").read_text().splitlines()
     steps = [json.loads(line)["global_step"] for line in history]
-    assert steps == sorted(set(steps)) and steps[-1] == 600
+    assert steps == sorted(set(steps)) and steps[-1] == 150
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "model").rglob("*")}
     again = program(*long)
     assert again.returncode == 99

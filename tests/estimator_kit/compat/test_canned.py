@@ -144,6 +144,9 @@ def test_rnn_classifier(tmp_path):
     assert estimator.evaluate(rows)["global_step"] == 5
 
 
+# Keras 2.15 warns about what model_to_estimator calls.
+@pytest.mark.filterwarnings("ignore:.tf.keras.backend.set_learning_phase")
+@pytest.mark.filterwarnings("ignore:.Model.state_updates")
 def test_model_to_estimator(tmp_path):
     keras = tf.keras
     model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid", input_shape=(2,))])

@@ -7,6 +7,8 @@ import pytest
 
 from tests.estimator_kit.compat.support import LIMIT_S, free_ports, steps_of, tasks
 
+pytestmark = pytest.mark.long
+
 
 def tf_config(cluster, task_type, index):
     task = {"type": task_type, "index": index}

@@ -2,9 +2,12 @@
 
 import time
 
+import pytest
+
 from tests.estimator_kit.compat.support import LIMIT_S, steps_of, tasks
 
 
+@pytest.mark.long
 def test_restart_after_kill(tmp_path):
     model_dir = tmp_path / "model"
     with tasks(tmp_path) as start:

@@ -70,7 +70,7 @@ def test_hooks_run(tmp_path):
         def after_run(self, run_context, run_values):
             seen.append(run_context.session.run(tf.compat.v1.train.get_global_step()))
 
-    logging = tf.estimator.LoggingTensorHook({"weights": "weights"}, every_n_iter=5)
+    logging = tf.estimator.LoggingTensorHook({"probability": "Sigmoid"}, every_n_iter=5)
     estimator = models.logistic(tmp_path)
     estimator.train(models.input_fn, max_steps=10, hooks=[Steps(), logging])
     assert seen == list(range(1, 11))

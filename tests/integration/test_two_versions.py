@@ -1,0 +1,117 @@
+"""What one TensorFlow trained, another one goes on with: checkpoints, warm starts and SavedModels.
+
+OTHER_PYTHON names the Python of the other TensorFlow's environment; `make test-matrix` sets it:
+
+    OTHER_PYTHON=.venv/tf2.15/bin/python .venv/tf2.21/bin/python -m pytest \\
+        tests/integration/test_two_versions.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+
+OTHER = os.environ.get("OTHER_PYTHON")
+
+pytestmark = pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set")
+
+LIMIT = 600
+
+# Answers a SavedModel's records with nothing but TensorFlow.
+SERVE = """
+import json, sys
+import tensorflow as tf
+export, records, output = sys.argv[1:]
+examples = [record.numpy() for record in tf.data.TFRecordDataset(records)]
+predict = tf.saved_model.load(export).signatures["serving_default"]
+answer = predict(examples=tf.constant(examples))
+json.dump({name: value.numpy().tolist() for name, value in answer.items()
+           if value.dtype.is_floating}, open(output, "w"))
+"""
+
+# Parameters with which a step changes nothing. FTRL would: it makes the weights from its slots.
+STILL = {
+    "linear": ["optimizer=adagrad", "learning_rate=1e-30"],
+    "dnn": ["learning_rate=1e-30"],
+    "wide_deep": [
+        "linear_optimizer=adagrad", "linear_learning_rate=1e-30", "learning_rate=1e-30",
+    ],
+}  # fmt: skip
+
+
+class Version:
+    """One of the two TensorFlows, in processes of its own."""
+
+    def __init__(self, python, ads, folder):
+        self.python, self.ads, self.folder = python, ads, folder
+
+    def _call(self, *arguments):
+        done = subprocess.run(
+            [self.python, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def train(self, model, model_dir, max_steps, *more):
+        """Trains to a step and returns the path of the final export."""
+        self._call(
+            "run.py", f"--spec={self.ads}/spec.yaml", f"--train_files={self.ads}/train-*",
+            f"--eval_files={self.ads}/eval.tfrecord", f"--model={model}", "--batch_size=50",
+            f"--model_dir={model_dir}", f"--max_steps={max_steps}", "--exporters=final", *more,
+        )  # fmt: skip
+        return json.loads((model_dir / "result.json").read_text())["export_path"]
+
+    def predict(self, model, model_dir):
+        """The probabilities of the latest checkpoint, [rows, objectives]."""
+        output = self.folder / "predictions.jsonl"
+        self._call(
+            "run.py", "--mode=predict", f"--spec={self.ads}/spec.yaml", f"--model={model}",
+            f"--model_dir={model_dir}", f"--predict_files={self.ads}/eval.tfrecord",
+            f"--predict_output={output}",
+        )  # fmt: skip
+        rows = [json.loads(line) for line in output.read_text().splitlines()]
+        return np.array([[row[f"{name}/logistic"] for name in ("click", "buy")] for row in rows])
+
+    def serve(self, export):
+        """What the SavedModel answers, by name of the output."""
+        output = self.folder / "answer.json"
+        self._call("-c", SERVE, export, f"{self.ads}/eval.tfrecord", str(output))
+        return {name: np.array(value) for name, value in json.loads(output.read_text()).items()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", ["linear", "dnn", "wide_deep"])
+@pytest.mark.parametrize("first_is_other", [True, False], ids=["from_other", "to_other"])
+def test_trained_here_and_used_there(model, first_is_other, ads, tmp_path):
+    pythons = [OTHER, sys.executable] if first_is_other else [sys.executable, OTHER]
+    first, second = (Version(python, ads, tmp_path) for python in pythons)
+    model_dir = tmp_path / "model"
+
+    export = first.train(model, model_dir, 20)
+    expected = first.predict(model, model_dir)
+    assert expected.shape == (200, 2) and expected.std() > 1e-3
+    close = {"rtol": 0, "atol": 1e-6}
+    np.testing.assert_allclose(second.predict(model, model_dir), expected, **close)
+    served = [version.serve(export) for version in (first, second)]
+    assert served[0] and served[0].keys() == served[1].keys()
+    for name in served[0]:
+        np.testing.assert_allclose(served[1][name], served[0][name], err_msg=name, **close)
+
+    # A warm start that learns nothing predicts what its parent did.
+    warm = tmp_path / "warm"
+    still = [f"--model_params={param}" for param in STILL[model]]
+    second.train(model, warm, 1, f"--warm_start_from={model_dir}", *still)
+    np.testing.assert_allclose(second.predict(model, warm), expected, **close)
+
+    export = second.train(model, model_dir, 40)
+    expected = second.predict(model, model_dir)
+    np.testing.assert_allclose(first.predict(model, model_dir), expected, **close)
+    for name, value in first.serve(export).items():
+        np.testing.assert_allclose(second.serve(export)[name], value, err_msg=name, **close)
+    first.train(model, model_dir, 60)
