@@ -24,7 +24,7 @@ test: lint
 test-long: install
 	$(BIN)/python -m pytest -m long
 
-# Both ends whole, each version between them with the tests of the compat package.
+# Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:
 	./tools/test_matrix.sh
 

@@ -23,7 +23,9 @@ from estimator_kit.flags import resolved_flags
 from feature_specs.column_kinds import Vocabulary
 from feature_specs.schema import FeatureSpec
 
-_PACKAGES = ("estimator-kit", "tensorflow", "tensorflow-estimator", "numpy", "protobuf", "pydantic")
+_PACKAGES = (
+    "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf", "pydantic",
+)  # fmt: skip
 
 # May change between two starts: they only weigh what is learned.
 _FREE_TO_CHANGE = {"objectives": ("loss_weight",)}

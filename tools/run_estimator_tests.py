@@ -27,6 +27,16 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Names that Python 3.12 took from unittest; the tests are older.
+_OLD_NAMES = {
+    "assert_": "assertTrue",
+    "assertAlmostEquals": "assertAlmostEqual",
+    "assertEquals": "assertEqual",
+    "assertNotEquals": "assertNotEqual",
+    "assertRaisesRegexp": "assertRaisesRegex",
+    "assertRegexpMatches": "assertRegex",
+}
+
 # Outcome and, unless passed, the reason: {"file::Class.test": ["failed", "AssertionError: ..."]}.
 Outcomes = dict[str, list[str]]
 
@@ -79,6 +89,9 @@ def run_one_file(path: Path, output: Path) -> None:
     import estimator_kit.compat  # noqa: F401
 
     flags.FLAGS(sys.argv[:1])
+    for old, new in _OLD_NAMES.items():
+        if not hasattr(unittest.TestCase, old):
+            setattr(unittest.TestCase, old, getattr(unittest.TestCase, new))
     recorder = _Recorder()
     try:
         spec: Any = importlib.util.spec_from_file_location(path.stem, path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from estimator_kit.compat import private_names, source_scan, versions
-from tests.estimator_kit.compat.support import run_code
+from tests.estimator_kit.compat.support import ROOT, run_code
 
 pytestmark = pytest.mark.skipif(
     versions.read().has_own_estimator, reason="on 2.15 no private name is used"
@@ -15,6 +15,12 @@ pytestmark = pytest.mark.skipif(
 
 def test_no_name_is_missing_here():
     assert private_names.missing() == []
+
+
+def test_the_counts_of_the_document():
+    text = (ROOT / "docs" / "longevity.md").read_text(encoding="utf-8")
+    assert f"the reason for each: {len(private_names.OURS)} that" in text
+    assert f"names\nof the distribute coordinator) and {len(private_names.ESTIMATORS)} that" in text
 
 
 def test_missing_finds_modules_and_attributes():

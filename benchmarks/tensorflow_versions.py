@@ -1,0 +1,71 @@
+"""Training speed of the same model on several TensorFlows, side by side.
+
+    python benchmarks/tensorflow_versions.py --python .venv/tf2.15/bin/python \\
+        --python .venv/tf2.21/bin/python
+
+Trains the experiment of exp.flags for a number of epochs in fresh processes, in turn on each
+Python, after one round that is not counted. Prints one JSON line a measurement (examples a second
+between the first and the last step, without start and evaluations), then the median of each
+and its ratio to that of the first Python. Nothing else should run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def train(python: str, data: str, epochs: int) -> tuple[str, float]:
+    """Trains once; the TensorFlow version and the examples a second."""
+    with tempfile.TemporaryDirectory() as model_dir:
+        subprocess.run(
+            [
+                python, "run.py", "--flagfile=exp.flags", "--mode=train", "--exporters=",
+                "--best_metric=loss", f"--generate_default_data={data}",
+                f"--train_files={data}/dt=2026-01-0[1-7]/*.tfrecord", f"--epochs={epochs}",
+                f"--model_dir={model_dir}", "--save_checkpoints_steps=1000000",
+            ],
+            cwd=ROOT, check=True, capture_output=True,
+        )  # fmt: skip
+        versions = json.loads(Path(model_dir, "versions.json").read_text())
+        result = json.loads(Path(model_dir, "result.json").read_text())
+    return versions["tensorflow"], result["examples_per_second"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--python", action="append", required=True, help="repeat: one a TensorFlow")
+    parser.add_argument("--rounds", type=int, default=5, help="counted trainings on each Python")
+    parser.add_argument("--epochs", type=int, default=8, help="passes over 175,000 rows a training")
+    parser.add_argument("--data", default="data/ads", help="the default data; generated if missing")
+    arguments = parser.parse_args()
+    pythons = [os.path.abspath(p) if os.sep in p else p for p in arguments.python]
+
+    rates: dict[str, list[float]] = {}
+    for round_ in range(arguments.rounds + 1):
+        for python in pythons:
+            version, rate = train(python, arguments.data, arguments.epochs)
+            line = {"tensorflow": version, "round": round_, "examples_per_second": round(rate)}
+            print(json.dumps({**line, "counted": round_ > 0}), flush=True)
+            if round_:
+                rates.setdefault(version, []).append(rate)
+    medians = {version: statistics.median(values) for version, values in rates.items()}
+    first = next(iter(medians.values()))
+    for version, median in medians.items():
+        ratio = {"tensorflow": version, "median": round(median), "ratio": round(median / first, 3)}
+        print(json.dumps(ratio))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

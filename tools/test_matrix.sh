@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# test_matrix.sh [ends]: the tests on every TensorFlow that the kit supports.
+#
+# At both ends the whole suite, long tests included: TensorFlow 2.15 on the oldest Python of this
+# machine that takes it, 2.21 on the newest; then the tests in which both share a model. On each
+# version between them a shorter set, left out when the argument is `ends`. A TensorFlow for which
+# there is no Python is skipped; the last lines say which, and what ran.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+between="2.16 2.17 2.18 2.19 2.20"
+case "${1:-}" in
+  ends) between="" ;;
+  "") ;;
+  *) echo "got '$1', expected 'ends' or nothing" >&2; exit 2 ;;
+esac
+shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
+  tests/integration/test_program.py"
+summary=()
+
+# choose TF [oldest]: sets `options` for make and `bin` for the environment; fails without a Python.
+choose() {
+  local python
+  if ! python=$(./tools/find_python.sh "$@"); then
+    summary+=("TensorFlow $1: SKIPPED, no Python for it on this machine")
+    return 1
+  fi
+  name="TensorFlow $1, $("$python" -V)"
+  local venv
+  venv=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  options=(TF="$1" PYTHON="$python" VENV="$venv")
+  bin=$venv/bin
+}
+
+whole() {
+  echo "== $name: whole suite"
+  make test "${options[@]}"
+  make test-long "${options[@]}"
+  summary+=("$name: whole suite passed")
+}
+
+first="" last=""
+if choose 2.15 oldest; then whole; first=$bin/python first_name=$name; fi
+if choose 2.21; then whole; last=$bin last_name=$name; fi
+if [ -n "$first" ] && [ -n "$last" ]; then
+  echo "== $first_name and $last_name share their models"
+  OTHER_PYTHON=$PWD/$first "$last/python" -m pytest -n 2 tests/integration/test_two_versions.py \
+    tests/estimator_kit/compat/test_two_versions.py
+  summary+=("$first_name and $last_name: shared models passed")
+else
+  summary+=("shared models: SKIPPED, they need both ends")
+fi
+for version in $between; do
+  if choose "$version"; then
+    echo "== $name: shorter set"
+    make install "${options[@]}"
+    # shellcheck disable=SC2086
+    "$bin/python" -m pytest -n 2 -m "not long" $shorter
+    summary+=("$name: shorter set passed")
+  fi
+done
+
+printf '%s\n' "" "${summary[@]}"
+[ -n "$first$last" ] || { echo "neither end could be tested" >&2; exit 1; }
