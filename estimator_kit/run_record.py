@@ -24,7 +24,8 @@ from feature_specs.column_kinds import Vocabulary
 from feature_specs.schema import FeatureSpec
 
 _PACKAGES = (
-    "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf", "pydantic",
+    "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf",
+    "pydantic",
 )  # fmt: skip
 
 # May change between two starts: they only weigh what is learned.
