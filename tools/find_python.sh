@@ -4,8 +4,8 @@
 # Looks on the PATH and among pyenv's versions.
 case "$1" in
   2.15) versions="3.11 3.10 3.9" ;;
-  2.1[6-9]) versions="3.12 3.11 3.10 3.9" ;;
-  2.20) versions="3.13 3.12 3.11 3.10" ;;
+  2.1[6-9]) versions="3.12 3.11" ;;
+  2.20) versions="3.13 3.12" ;;
   2.21) versions="3.13 3.12 3.11" ;;
   "") versions="3.13 3.12 3.11 3.10 3.9" ;;
   *) echo "TF=$1: expected 2.15 to 2.21" >&2; exit 2 ;;

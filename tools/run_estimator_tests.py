@@ -89,6 +89,8 @@ def run_one_file(path: Path, output: Path) -> None:
     import estimator_kit.compat  # noqa: F401
 
     flags.FLAGS(sys.argv[:1])
+    if path.stem.endswith("_v1"):
+        tf.compat.v1.disable_v2_behavior()  # As upstream runs them; otherwise they skip.
     for old, new in _OLD_NAMES.items():
         if not hasattr(unittest.TestCase, old):
             setattr(unittest.TestCase, old, getattr(unittest.TestCase, new))
