@@ -1,17 +1,24 @@
 # make demo: see it work.  make test: lint, types, tests.  Both make their own environment first.
-# TF chooses the TensorFlow (2.15 to 2.21), PYTHON the interpreter, VENV the environment's folder.
+# TF chooses the TensorFlow (2.15 to 2.21), PYTHON the interpreter; each pair has an environment.
 
 ifndef PYTHON
 PYTHON := $(shell ./tools/find_python.sh $(TF))
+ifeq ($(PYTHON),)
+$(error no Python $(if $(TF),for TF=$(TF) )found; set PYTHON= to a Python from 3.9 to 3.13)
 endif
+endif
+PY := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 ifndef TF
-TF := $(shell $(PYTHON) -c 'import sys; print("2.21" if sys.version_info >= (3, 11) else "2.15")')
+TF := $(if $(filter 3.9 3.10,$(PY)),2.15,2.21)
 endif
-VENV ?= .venv/tf$(TF)
+VENV ?= .venv/tf$(TF)-py$(PY)
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 DEMO_DIR ?= runs/ads
+ifeq ($(wildcard $(CONSTRAINTS)),)
+$(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
+endif
 
 .PHONY: demo test test-long test-matrix install lint clean
 
@@ -35,7 +42,6 @@ lint: install
 install: $(VENV)/installed
 
 $(VENV)/installed: setup.py $(CONSTRAINTS)
-	@test -n "$(PYTHON)" || { echo "no Python for TF=$(TF) found; set PYTHON=" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
 	$(PIP) "tensorflow==$(TF).*" -e ".[test]"

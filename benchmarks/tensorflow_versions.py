@@ -1,7 +1,7 @@
 """Training speed of the same model on several TensorFlows, side by side.
 
-    python benchmarks/tensorflow_versions.py --python .venv/tf2.15/bin/python \\
-        --python .venv/tf2.21/bin/python
+    python benchmarks/tensorflow_versions.py --python .venv/tf2.15-py3.11/bin/python \\
+        --python .venv/tf2.21-py3.13/bin/python
 
 Trains the experiment of exp.flags for a number of epochs in fresh processes, in turn on each
 Python, after one round that is not counted. Prints one JSON line a measurement (examples a second
@@ -26,15 +26,17 @@ ROOT = Path(__file__).resolve().parent.parent
 def train(python: str, data: str, epochs: int) -> tuple[str, float]:
     """Trains once; the TensorFlow version and the examples a second."""
     with tempfile.TemporaryDirectory() as model_dir:
-        subprocess.run(
+        done = subprocess.run(
             [
                 python, "run.py", "--flagfile=exp.flags", "--mode=train", "--exporters=",
                 "--best_metric=loss", f"--generate_default_data={data}",
                 f"--train_files={data}/dt=2026-01-0[1-7]/*.tfrecord", f"--epochs={epochs}",
                 f"--model_dir={model_dir}", "--save_checkpoints_steps=1000000",
             ],
-            cwd=ROOT, check=True, capture_output=True,
+            cwd=ROOT, capture_output=True, text=True,
         )  # fmt: skip
+        if done.returncode:
+            raise SystemExit(f"{python}: exit status {done.returncode}\n{done.stderr}")
         versions = json.loads(Path(model_dir, "versions.json").read_text())
         result = json.loads(Path(model_dir, "result.json").read_text())
     return versions["tensorflow"], result["examples_per_second"]
@@ -58,7 +60,7 @@ def main() -> int:
             line = {"tensorflow": version, "round": round_, "examples_per_second": round(rate)}
             print(json.dumps({**line, "counted": round_ > 0}), flush=True)
             if round_:
-                rates.setdefault(version, []).append(rate)
+                rates.setdefault(f"{version} ({python})", []).append(rate)
     medians = {version: statistics.median(values) for version, values in rates.items()}
     first = next(iter(medians.values()))
     for version, median in medians.items():

@@ -6,7 +6,8 @@
     result = ek.run(ek.ExperimentConfig(spec="spec.yaml", model="my_pkg:MyModel", ...))
 
 Names are loaded when they are first used, so that importing the package, and checking a spec, needs
-no TensorFlow.
+no TensorFlow. The first that needs it imports `estimator_kit.compat` before, which puts
+`tf.estimator` back after TensorFlow 2.15.
 """
 
 from __future__ import annotations
@@ -79,6 +80,12 @@ _HOMES = {
     "write_examples": "input_pipelines.tfrecords",
 }
 
+# Modules and packages that import no TensorFlow.
+_WITHOUT_TENSORFLOW = {
+    "estimator_kit.config", "estimator_kit.errors", "estimator_kit.result", "feature_specs",
+    "input_pipelines.errors",
+}  # fmt: skip
+
 __all__ = sorted(_HOMES)
 
 
@@ -86,6 +93,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _HOMES[name].partition(":")
+    if module not in _WITHOUT_TENSORFLOW:
+        importlib.import_module("estimator_kit.compat")
     return getattr(importlib.import_module(module), attribute or name)
 
 

@@ -4,9 +4,9 @@ For the day a new TensorFlow appears, or for a process where `import estimator_k
 
     python -m estimator_kit.tensorflow_report
 
-It prints the versions, the private names of compat/private_names.py that are missing, every other
-name of TensorFlow that the source of tensorflow-estimator mentions and that is missing, and whether
-`compat.install()` works. The exit status is 0 if `tf.estimator` works, 1 if not.
+It prints the versions, whether `compat.install()` works, the private names of
+compat/private_names.py that are missing, and every other name of TensorFlow that the source of
+tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is amiss.
 
 It is a command, not a module to import: it stands outside the package `compat`, whose import
 installs. It changes nothing but its own process.
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-if "estimator_kit.compat" not in sys.modules:
+if __name__ == "__main__":
     # Importing that package would install, and may fail: a bare one leads to its modules.
     _bare = ModuleType("estimator_kit.compat")
     _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
@@ -45,37 +45,37 @@ _GIVEN_UP = "/tpu/"
 
 def main() -> int:
     """Prints the report; returns the exit status."""
-    installed = versions.read()
-    if installed.tensorflow is None:
-        try:
+    try:
+        installed = versions.read()
+        if installed.tensorflow is None:
             installed = installer.read_by_importing()
-        except UnsupportedTensorFlowError as error:
-            print(error)
-            return 1
+        outcome = _installation()
+    except UnsupportedTensorFlowError as error:
+        print(error)
+        return 1
     print(_heading(installed))
+    print(f"\ninstallation: {outcome or 'works'}")
     if installed.tensorflow_estimator is None:
-        print("tensorflow-estimator is not installed")
         return 1
     if not installed.has_own_estimator and installed.tf_keras is not None:
-        os.environ.setdefault(legacy_keras.VARIABLE, "1")
+        os.environ.setdefault(legacy_keras.VARIABLE, "1")  # A failed installation took it back.
 
     print(f"\nprivate names: {_private_names(installed)}")
     files = _estimator_files()
     given_up = [file for file in files if _GIVEN_UP in file.as_posix()]
-    loaded = [file for file in files if file not in given_up]
-    print(f"\nnames in the source of tensorflow-estimator: {_source_names(loaded)}")
-    print(f"\nnames in its TPU part, which is given up after 2.15: {_source_names(given_up)}")
+    loaded, lost = _source_names([file for file in files if file not in given_up])
+    print(f"\nnames in the source of tensorflow-estimator: {loaded}")
+    print(f"\nnames in its TPU part, which is given up after 2.15: {_source_names(given_up)[0]}")
+    return 1 if outcome or lost else 0
 
-    print("\ninstallation: ", end="")
+
+def _installation() -> str:
+    """Why `tf.estimator` cannot be installed, or nothing. Done first: looking changes nothing."""
     try:
         installer.install()
     except UnsupportedTensorFlowError as error:
-        print(error)
-        return 1
-    import tensorflow as tf
-
-    print(f"works, tf.estimator is {tf.estimator.__name__}")
-    return 0
+        return str(error)
+    return ""
 
 
 def _heading(installed: versions.Installed) -> str:
@@ -92,10 +92,11 @@ def _private_names(installed: versions.Installed) -> str:
         return "none is used on this TensorFlow, which brings tf.estimator itself"
     missing = private_names.missing()
     count = len(private_names.OURS) + len(private_names.ESTIMATORS)
-    return _summary(count, [str(name) for name in missing])
+    return _summary(count, missing)
 
 
-def _source_names(files: list[Path]) -> str:
+def _source_names(files: list[Path]) -> tuple[str, bool]:
+    """What to print, and whether a name is missing that nothing supplies."""
     mentioned = source_scan.names(files)
     missing: dict[str, set[str]] = {}
     for name, where in mentioned.items():
@@ -107,7 +108,7 @@ def _source_names(files: list[Path]) -> str:
         + (" (supplied at installation)" if prefix in private_names.SUPPLIED else "")
         for prefix, where in sorted(missing.items())
     ]
-    return _summary(len(mentioned), lines)
+    return _summary(len(mentioned), lines), not private_names.SUPPLIED.issuperset(missing)
 
 
 def _summary(count: int, missing: list[str]) -> str:

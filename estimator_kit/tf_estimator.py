@@ -5,9 +5,8 @@ After TensorFlow 2.15 it exists only because `estimator_kit.compat` puts it back
 
 from typing import Any
 
+import estimator_kit.compat  # noqa: F401  # isort: skip  # best before TensorFlow
 import tensorflow as tf
-
-import estimator_kit.compat  # noqa: F401
 
 estimator: Any = tf.estimator
 ModeKeys = estimator.ModeKeys

@@ -1,7 +1,7 @@
 #!/bin/sh
 # find_python.sh [TF [oldest]]: prints the newest (or oldest) Python on this machine on which the
 # kit runs with TensorFlow TF, such as 2.15; without TF, the newest on which it runs at all.
-# Looks on the PATH and among pyenv's versions.
+# Looks on the PATH and among pyenv's versions, for Pythons that constraints/ were resolved for.
 case "$1" in
   2.15) versions="3.11 3.10 3.9" ;;
   2.1[6-9]) versions="3.12 3.11" ;;

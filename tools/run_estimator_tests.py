@@ -1,13 +1,13 @@
 """Runs tensorflow-estimator's own tests on several TensorFlows and compares the outcomes.
 
-    python tools/run_estimator_tests.py CHECKOUT --python .venv/tf2.15/bin/python \\
-        --python .venv/tf2.21/bin/python
+    python tools/run_estimator_tests.py CHECKOUT --python .venv/tf2.15-py3.11/bin/python \\
+        --python .venv/tf2.21-py3.13/bin/python
 
 CHECKOUT is a checkout of tensorflow-estimator's source at 2.15, for its *_test.py files; what they
 test is the package installed beside each Python. Each file runs in a process of its own, with
 `import estimator_kit.compat` first. Prints the number of tests that passed on each Python and every
 test whose outcome differs, with the error; docs/longevity.md has a reason for each. The exit status
-is 1 when a test that passed on the first Python did not on another.
+is 1 when a test that passed on the first Python did not on another, or a file crashed.
 """
 
 from __future__ import annotations
@@ -148,9 +148,11 @@ def compare(names: list[str], results: list[Outcomes]) -> list[str]:
 
 
 def lost(results: list[Outcomes]) -> int:
-    """How many tests that passed in the first result did not pass in another."""
+    """How many files crashed, and tests that passed in the first result and not in another."""
+    crashed = sum(result[test][0] == "failed" for result in results for test in result
+                  if test.endswith("::(file)"))  # fmt: skip
     first = [test for test, (outcome, _) in results[0].items() if outcome == "passed"]
-    return sum(
+    return crashed + sum(
         any(result.get(test, [""])[0] != "passed" for result in results[1:]) for test in first
     )
 

@@ -4,7 +4,7 @@
 # At both ends the whole suite, long tests included: TensorFlow 2.15 on the oldest Python of this
 # machine that takes it, 2.21 on the newest; then the tests in which both share a model. On each
 # version between them a shorter set, left out when the argument is `ends`. A TensorFlow for which
-# there is no Python is skipped; the last lines say which, and what ran.
+# there is no Python is skipped; the last lines say which, and what passed and failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,7 @@ esac
 shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
   tests/integration/test_program.py"
 summary=()
+trap 'printf "%s\n" "" "${summary[@]}"' EXIT
 
 # choose TF [oldest]: sets `options` for make and `bin` for the environment; fails without a Python.
 choose() {
@@ -26,17 +27,16 @@ choose() {
     return 1
   fi
   name="TensorFlow $1, $("$python" -V)"
-  local venv
-  venv=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  options=(TF="$1" PYTHON="$python" VENV="$venv")
-  bin=$venv/bin
+  options=(TF="$1" PYTHON="$python")
+  bin=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin
 }
 
 whole() {
   echo "== $name: whole suite"
+  summary+=("$name: whole suite FAILED, or was not finished")
   make test "${options[@]}"
   make test-long "${options[@]}"
-  summary+=("$name: whole suite passed")
+  summary[-1]="$name: whole suite passed"
 }
 
 first="" last=""
@@ -44,21 +44,22 @@ if choose 2.15 oldest; then whole; first=$bin/python first_name=$name; fi
 if choose 2.21; then whole; last=$bin last_name=$name; fi
 if [ -n "$first" ] && [ -n "$last" ]; then
   echo "== $first_name and $last_name share their models"
+  summary+=("$first_name and $last_name: shared models FAILED, or were not finished")
   OTHER_PYTHON=$PWD/$first "$last/python" -m pytest -n 2 tests/integration/test_two_versions.py \
     tests/estimator_kit/compat/test_two_versions.py
-  summary+=("$first_name and $last_name: shared models passed")
+  summary[-1]="$first_name and $last_name: shared models passed"
 else
   summary+=("shared models: SKIPPED, they need both ends")
 fi
 for version in $between; do
   if choose "$version"; then
     echo "== $name: shorter set"
+    summary+=("$name: shorter set FAILED, or was not finished")
     make install "${options[@]}"
     # shellcheck disable=SC2086
     "$bin/python" -m pytest -n 2 -m "not long" $shorter
-    summary+=("$name: shorter set passed")
+    summary[-1]="$name: shorter set passed"
   fi
 done
 
-printf '%s\n' "" "${summary[@]}"
 [ -n "$first$last" ] || { echo "neither end could be tested" >&2; exit 1; }

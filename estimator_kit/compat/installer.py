@@ -14,6 +14,7 @@ import importlib
 import sys
 import threading
 import warnings
+from typing import Optional
 
 from estimator_kit.compat import (
     export_names,
@@ -53,7 +54,13 @@ def install() -> None:
         _raise_if(installed, versions.problems(installed) + legacy_keras.problems(installed))
         if not installed.has_own_estimator:
             with contextlib.ExitStack() as undo:
-                _install(installed, undo)
+                try:
+                    _install(installed, undo)
+                except UnsupportedTensorFlowError:
+                    raise
+                except Exception as error:  # Whatever a TensorFlow that nobody tried may raise.
+                    problem = f"{type(error).__name__}: {error}"
+                    _raise_if(installed, private_names.missing() or [problem], cause=error)
                 undo.pop_all()
         _installed = True
 
@@ -62,7 +69,7 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     legacy_keras.choose(undo)
     import tensorflow as tf
 
-    _raise_if(installed, [str(name) for name in private_names.missing()])
+    _raise_if(installed, private_names.missing())
     version = tf.__version__
     if versions.minor_of(version) > versions.SUPPORTED.last:
         warnings.warn(
@@ -74,10 +81,19 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     namespaces.import_holders()
     legacy_keras.load()
     _raise_if(installed, legacy_keras.result_problems())
+    # What an attempt without this package has left half imported would poison the next one.
+    _forget_estimator()
+    undo.callback(_forget_estimator)
     export_names.install(undo)
     tpu.install(undo, tensorflow_version=version)
     _install_training(undo)
     namespaces.install(undo)
+
+
+def _forget_estimator() -> None:
+    for name in list(sys.modules):
+        if name.split(".")[0] == "tensorflow_estimator":
+            del sys.modules[name]
 
 
 def _install_training(undo: contextlib.ExitStack) -> None:
@@ -102,18 +118,25 @@ def read_by_importing() -> versions.Installed:
     try:
         import tensorflow  # noqa: F401
     except ModuleNotFoundError as error:
+        if error.name != "tensorflow":
+            raise UnsupportedTensorFlowError(
+                f"TensorFlow cannot be imported: {error}. Install it again, with all it needs."
+            ) from error
         raise UnsupportedTensorFlowError(
-            f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}."
+            f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}; "
+            "pip install estimator-kit brings one."
         ) from error
     return versions.read()
 
 
-def _raise_if(installed: versions.Installed, problems: list[str]) -> None:
+def _raise_if(
+    installed: versions.Installed, problems: list[str], cause: Optional[Exception] = None
+) -> None:
     if not problems:
         return
     raise UnsupportedTensorFlowError(
         f"tf.estimator cannot work on TensorFlow {installed.tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
         + f"Supported: TensorFlow {versions.SUPPORTED}. Nothing was changed. "
-        f"`{_REPORT}` lists every name that is needed."
-    )
+        f"`{_REPORT}` reports on this environment."
+    ) from cause

@@ -60,6 +60,11 @@ def problems(installed: Installed) -> list[str]:
             f"tf_keras {major}.{minor} (Keras 2) is needed, {has} installed: "
             f'pip install "tf_keras=={major}.{minor}.*"'
         )
+    elif _keras_folder() is None:
+        found.append(
+            f"tf_keras {installed.tf_keras} is recorded as installed but cannot be found: "
+            f'pip install --force-reinstall --no-deps "tf_keras=={major}.{minor}.*"'
+        )
     if wanted and wanted not in _YES:
         found.append(f"{VARIABLE} is {wanted!r}, expected '1': set it so, or unset it")
     elif user := _user_of_keras_3():
@@ -76,10 +81,11 @@ def choose(undo: contextlib.ExitStack) -> None:
     if before in _YES:
         return
     undo.callback(_set_variable, before)
-    undo.callback(_remove_search_paths)
+    paths = _search_paths()
+    undo.callback(_remove_search_paths, paths)
     _set_variable("1")
     if "tensorflow" in sys.modules:
-        for name, directory in _search_paths():
+        for name, directory in paths:
             importlib.import_module(name).__path__.insert(0, directory)
 
 
@@ -108,15 +114,23 @@ def _set_variable(value: Optional[str]) -> None:
 
 def _search_paths() -> list[tuple[str, str]]:
     """(module of TensorFlow, directory of tf_keras in which its `keras` is found)."""
-    spec = importlib.util.find_spec("tf_keras")
-    assert spec is not None and spec.origin is not None
-    api = os.path.join(os.path.dirname(spec.origin), "api")
+    folder = _keras_folder()
+    assert folder is not None, "problems() has found tf_keras"
+    api = os.path.join(folder, "api")
     return [(name, os.path.join(api, version)) for name, version in _SEARCH_PATHS]
 
 
-def _remove_search_paths() -> None:
+def _keras_folder() -> Optional[str]:
+    try:
+        spec = importlib.util.find_spec("tf_keras")
+    except (ImportError, ValueError):
+        return None
+    return os.path.dirname(spec.origin) if spec is not None and spec.origin else None
+
+
+def _remove_search_paths(paths: list[tuple[str, str]]) -> None:
     """Removes those that are set: by `choose`, or by TensorFlow's import after it."""
-    for name, directory in _search_paths():
+    for name, directory in paths:
         path = getattr(sys.modules.get(name), "__path__", [])
         if directory in path:
             path.remove(directory)
@@ -138,7 +152,7 @@ def _user_of_keras_3() -> Optional[str]:
             return f"{name}.keras"
     for name, loader in _loaders():
         if vars(loader).get("_tfll_keras_version") not in (None, "tf_keras"):
-            return name
+            return name.replace("tensorflow._api.v2.", "tensorflow.")
     return None
 
 

@@ -27,20 +27,25 @@ class PrivateName(NamedTuple):
     attribute: str
     why: str
 
-    def __str__(self) -> str:
-        return f"{self.module}.{self.attribute} is missing: {self.why}"
+
+def missing(names: Optional[Iterable[PrivateName]] = None) -> list[str]:
+    """A sentence for each of the names (None: all) that cannot be had, in the order given."""
+    found = (_problem(name) for name in (OURS + ESTIMATORS if names is None else names))
+    return [problem for problem in found if problem]
 
 
-def missing(names: Optional[Iterable[PrivateName]] = None) -> list[PrivateName]:
-    """Those of the names (None: all) that cannot be imported, in the order given."""
-    return [name for name in (OURS + ESTIMATORS if names is None else names) if not _exists(name)]
-
-
-def _exists(name: PrivateName) -> bool:
+def _problem(name: PrivateName) -> Optional[str]:
+    full = f"{name.module}.{name.attribute}"
     try:
-        return hasattr(importlib.import_module(name.module), name.attribute)
-    except ImportError:
-        return False
+        there = hasattr(importlib.import_module(name.module), name.attribute)
+    except ModuleNotFoundError as error:
+        if error.name and f"{name.module}.".startswith(f"{error.name}."):
+            there = False
+        else:
+            return f"{full} cannot be imported ({error}): {name.why}"
+    except Exception as error:  # A module can break in any way on a new Python or NumPy.
+        return f"{full} cannot be imported ({type(error).__name__}: {error}): {name.why}"
+    return None if there else f"{full} is missing: {name.why}"
 
 
 def _names(*groups: tuple[str, str, str]) -> tuple[PrivateName, ...]:

@@ -49,6 +49,10 @@ def first_missing(name: str) -> Optional[str]:
         try:
             value = getattr(value, parts[count - 1])
         except (AttributeError, ImportError):
+            # Only there are modules that nothing has imported yet. An import of a public one would
+            # make a second copy of TensorFlow's API.
+            if parts[1] not in ("python", "core", "tools"):
+                return prefix
             try:
                 value = importlib.import_module(prefix)
             except ImportError:

@@ -108,7 +108,8 @@ def problems(installed: Installed) -> list[str]:
     minor = minor_of(installed.tensorflow)
     found = []
     if minor < SUPPORTED.first:
-        found.append("this TensorFlow is older than {}.{}".format(*SUPPORTED.first))
+        first = "{}.{}".format(*SUPPORTED.first)
+        return [f'this TensorFlow is older than {first}: pip install "tensorflow>={first}"']
     if installed.tensorflow_estimator != ESTIMATOR_VERSION:
         has = installed.tensorflow_estimator
         found.append(

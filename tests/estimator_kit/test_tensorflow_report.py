@@ -42,10 +42,7 @@ def test_where_all_is_well():
     count = len(private_names.OURS) + len(private_names.ESTIMATORS)
     if not HERE.has_own_estimator:
         assert f"private names: all {count} are there\n" in done.stdout
-    assert done.stdout.endswith(
-        "installation: works, tf.estimator is "
-        "tensorflow_estimator.python.estimator.api._v2.estimator\n"
-    )
+    assert "\ninstallation: works\n" in done.stdout
 
 
 @later

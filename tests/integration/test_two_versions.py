@@ -2,8 +2,7 @@
 
 OTHER_PYTHON names the Python of the other TensorFlow's environment; `make test-matrix` sets it:
 
-    OTHER_PYTHON=.venv/tf2.15/bin/python .venv/tf2.21/bin/python -m pytest \\
-        tests/integration/test_two_versions.py
+    OTHER_PYTHON=.../tf2.15/bin/python .../tf2.21/bin/python -m pytest tests/integration
 """
 
 from __future__ import annotations

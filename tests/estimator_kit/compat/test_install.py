@@ -53,7 +53,7 @@ def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
         f"UnsupportedTensorFlowError|tf.estimator cannot work on TensorFlow {tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
         + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed. "
-        "`python -m estimator_kit.tensorflow_report` lists every name that is needed."
+        "`python -m estimator_kit.tensorflow_report` reports on this environment."
     )
 
 
@@ -262,7 +262,7 @@ def test_tensorflow_before_2_15_is_an_error():
     code = "try:\n    import estimator_kit.compat\nexcept RuntimeError as error:\n    print(error)"
     out = run_code(pretend + PRETEND + code)
     assert "UnsupportedTensorFlowError|" + out == error(
-        "this TensorFlow is older than 2.15", tensorflow="2.14.1"
+        'this TensorFlow is older than 2.15: pip install "tensorflow>=2.15"', tensorflow="2.14.1"
     )
 
 
@@ -290,6 +290,85 @@ assert tf.estimator.Estimator and os.environ["TF_USE_LEGACY_KERAS"] == "1"
         "missing: distribution strategies over several tasks",
         "tensorflow.python.framework.ops.uid is missing: graphs of heads and canned models",
     )
+
+
+@later
+def test_a_private_module_that_breaks_at_its_import_is_named():
+    out = run_code(
+        """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tensorflow.python.training.evaluation":
+            raise TypeError("broken by a new Python")
+sys.meta_path.insert(0, Finder())
+"""
+        + FAIL
+    )
+    module, why = "tensorflow.python.training.evaluation", "Estimator.evaluate"
+    assert out == error(
+        *(
+            f"{module}.{name} cannot be imported (TypeError: broken by a new Python): {why}"
+            for name in ("_MultiStepStopAfterNEvalsHook", "_StopAfterNEvalsHook", "_evaluate_once",
+                         "_get_or_create_eval_step")
+        )
+    )  # fmt: skip
+
+
+@later
+def test_a_missing_public_name_is_the_same_error_and_can_be_repaired():
+    out = run_code(
+        """
+import tensorflow as tf
+import tensorflow.compat.v1
+taken = tf.compat.v1.train.SessionRunHook
+del tf.compat.v1.train.SessionRunHook
+"""
+        + FAIL
+        + """
+tf.compat.v1.train.SessionRunHook = taken
+import estimator_kit.compat
+assert tf.estimator.SessionRunHook is taken
+"""
+    )
+    assert out == error(
+        "AttributeError: module 'tensorflow._api.v2.compat.v1.train' has no attribute "
+        "'SessionRunHook'"
+    )
+
+
+@later
+def test_a_tensorflow_estimator_that_was_imported_in_vain_is_no_obstacle():
+    out = run_code(
+        """
+        try:
+            import tensorflow_estimator
+        except Exception as error:
+            print(type(error).__name__)
+        import estimator_kit.compat
+        import tensorflow as tf
+        assert tf.estimator.DNNClassifier
+        """
+    )
+    assert out == "ImportError"
+
+
+@pytest.mark.parametrize("name", ["write_examples", "ModelFn", "feature_columns"])
+def test_the_kits_own_names_install_before_they_need_tensorflow(name):
+    out = run_code(
+        f"""
+        import sys
+        import estimator_kit as ek
+        ek.FeatureSpec, ek.ExperimentConfig, ek.DataError
+        assert not [m for m in sys.modules if m.startswith(("tensorflow", "estimator_kit.compat"))]
+        ek.{name}
+        import tensorflow as tf
+        tf.keras.metrics.Mean()
+        ek.ModelFn
+        print(tf.estimator.ModeKeys.TRAIN)
+        """
+    )
+    assert out == "train"
 
 
 # Changes a module of the package when it is imported: MODULE, CHANGE(module).

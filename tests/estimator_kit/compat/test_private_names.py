@@ -28,7 +28,7 @@ def test_missing_finds_modules_and_attributes():
         ("tensorflow.python.no_such_module", "anything", "a test"),
         ("tensorflow.python.framework.ops", "no_such_name uid", "a test"),
     )
-    assert [str(name) for name in private_names.missing(names)] == [
+    assert private_names.missing(names) == [
         "tensorflow.python.no_such_module.anything is missing: a test",
         "tensorflow.python.framework.ops.no_such_name is missing: a test",
     ]

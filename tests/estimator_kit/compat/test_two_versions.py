@@ -2,7 +2,7 @@
 
 OTHER_PYTHON names the Python of the other TensorFlow's environment, for instance of 2.15:
 
-    OTHER_PYTHON=/path/to/venv215/bin/python pytest tests/test_two_versions.py
+    OTHER_PYTHON=/path/to/venv215/bin/python pytest tests/estimator_kit/compat
 """
 
 import json

@@ -38,7 +38,10 @@ def test_minor_of_something_else():
         ({}, []),
         ({"tensorflow": "2.22.0"}, []),
         ({"tensorflow": "2.20.0", "protobuf": "6.33.6"}, []),
-        ({"tensorflow": "2.14.1"}, ["this TensorFlow is older than 2.15"]),
+        (
+            {"tensorflow": "2.14.1"},
+            ['this TensorFlow is older than 2.15: pip install "tensorflow>=2.15"'],
+        ),
         (
             {"tensorflow_estimator": None},
             [
