@@ -7,22 +7,25 @@ checkpoints of the two interchange. A row without ids gets zeros, as with `tf.fe
 
 from __future__ import annotations
 
-import math
-from typing import Union
+from typing import Optional, Union
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from feature_specs.column_kinds import Embedding, Indicator, Numeric
+from feature_specs.initializers import initializer
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
-from input_pipelines.transforms import Features
+from input_pipelines.transforms import Features, weights_of
 
 Ids = Union[tf.Tensor, tf.RaggedTensor]
 
 # Where canned estimators keep the variables of a DNN's and of a linear model's columns.
 DNN_SCOPE = "input_from_feature_columns/input_layer"
 LINEAR_SCOPE = "linear_model"
+
+# The graph collection of (column, table) for tables that start from pretrained vectors.
+PRETRAINED = "estimator_kit/pretrained"
 
 
 def check_dense_group(spec: FeatureSpec, group: str) -> None:
@@ -73,18 +76,36 @@ def _dense(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     if isinstance(column, Numeric):
         return features[name]
     category, _ = spec.category_of(name)
-    ids = features[category]
-    size = spec.size_of(category)
+    ids, weights = features[category], features.get(weights_of(category))
     if not isinstance(column, Embedding):
-        return _counts(ids, size)
-    stddev = column.stddev or 1 / math.sqrt(column.dimension)
-    with tf.compat.v1.variable_scope(canned_name(spec, name)):
-        table = tf.compat.v1.get_variable(
-            "embedding_weights",
-            [size, column.dimension],
-            initializer=tf.compat.v1.truncated_normal_initializer(stddev=stddev),
+        return _counts(ids, spec.size_of(category), weights)
+    table = embedding_table(spec, name)
+    return gather(table, ids, column.combiner, weights=weights, max_norm=column.max_norm)
+
+
+def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
+    """The variable of an embedding column, [ids, dimension], in the current scope.
+
+    A shared table is at the root, under its own name, as with `tf.feature_column`.
+    """
+    column = spec.columns[name]
+    assert isinstance(column, Embedding)
+    v1 = tf.compat.v1
+    if column.shared is None:
+        scope, variable = v1.variable_scope(canned_name(spec, name)), "embedding_weights"
+    else:
+        root = v1.VariableScope(v1.AUTO_REUSE, name="")
+        scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
+    with scope:
+        table = v1.get_variable(
+            variable,
+            [spec.size_of(column.source), column.dimension],
+            initializer=initializer(column),
+            trainable=column.trainable,
         )
-    return gather(table, ids, column.combiner)
+    if column.pretrained is not None:
+        v1.add_to_collection(PRETRAINED, (name, table))
+    return table
 
 
 def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int) -> tf.Tensor:
@@ -97,48 +118,75 @@ def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int)
             numeric = isinstance(spec.columns[name], Numeric)
             size = values.shape[1] if numeric else spec.size_of(name)
             with tf.compat.v1.variable_scope(canned_name(spec, name)):
-                weights = tf.compat.v1.get_variable(
+                table = tf.compat.v1.get_variable(
                     "weights", [size, units], initializer=tf.compat.v1.zeros_initializer()
                 )
-            terms.append(values @ weights if numeric else gather(weights, values, "sum"))
+            if numeric:
+                terms.append(values @ table)
+            else:
+                terms.append(gather(table, values, "sum", weights=features.get(weights_of(name))))
         bias = tf.compat.v1.get_variable(
             "bias_weights", [units], initializer=tf.compat.v1.zeros_initializer()
         )
     return tf.add_n(terms) + bias
 
 
-def gather(table: tf.Tensor, ids: Ids, combiner: str = "sum") -> tf.Tensor:
+def gather(
+    table: tf.Tensor,
+    ids: Ids,
+    combiner: str = "sum",
+    *,
+    weights: Optional[tf.RaggedTensor] = None,
+    max_norm: Optional[float] = None,
+) -> tf.Tensor:
     """Rows of a table by id, float32 [rows, width].
 
     Args:
       table: [size, width].
       ids: int64 [rows], or a RaggedTensor [rows, None]; -1 is no id and adds nothing.
-      combiner: what becomes of several ids: `sum`, `mean` (sum / n) or `sqrtn` (sum / sqrt(n)),
-        where n counts the ids that are there. Without any it is zeros.
+      combiner: what becomes of several vectors e of weights w (1 by default): `sum` is sum(w e),
+        `mean` sum(w e) / sum(w), `sqrtn` sum(w e) / sqrt(sum(w^2)). Without any it is zeros. As in
+        `tf.nn.safe_embedding_lookup_sparse`, mean and sqrtn leave out weights of 0 or less.
+      weights: float32 [rows, None], beside ragged ids.
+      max_norm: longer vectors are scaled down to this length.
+
+    With the ids 0 and 2 of weights 3 and 1, `mean` is (3 e0 + e2) / 4.
     """
     if not isinstance(ids, tf.RaggedTensor):
-        found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0))
+        found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0), max_norm=max_norm)
         return tf.where(ids[:, tf.newaxis] >= 0, found, tf.zeros_like(found))
     rows = ids.nrows()
     there = ids.flat_values >= 0
+    if weights is not None and combiner != "sum":
+        there &= weights.flat_values > 0
     row_of = tf.boolean_mask(ids.value_rowids(), there)
-    found = tf.nn.embedding_lookup(table, tf.boolean_mask(ids.flat_values, there))
+    ids_there = tf.boolean_mask(ids.flat_values, there)
+    found = tf.nn.embedding_lookup(table, ids_there, max_norm=max_norm)
+    weight = tf.ones_like(row_of, tf.float32)
+    if weights is not None:
+        weight = tf.boolean_mask(weights.flat_values, there)
+        found *= weight[:, tf.newaxis]
     total = tf.math.unsorted_segment_sum(found, row_of, rows)
     total.set_shape([None, table.shape[1]])
     if combiner == "sum":
         return total
-    count = tf.math.unsorted_segment_sum(tf.ones_like(row_of, tf.float32), row_of, rows)
-    divisor = count if combiner == "mean" else tf.sqrt(count)
+    if combiner == "mean":
+        divisor = tf.math.unsorted_segment_sum(weight, row_of, rows)
+    else:
+        divisor = tf.sqrt(tf.math.unsorted_segment_sum(weight**2, row_of, rows))
     return tf.math.divide_no_nan(total, divisor[:, tf.newaxis])
 
 
-def _counts(ids: Ids, size: int) -> tf.Tensor:
-    """How often each id occurs in a row: float32 [rows, size]."""
+def _counts(ids: Ids, size: int, weights: Optional[tf.RaggedTensor] = None) -> tf.Tensor:
+    """How often each id occurs in a row, or the sum of its weights: float32 [rows, size]."""
     if not isinstance(ids, tf.RaggedTensor):
         return tf.one_hot(ids, size)
     # One addition an id, instead of a one-hot row for each.
     there = ids.flat_values >= 0
     row_of = tf.boolean_mask(ids.value_rowids(), there)
     cell = row_of * size + tf.boolean_mask(ids.flat_values, there)
-    counts = tf.math.unsorted_segment_sum(tf.ones_like(cell, tf.float32), cell, ids.nrows() * size)
+    weight = tf.ones_like(cell, tf.float32)
+    if weights is not None:
+        weight = tf.boolean_mask(weights.flat_values, there)
+    counts = tf.math.unsorted_segment_sum(weight, cell, ids.nrows() * size)
     return tf.reshape(counts, [-1, size])

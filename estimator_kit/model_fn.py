@@ -21,7 +21,7 @@ from typing import Any, Optional, Union
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import input_layer
+from estimator_kit import input_layer, pretrained_tables
 from estimator_kit.errors import ConfigError
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
@@ -75,6 +75,8 @@ class ModelFn(abc.ABC):
     Attributes:
       spec, params: as given, checked.
       objectives: `{name: Objective}` in the order of the spec.
+      warm_started: names of the variables that a warm start sets; pretrained vectors leave those
+        alone. Set by the kit before it trains.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -87,6 +89,7 @@ class ModelFn(abc.ABC):
             raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
         self.params: Any = self._checked_params(params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
+        self.warm_started: frozenset[str] = frozenset()
         make_optimizer(self.params.optimizer, self.params.learning_rate)
         self.check_spec()
 
@@ -162,7 +165,9 @@ class ModelFn(abc.ABC):
         del config  # The RunConfig; part of the signature, needed by no built-in model.
         if params:
             merged = {**self.params.model_dump(), **params}
-            return type(self)(self.spec, merged)(features, labels, mode)
+            other = type(self)(self.spec, merged)
+            other.warm_started = self.warm_started
+            return other(features, labels, mode)
         logits = self._split(self.logits(features, mode))
         model = type(self).__name__
         if mode == ModeKeys.PREDICT:
@@ -187,7 +192,12 @@ class ModelFn(abc.ABC):
             return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
-        return estimator.EstimatorSpec(mode, loss=loss, train_op=self.train_op(loss))
+        return estimator.EstimatorSpec(
+            mode,
+            loss=loss,
+            train_op=self.train_op(loss),
+            scaffold=pretrained_tables.scaffold(self.spec, self.warm_started),
+        )
 
     def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:
         joint: dict[str, tf.Tensor] = {}

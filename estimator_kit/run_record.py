@@ -28,8 +28,8 @@ _PACKAGES = (
     "pydantic",
 )  # fmt: skip
 
-# May change between two starts: they only weigh what is learned.
-_FREE_TO_CHANGE = {"objectives": ("loss_weight",)}
+# May change between two starts: they weigh what is learned, or were used up by the first start.
+_FREE_TO_CHANGE = {"objectives": ("loss_weight",), "columns": ("initializer", "pretrained")}
 
 
 def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:

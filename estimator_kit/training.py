@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import checkpoints, run_record
+from estimator_kit import checkpoints, pretrained_tables, run_record
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
@@ -37,7 +37,7 @@ from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_estimator
 from estimator_kit.tf_estimator import estimator
-from estimator_kit.warm_start import warm_start_settings
+from estimator_kit.warm_start import warm_start_settings, warm_started
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines import diagnosis, files, input_fns, tfrecords
@@ -102,6 +102,9 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         warm_start = warm_start_settings(
             config.warm_start_from, config.warm_start_vars, outline, spec
         )
+        model.warm_started = warm_started(config.warm_start_vars, outline)
+    if start_step is None:
+        pretrained_tables.check(spec)
     request = StopRequest()
     after_evaluation = AfterEvaluation(config, spec, request)
     progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)

@@ -18,6 +18,7 @@ from estimator_kit.checkpoints import ModelOutline, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.run_record import changes_since
 from estimator_kit.tf_estimator import estimator
+from feature_specs.column_kinds import Embedding
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
 
@@ -38,7 +39,7 @@ def warm_start_settings(
       CheckpointError: a variable to take is missing in the source or has another shape there.
     """
     checkpoint = find_checkpoint(source)
-    wanted = sorted(name for name in outline.weights if re.fullmatch(pattern, name))
+    wanted = sorted(warm_started(pattern, outline))
     if not wanted:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "
@@ -68,6 +69,11 @@ def warm_start_settings(
     )
 
 
+def warm_started(pattern: str, outline: ModelOutline) -> frozenset[str]:
+    """Names of the model's variables that a warm start with this pattern takes."""
+    return frozenset(name for name in outline.weights if re.fullmatch(pattern, name))
+
+
 def _other_meanings(source: str, wanted: list[str], spec: FeatureSpec) -> Iterator[str]:
     """Variables of the right shape whose rows stand for something else in the source."""
     for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
@@ -75,7 +81,14 @@ def _other_meanings(source: str, wanted: list[str], spec: FeatureSpec) -> Iterat
         for (section, name), sentence in changes.items():
             if section != "columns" or name not in spec.columns:
                 continue
-            own = canned_name(spec, name)
             for variable in wanted:
-                if f"/{own}/" in variable or f"/{own}_embedding/" in variable:
+                if any(_is_of(variable, spec, other) for other in spec.made_from(name)):
                     yield f"{variable}: its rows mean something else; {sentence}"
+
+
+def _is_of(variable: str, spec: FeatureSpec, name: str) -> bool:
+    """Whether a variable belongs to a column."""
+    column = spec.columns[name]
+    if isinstance(column, Embedding) and column.shared is not None:
+        return variable == column.shared
+    return f"/{canned_name(spec, name)}/" in variable

@@ -12,7 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, Optional, Union
 import pydantic
 from pydantic import Field
 
+from feature_specs.embedding_tables import Initializer, Pretrained
 from feature_specs.entry import (
+    NAME_PATTERN,
     Entry,
     FiniteFloat,
     Integers,
@@ -224,26 +226,63 @@ class Indicator(_Column):
     source: str = Field(alias="indicator")
 
 
+class Weighted(_Column):
+    """Ids of a list, each with a weight of its own, such as how often a word occurs.
+
+    The column under it and the `weight` feature (float32) are lists of the same length, record by
+    record. An embedding of it combines by weight, an indicator adds weights up, a linear model
+    multiplies; ids with a weight of 0 or less count only where weights are summed.
+    """
+
+    kind = "weighted"
+    categorical = True
+    source: str = Field(alias="weighted")
+    weight: str
+
+
 class Embedding(_Column):
     """A learned vector an id; a list of ids is combined by `combiner`.
 
-    A record without ids has the zero vector. The table starts as a truncated normal with
-    `stddev`, by default 1/sqrt(dimension) as in `tf.feature_column.embedding_column`.
+    A record without ids has the zero vector.
+
+    Attributes:
+      dimension: length of the vectors.
+      combiner: `mean`, `sum` or `sqrtn` (sum / sqrt(number of ids)).
+      initializer: what the table starts from, by default a truncated normal with the stddev
+        1/sqrt(dimension), as in `tf.feature_column.embedding_column`.
+      max_norm: vectors longer than this are scaled down to it when they are looked up.
+      trainable: false freezes the table.
+      shared: embeddings of one group that give the same name share one table; it gets that name.
+      pretrained: where the table comes from when training starts from nothing.
     """
 
     kind = "embedding"
     source: str = Field(alias="embedding")
     dimension: PositiveInt
     combiner: Literal["mean", "sum", "sqrtn"] = "mean"
-    stddev: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
+    initializer: Optional[Initializer] = None
+    max_norm: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
+    trainable: bool = True
+    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = None
+    pretrained: Optional[Pretrained] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Embedding:
+        if not self.trainable and self.pretrained is None and self.initializer is None:
+            raise ValueError(
+                "trainable: false freezes random vectors; give pretrained vectors, or an "
+                "initializer if that is meant"
+            )
+        return self
 
 
 Column = Union[
-    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding
+    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted, Indicator, Embedding
 ]
 COLUMN_KINDS: dict[str, type[_Column]] = {
     column.kind: column
     for column in (
-        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Indicator, Embedding,
+        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted, Indicator,
+        Embedding,
     )
 }  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from feature_specs import pretrained
 from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
@@ -23,7 +24,9 @@ from feature_specs.column_kinds import (
     Indicator,
     Numeric,
     Vocabulary,
+    Weighted,
 )
+from feature_specs.initializers import initializer
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
 
@@ -36,7 +39,8 @@ def feature_columns(spec: FeatureSpec, group: str) -> list[Any]:
     """
     if group not in spec.groups:
         raise KeyError(f"no group {group!r}; there are {', '.join(spec.groups)}")
-    return [feature_column(spec, name) for name in spec.groups[group]]
+    shared = _shared(spec, group)
+    return [shared.get(name) or feature_column(spec, name) for name in spec.groups[group]]
 
 
 def feature_column(spec: FeatureSpec, name: str) -> Any:
@@ -60,18 +64,52 @@ def feature_column(spec: FeatureSpec, name: str) -> Any:
     if isinstance(column, Crossed):
         keys = [feature_column(spec, k) if k in spec.columns else k for k in column.sources]
         return tf.feature_column.crossed_column(keys, column.size, hash_key=column.hash_key)
+    if isinstance(column, Weighted):
+        return tf.feature_column.weighted_categorical_column(
+            feature_column(spec, column.source), column.weight
+        )
     if isinstance(column, Indicator):
         return tf.feature_column.indicator_column(feature_column(spec, column.source))
     assert isinstance(column, Embedding), column
-    initializer = None
-    if column.stddev is not None:
-        initializer = tf.compat.v1.truncated_normal_initializer(stddev=column.stddev)
     return tf.feature_column.embedding_column(
-        feature_column(spec, column.source),
-        column.dimension,
-        combiner=column.combiner,
-        initializer=initializer,
+        feature_column(spec, column.source), column.dimension, **_table(spec, name, column)
     )
+
+
+def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
+    """The columns of a group that share a table, which TensorFlow wants to make together."""
+    by_table: dict[str, list[str]] = {}
+    for name in spec.groups[group]:
+        column = spec.columns[name]
+        if isinstance(column, Embedding) and column.shared is not None:
+            by_table.setdefault(column.shared, []).append(name)
+    result: dict[str, Any] = {}
+    for table, names in by_table.items():
+        first = spec.columns[names[0]]
+        assert isinstance(first, Embedding)
+        categories = [feature_column(spec, spec.category_of(name)[0]) for name in names]
+        with tf.Graph().as_default():  # They refuse to be made in eager mode.
+            columns = tf.feature_column.shared_embeddings(
+                categories,
+                first.dimension,
+                shared_embedding_collection_name=table,
+                **_table(spec, names[0], first),
+            )
+        result.update(zip(names, columns))
+    return result
+
+
+def _table(spec: FeatureSpec, name: str, column: Embedding) -> dict[str, Any]:
+    """What TensorFlow's embedding columns have in common."""
+    arguments: dict[str, Any] = {
+        "combiner": column.combiner,
+        "initializer": initializer(column),
+        "max_norm": column.max_norm,
+        "trainable": column.trainable,
+    }
+    if column.pretrained is not None:
+        arguments["initializer"] = pretrained.table_initializer(spec, name)
+    return arguments
 
 
 def _numeric(spec: FeatureSpec, column: Numeric) -> Any:

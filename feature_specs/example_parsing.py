@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from feature_specs.schema import Feature, FeatureSpec
@@ -55,5 +56,5 @@ def _entry(name: str, feature: Feature, sparse: bool) -> Any:
         return tf.io.RaggedFeature(dtype, value_key=name, row_splits_dtype=tf.int64)
     default: Any = feature.default
     if default is not None and feature.shape:
-        default = [default] * feature.length
+        default = np.full(feature.shape, default, object if dtype == tf.string else None)
     return tf.io.FixedLenFeature(feature.shape, dtype, default_value=default)

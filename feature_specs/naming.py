@@ -8,7 +8,7 @@ interchange. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator
+from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator, Weighted
 from feature_specs.schema import FeatureSpec
 
 
@@ -21,7 +21,10 @@ def canned_name(spec: FeatureSpec, name: str) -> str:
         keys = [canned_name(spec, key) if key in spec.columns else key for key in column.sources]
         return "_X_".join(sorted(keys))
     if isinstance(column, Embedding):
-        return f"{canned_name(spec, column.source)}_embedding"
+        shared = "_shared" if column.shared is not None else ""
+        return f"{canned_name(spec, column.source)}{shared}_embedding"
+    if isinstance(column, Weighted):
+        return f"{canned_name(spec, column.source)}_weighted_by_{column.weight}"
     if isinstance(column, Indicator):
         return f"{canned_name(spec, column.source)}_indicator"
     return column.source

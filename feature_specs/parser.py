@@ -9,6 +9,7 @@ vocabulary files, never writes, and imports no TensorFlow, so that validating ta
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
 import re
@@ -26,6 +27,9 @@ from feature_specs.yaml_reader import Lines, read_text
 
 _SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored")
 _OPTIONAL = ("ignored",)
+
+# Of the form of the document. A spec without `version` is of this one.
+VERSION = 1
 
 
 def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
@@ -75,8 +79,9 @@ class _Parser:
         if not isinstance(document, Mapping):
             self._problem((), f"got {value_text(document)}, expected the sections of a spec")
             self._stop_on_problems()
+        self._check_version(document)
         for key in document:
-            if key not in _SECTIONS:
+            if key not in (*_SECTIONS, "version"):
                 self._problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}")
         for section in _SECTIONS:
             if section not in document and section not in _OPTIONAL:
@@ -90,6 +95,18 @@ class _Parser:
             **sections, ignored=tuple(ignored), directory=self._directory, source=self._source
         )
         return self._checked(spec)
+
+    def _check_version(self, document: Mapping[str, Any]) -> None:
+        version = document.get("version", VERSION)
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            self._problem(("version",), f"got {value_text(version)}, expected {VERSION}")
+        elif version > VERSION:
+            self._problem(
+                ("version",),
+                f"the spec is of version {version}, and this estimator_kit reads up to {VERSION}; "
+                "upgrade estimator_kit",
+            )
+            self._stop_on_problems()  # What else is unknown in it is no mistake.
 
     def _checked(self, spec: FeatureSpec) -> FeatureSpec:
         columns = dict(spec.columns)
@@ -110,15 +127,17 @@ class _Parser:
         for problem in itertools.chain.from_iterable(check(spec) for check in checks):
             self._add(problem)
         self._stop_on_problems()
+        spec = dataclasses.replace(spec, columns=columns)
         # These follow names through the spec, which only now are known to lead somewhere.
-        for check in (validation.check_use, validation.check_variable_names):
+        for check in (
+            validation.check_use,
+            validation.check_variable_names,
+            validation.check_shared_tables,
+        ):
             for problem in check(spec):
                 self._add(problem)
         self._stop_on_problems()
-        return FeatureSpec(
-            spec.features, columns, spec.groups, spec.labels, spec.objectives,
-            spec.ignored, spec.directory, spec.source,
-        )  # fmt: skip
+        return spec
 
     def _section(self, document: Mapping[str, Any], section: str) -> dict[str, Any]:
         entries = document.get(section)

@@ -28,6 +28,7 @@ from feature_specs.column_kinds import (
     Indicator,
     Numeric,
     Vocabulary,
+    Weighted,
 )
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 
@@ -38,13 +39,15 @@ _LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 def _shape(value: Any) -> Any:
-    """`variable`, `[]` or `[n]`."""
-    if value == "variable" or value in ([], ()):
-        return value if value == "variable" else ()
-    if isinstance(value, (list, tuple)) and len(value) == 1:
-        if isinstance(value[0], int) and not isinstance(value[0], bool) and value[0] >= 1:
+    """`variable`, `[]`, `[n]` or `[n, m, ...]`."""
+    if value == "variable":
+        return value
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value):
             return tuple(value)
-    raise ValueError(f"got {value!r}, expected [] for one value, [n] for n values, or variable")
+    raise ValueError(
+        f"got {value!r}, expected [] for one value, [n] or [n, m] for so many, or variable"
+    )
 
 
 def _one_value(value: Any) -> Any:
@@ -62,10 +65,12 @@ class Feature(Entry):
 
     Attributes:
       dtype: `float32`, `int64` or `string`.
-      shape: `()` for one value (the default), `(n,)` for n values, `"variable"` for a list whose
-        length differs from record to record (an absent list is an empty one).
+      shape: `()` for one value (the default), `(n,)` or `(n, m)` for a fixed number of values,
+        `"variable"` for a list whose length differs from record to record (an absent list is an
+        empty one).
       default: the value of a record that has no such feature; without it the feature is required.
         For single-valued categoricals `""` and `-1` stand for "missing": no id, a zero embedding.
+      required: `true` says what leaving out `default` means; nothing else may be said.
     """
 
     dtype: Dtype
@@ -73,6 +78,7 @@ class Feature(Entry):
         Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)
     ] = ()
     default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = None
+    required: Optional[Literal[True]] = None
 
     @property
     def variable(self) -> bool:
@@ -89,11 +95,16 @@ class Feature(Entry):
         return math.prod(self.shape)
 
     @property
-    def required(self) -> bool:
+    def is_required(self) -> bool:
         return self.default is None and not self.variable
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Feature:
+        if self.required and not self.is_required:
+            raise ValueError(
+                "required: true goes with neither a default nor shape: variable (an absent list "
+                "is empty); remove one of the two"
+            )
         if self.default is not None:
             if self.variable:
                 raise ValueError("a variable feature has no default (an absent list is empty)")
@@ -251,16 +262,34 @@ class FeatureSpec:
                 yield from self.features_of(key) if key in self.columns else (key,)
         elif isinstance(column, (Embedding, Indicator)):
             yield from self.features_of(column.source)
+        elif isinstance(column, Weighted):
+            yield from self.features_of(column.source)
+            yield column.weight
         elif isinstance(column, Bucketized):
             yield self.numeric_source(column).source
         else:
             yield column.source
 
+    def made_from(self, name: str) -> tuple[str, ...]:
+        """A column and all that are made from it, directly or through other columns."""
+        found = [name]
+        for candidate in found:
+            for other, column in self.columns.items():
+                sources = column.sources if isinstance(column, Crossed) else (column.source,)
+                # A column of a feature's name is no source of columns over that feature.
+                through = isinstance(column, (Crossed, Embedding, Indicator, Weighted, Bucketized))
+                if through and candidate in sources and other not in found:
+                    found.append(other)
+        return tuple(found)
+
     def size_of(self, name: str) -> int:
         """Number of ids of a categorical column."""
         column = self.columns[name]
         if isinstance(column, Bucketized):
-            return len(column.boundaries) + 1
+            values = self.features[self.numeric_source(column).source].length
+            return values * (len(column.boundaries) + 1)
+        if isinstance(column, Weighted):
+            return self.size_of(column.source)
         if isinstance(column, Vocabulary):
             words = len(column.words) if column.words is not None else column.size or 0
             return words + column.oov_buckets

@@ -18,6 +18,7 @@ from feature_specs.column_kinds import (
     Indicator,
     Numeric,
     Vocabulary,
+    Weighted,
 )
 from feature_specs.errors import Path, Problem, did_you_mean
 from feature_specs.naming import canned_name
@@ -36,6 +37,8 @@ def check_columns(spec: FeatureSpec) -> Problems:
                 yield from _check_cross_key(spec, key, (*path, "crossed", i))
         elif isinstance(column, (Embedding, Indicator)):
             yield from _check_category(spec, column.source, (*path, column.kind), column.kind)
+        elif isinstance(column, Weighted):
+            yield from _check_weighted(spec, column, path)
         elif isinstance(column, Bucketized):
             yield from _check_bucketized(spec, column, (*path, "bucketized"))
         else:
@@ -93,8 +96,8 @@ def _check_bucketized(spec: FeatureSpec, column: Bucketized, path: Path) -> Prob
         known = [*spec.columns, *spec.features]
         if source is None:  # A numeric column over a missing feature is reported there.
             yield _unknown(path, name, "a numeric column or feature", known)
-    elif feature.dtype == "string" or not feature.single:
-        yield Problem(path, f"feature {name!r} is no single number, expected one")
+    elif feature.dtype == "string" or feature.variable:
+        yield Problem(path, f"feature {name!r} is no number of a fixed shape, expected one")
 
 
 def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
@@ -108,6 +111,8 @@ def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
         )
     elif isinstance(column, Crossed):
         yield Problem(path, f"column {key!r} is a cross itself; list its keys instead")
+    elif isinstance(column, Weighted):
+        yield Problem(path, f"column {key!r} is weighted; cross {column.source!r} itself")
     elif column is not None and not column.categorical:
         yield Problem(
             path,
@@ -126,6 +131,64 @@ def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
             )
         elif not (feature.single or feature.variable):
             yield Problem(path, f"feature {key!r} has a fixed length; declare shape: variable")
+
+
+def _check_weighted(spec: FeatureSpec, column: Weighted, path: Path) -> Problems:
+    yield from _check_category(spec, column.source, (*path, "weighted"), "weighted")
+    source = spec.columns.get(column.source)
+    if isinstance(source, (Weighted, Crossed, Bucketized)):
+        yield Problem(
+            (*path, "weighted"),
+            f"column {column.source!r} is {source.kind}, expected an identity, vocabulary or "
+            "hash_bucket column",
+        )
+    elif source is not None and source.categorical:
+        feature = spec.features.get(next(spec.features_of(column.source)))
+        if feature is not None and not feature.variable:
+            yield Problem(
+                (*path, "weighted"),
+                f"column {column.source!r} is of one value a record, expected a list; declare its "
+                "feature with shape: variable",
+            )
+    weight = spec.features.get(column.weight)
+    if weight is None:
+        yield _unknown((*path, "weight"), column.weight, "a feature", list(spec.features))
+    elif weight.dtype != "float32" or not weight.variable:
+        yield Problem(
+            (*path, "weight"),
+            f"feature {column.weight!r} is {weight.dtype} with the shape {weight.shape}, expected "
+            "float32 with shape: variable, one weight an id",
+        )
+
+
+def check_shared_tables(spec: FeatureSpec) -> Problems:
+    """Embeddings that share a table agree on all that makes it."""
+    tables: dict[str, dict[str, Embedding]] = {}
+    for name, column in spec.columns.items():
+        if isinstance(column, Embedding) and column.shared is not None:
+            tables.setdefault(column.shared, {})[name] = column
+    for table, members in tables.items():
+        (first_name, first), *others = members.items()
+        path: Path = ("columns", first_name, "shared")
+        if not others:
+            yield Problem(path, f"no other embedding shares {table!r}; remove it or name another")
+        if table == "global_step":
+            yield Problem(path, "got 'global_step', which is a variable of TensorFlow's own")
+        size, fields = spec.size_of(first.source), first.model_dump(exclude={"source"})
+        for name, column in others:
+            shares = f"shares the table {table!r} with {first_name!r}, but"
+            values = column.model_dump(exclude={"source"})
+            differ = [field for field in fields if fields[field] != values[field]]
+            if differ:
+                yield Problem(
+                    ("columns", name), f"{shares} differs in {', '.join(differ)}; make them equal"
+                )
+            if spec.size_of(column.source) != size:
+                yield Problem(
+                    ("columns", name),
+                    f"{shares} has {spec.size_of(column.source)} ids and that one {size}; make "
+                    "them equal",
+                )
 
 
 def _check_category(spec: FeatureSpec, name: str, path: Path, kind: str) -> Problems:
@@ -236,7 +299,7 @@ def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
             yield column.source
         return
     sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Crossed, Embedding, Indicator)):
+    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)):
         for source in sources:
             if source in spec.columns:
                 yield from _chain(spec, source)

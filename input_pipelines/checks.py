@@ -11,7 +11,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from feature_specs.column_kinds import Identity
+from feature_specs.column_kinds import Identity, Weighted
 
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "
@@ -34,6 +34,20 @@ def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
     good = tf.reduce_all((values >= 0) & (values < column.size))
     with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
         return tf.identity(values)
+
+
+def weights_of_ids(
+    column: Weighted, ids: tf.RaggedTensor, weights: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """float32 weights [rows, None], finite and as many in each row as there are ids."""
+    message = (
+        f"{PREFIX}feature {column.weight!r} must be finite, and have as many values as column "
+        f"{column.source!r} has ids in each record"
+    )
+    good = tf.reduce_all(tf.equal(ids.row_lengths(), weights.row_lengths()))
+    good &= tf.reduce_all(tf.math.is_finite(weights.flat_values))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return weights.with_flat_values(tf.identity(weights.flat_values))
 
 
 def label(name: str, values: tf.Tensor, classes: Optional[int]) -> tf.Tensor:

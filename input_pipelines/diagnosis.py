@@ -15,7 +15,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from feature_specs.column_kinds import Identity
+from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
@@ -77,6 +77,11 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
         reason = reason or _identity_reason(spec, name, features.get(name))
         if reason:
             return reason
+    for column in spec.columns.values():
+        if isinstance(column, Weighted):
+            reason = _weights_reason(spec, column, features)
+            if reason:
+                return reason
     if with_labels:
         for name, label in spec.labels.items():
             reason = _label_reason(spec, name, label, features)
@@ -87,9 +92,9 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
 
 def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
     kind = stored.WhichOneof("kind") if stored is not None else None
-    values = getattr(stored, kind).value if kind else []
+    values = _values(stored)
     if not values:
-        if feature.required:
+        if feature.is_required:
             return (
                 f"{what} is missing, and it has no default in the spec; "
                 "give it one if records may lack it"
@@ -119,6 +124,22 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
                         "raise the column's size or give it a default_id"
                     )
     return None
+
+
+def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optional[str]:
+    source = next(spec.features_of(column.source))
+    ids, weights = (len(_values(features.get(name))) for name in (source, column.weight))
+    if ids != weights:
+        return (
+            f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
+            "values; there must be one weight a value"
+        )
+    return None
+
+
+def _values(stored: Any) -> Any:
+    kind = stored.WhichOneof("kind") if stored is not None else None
+    return getattr(stored, kind).value if kind else []
 
 
 def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:

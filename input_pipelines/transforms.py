@@ -6,7 +6,8 @@ and serving all call this one class, in a tf.data map or in the serving graph, s
 differ. It gives the same ids, bit for bit, as the `tf.feature_column` of the same spec.
 
 An id of -1 stands for "none": a missing value, or a word outside a vocabulary without
-out-of-vocabulary buckets. It never holds variables and never drops a row.
+out-of-vocabulary buckets. The weights of a weighted column are beside its ids, under the name that
+`weights_of` gives. It never holds variables and never drops a row.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from feature_specs.column_kinds import (
     Identity,
     Numeric,
     Vocabulary,
+    Weighted,
 )
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
@@ -35,6 +37,11 @@ Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
 
 # The hash key of `tf.feature_column.crossed_column`, whose crosses ours must equal.
 _DEFAULT_HASH_KEY = 0xDECAFCAFFE
+
+
+def weights_of(name: str) -> str:
+    """Where `Features` has the weights of the ids of a weighted column."""
+    return f"{name}/weights"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +129,10 @@ class Transform:
                     result[name] = numbers[name]
                 else:
                     result[name] = self._ids(name, parsed, numbers, cache).masked()
+                column = self._spec.columns[name]
+                if isinstance(column, Weighted):
+                    weights = checks.weights_of_ids(column, result[name], parsed[column.weight])
+                    result[weights_of(name)] = weights
         return result
 
     def _labels(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
@@ -143,10 +154,8 @@ class Transform:
         return result
 
     def _number(self, column: Numeric, parsed: dict[str, Any]) -> tf.Tensor:
-        values = parsed[column.source]
-        if self._spec.features[column.source].single:
-            values = values[:, tf.newaxis]
-        return normalizer_fn(column.normalizer)(values)
+        length = self._spec.features[column.source].length
+        return normalizer_fn(column.normalizer)(tf.reshape(parsed[column.source], [-1, length]))
 
     def _hashed(self, parsed: dict[str, Any]) -> dict[str, _Ids]:
         """All single-valued hash_bucket columns of strings, stacked by size: one op for each."""
@@ -178,6 +187,8 @@ class Transform:
             column = self._spec.columns[name]
             if isinstance(column, Bucketized):
                 cache[name] = _Ids(self._buckets(column, parsed, numbers))
+            elif isinstance(column, Weighted):
+                cache[name] = self._ids(column.source, parsed, numbers, cache)
             elif isinstance(column, Crossed):
                 keys = [
                     self._ids(key, parsed, numbers, cache) if key in self._spec.columns else None
@@ -191,16 +202,23 @@ class Transform:
 
     def _buckets(
         self, column: Bucketized, parsed: dict[str, Any], numbers: dict[str, tf.Tensor]
-    ) -> tf.Tensor:
+    ) -> Union[tf.Tensor, tf.RaggedTensor]:
+        """The bucket of one number, int64 [rows], or of each of several, ragged [rows, None].
+
+        Each of several numbers has buckets of its own, as in `bucketized_column`.
+        """
         if column.source in numbers:
             values = numbers[column.source]
         else:
             values = self._number(self._spec.numeric_source(column), parsed)
             values = checks.finite({column.source: values})[column.source]
         # The op that feature columns use; it ships no v2 name.
-        return tf.cast(
-            tf.raw_ops.Bucketize(input=values[:, 0], boundaries=list(column.boundaries)), tf.int64
-        )
+        bucket = tf.raw_ops.Bucketize(input=values, boundaries=list(column.boundaries))
+        count = values.shape[1]
+        if count == 1:
+            return tf.cast(bucket[:, 0], tf.int64)
+        first = tf.range(count, dtype=tf.int64) * (len(column.boundaries) + 1)
+        return tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first)
 
     def _lookup(
         self, name: str, column: Union[Identity, Vocabulary, HashBucket], values: Any

@@ -35,13 +35,14 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
     embedded = {
         "s_hash": 3, "s_list": 2, "s_file": 2, "i_id": 2, "i_hash": 2, "i_words": 2, "m_hash": 3,
         "m_list": 2, "n_id": 2, "x_buckets": 2, "cross": 3, "cross_lists": 2, "cross_columns": 2,
+        "v_buckets": 2, "k_weighted": 3, "cross_many": 2,
     }  # fmt: skip
     cols: dict[str, Any] = {
         "x_raw": {"numeric": "x", "normalizer": ["log1p", {"clip": {"min": -1, "max": 2}}]},
         "v_raw": {"numeric": "v", "normalizer": {"zscore": {"mean": 0.5, "stddev": 2.0}}},
         "x_buckets": {"bucketized": "x_raw", "boundaries": boundaries},
         "s_hash": {"hash_bucket": "s", "size": rng.randint(2, 30)},
-        "s_list": {"vocabulary": "s2", "list": WORDS[: rng.randint(1, 4)], **out_of_vocabulary},
+        "s_list": {"vocabulary": "s2", "list": WORDS[: rng.randint(2, 4)], **out_of_vocabulary},
         "s_file": {"vocabulary": "s3", "file": "words.txt", **out_of_vocabulary},
         "i_id": {"identity": "i", "size": 6, "default_id": rng.randint(0, 5)},
         "i_hash": {"hash_bucket": "i2", "size": rng.randint(2, 30)},
@@ -52,11 +53,22 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         "cross": {"crossed": ["s", "i", "x_buckets"], "size": rng.randint(2, 50)},
         "cross_lists": {"crossed": ["s", "m", "s_list"], "size": 40, "hash_key": 7},
         "cross_columns": {"crossed": ["i_id", "s_file"], "size": 40},
+        "v_buckets": {"bucketized": "v_raw", "boundaries": boundaries},
+        "cross_many": {"crossed": ["v_buckets", "i_id"], "size": 40},
+        "k_words": {"vocabulary": "k", "list": WORDS[:3], **out_of_vocabulary},
+        "k_weighted": {"weighted": "k_words", "weight": "k_weights"},
+        "k_sums": {"indicator": "k_weighted"},
+        "t_m": {"hash_bucket": "m", "size": 9},
+        "t_s": {"hash_bucket": "s2", "size": 9},
+        "t_m_emb": {"embedding": "t_m", "dimension": 2, "combiner": combiner, "shared": "table"},
+        "t_s_emb": {"embedding": "t_s", "dimension": 2, "combiner": combiner, "shared": "table"},
+        "w_raw": {"numeric": "w"},
         "m_counts": {"indicator": "m_hash"},
         "s_one_hot": {"indicator": "s_list"},
     }
     for name, dimension in embedded.items():
         cols[f"{name}_emb"] = {"embedding": name, "dimension": dimension, "combiner": combiner}
+    cols["s_hash_emb"]["max_norm"] = cols["m_hash_emb"]["max_norm"] = 1.0
     missing_int = rng.choice([-1, 3])
     missing_text = rng.choice(["", "a"])
     string = {"dtype": "string", "default": missing_text}
@@ -69,11 +81,15 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
             "m": {"dtype": "string", "shape": "variable"},
             "m2": {"dtype": "string", "shape": "variable"},
             "n": {"dtype": "int64", "shape": "variable"},
+            "k": {"dtype": "string", "shape": "variable"},
+            "k_weights": {"dtype": "float32", "shape": "variable"},
+            "w": {"dtype": "float32", "shape": [2, 2], "default": -0.5},
         },
         "columns": cols,
         "groups": {
-            "wide": ["x_raw", "v_raw", *embedded],
-            "deep": ["x_raw", "v_raw", "x_buckets", "m_counts", "s_one_hot"]
+            "wide": ["x_raw", "v_raw", "w_raw", *embedded],
+            "deep": ["x_raw", "v_raw", "w_raw", "x_buckets", "v_buckets", "m_counts", "s_one_hot"]
+            + ["k_sums", "t_m_emb", "t_s_emb"]
             + [f"{name}_emb" for name in embedded],
         },
         "labels": {"y": {"dtype": "int64"}},
@@ -84,6 +100,11 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
 word = st.sampled_from([*WORDS, "", "ß?", "\x00", "日本"])
 integer = st.sampled_from([-7, -1, 0, 1, 2, 3, 4, 5, 6, 2**40])
 number = st.floats(-0.5, 8, width=32)
+
+
+weighted = st.lists(
+    st.tuples(word, st.sampled_from([-1.0, 0.0, 0.5, 1.0, 3.0])), max_size=4
+)  # fmt: skip
 
 
 def maybe(strategy):
@@ -97,8 +118,17 @@ row = st.fixed_dictionaries(
         "i": maybe(integer), "i2": maybe(integer), "i3": maybe(integer),
         "m": maybe(st.lists(word, max_size=4)), "m2": maybe(st.lists(word, max_size=4)),
         "n": maybe(st.lists(integer, max_size=4)),
+        "k and k_weights": weighted,
+        "w": maybe(st.lists(number, min_size=4, max_size=4)),
     }
 )  # fmt: skip
+
+
+def unzipped(row):
+    """A drawn row with its words and their weights as two features of one length."""
+    row = dict(row)
+    pairs = row.pop("k and k_weights", [])
+    return {**row, "k": [word for word, _ in pairs], "k_weights": [w for _, w in pairs]}
 
 
 def readings(document, directory, rows):
@@ -107,7 +137,7 @@ def readings(document, directory, rows):
     Both start from the same variables: those of the reference, restored by name into ours.
     """
     spec = feature_specs.parse(document, directory=directory)
-    examples = [tfrecords.example(row).SerializeToString() for row in rows]
+    examples = [tfrecords.example(unzipped(row)).SerializeToString() for row in rows]
     results = []
     values: dict[str, np.ndarray] = {}
     for reading in (_reference, _fast):
@@ -139,10 +169,9 @@ def readings(document, directory, rows):
 
 def _reference(spec, examples):
     parsed = tf.io.parse_example(examples, example_parsing.feature_parse_dict(spec, sparse=True))
-    with tf.compat.v1.variable_scope("input_from_feature_columns"):
-        dense = tf.compat.v1.feature_column.input_layer(
-            parsed, columns.feature_columns(spec, "deep")
-        )
+    # The layer that canned estimators use, which names variables by its own name.
+    deep = columns.feature_columns(spec, "deep")
+    dense = tf.compat.v1.keras.layers.DenseFeatures(deep, name=input_layer.DNN_SCOPE)(parsed)
     logits = tf.compat.v1.feature_column.linear_model(
         parsed, columns.feature_columns(spec, "wide"), units=2
     )

@@ -1,0 +1,64 @@
+"""Puts pretrained vectors into embedding tables when a training starts from nothing.
+
+`check` reads the files and says what they hold, before anything is written; `scaffold` loads them
+in the session that starts, after the initializers and before the first checkpoint. A start from a
+checkpoint, an evaluation and an export read no file. What a warm start takes is left as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.input_layer import PRETRAINED
+from feature_specs import pretrained
+from feature_specs.schema import FeatureSpec
+
+logger = logging.getLogger(__name__)
+
+
+def check(spec: FeatureSpec) -> None:
+    """Reads every table once and logs how much of it is known.
+
+    Raises:
+      SpecError: a file is missing or does not fit its column.
+    """
+    for name in pretrained.columns_with(spec):
+        table = pretrained.read(spec, name)
+        known, size = int(table.known.sum()), len(table.known)
+        logger.info(
+            "column %s: %s of %s ids start from pretrained vectors, %s from the initializer%s",
+            name, f"{known:,}", f"{size:,}", f"{size - known:,}",
+            f"; {table.unused:,} vectors are of words outside the vocabulary" * bool(table.unused),
+        )  # fmt: skip
+
+
+def scaffold(spec: FeatureSpec, warm_started: Collection[str]) -> Optional[Any]:
+    """The Scaffold that loads the tables of the current graph, or None when there are none.
+
+    Args:
+      spec: the feature spec.
+      warm_started: names of variables that a warm start sets.
+    """
+    tables = {
+        name: table
+        for name, table in tf.compat.v1.get_collection(PRETRAINED)
+        if table.op.name not in warm_started
+    }
+    tables = {name: tables[name] for name in pretrained.columns_with(spec) if name in tables}
+    if not tables:
+        return None
+
+    def load(_: Any, session: tf.compat.v1.Session) -> None:
+        for name, variable in tables.items():
+            table = pretrained.read(spec, name)
+            rest = session.run(variable)
+            values = np.where(table.known[:, np.newaxis], table.values, rest)
+            # What `Variable.load` does: feeds the initializer, so that no constant is in the graph.
+            session.run(variable.initializer, {variable.initializer.inputs[1]: values})
+
+    return tf.compat.v1.train.Scaffold(init_fn=load)
