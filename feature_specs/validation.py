@@ -96,8 +96,8 @@ def _check_bucketized(spec: FeatureSpec, column: Bucketized, path: Path) -> Prob
         known = [*spec.columns, *spec.features]
         if source is None:  # A numeric column over a missing feature is reported there.
             yield _unknown(path, name, "a numeric column or feature", known)
-    elif feature.dtype == "string" or feature.variable:
-        yield Problem(path, f"feature {name!r} is no number of a fixed shape, expected one")
+    elif feature.dtype == "string" or feature.variable or len(feature.shape) > 1:
+        yield Problem(path, f"feature {name!r} is no number, expected one, or [n] numbers")
 
 
 def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:

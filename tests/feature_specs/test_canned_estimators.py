@@ -72,3 +72,67 @@ def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name):
         found = logits(ours, ours_input, "click/logits", checkpoint)
         np.testing.assert_allclose(found, expected, atol=1e-5)
         assert np.abs(expected).max() > 0.01
+
+
+EVERY_KIND = {
+    "features": {
+        "words": {"dtype": "string", "shape": "variable"},
+        "weights": {"dtype": "float32", "shape": "variable"},
+        "seen": {"dtype": "string", "shape": "variable"},
+        "box": {"dtype": "float32", "shape": [2, 2]},
+        "edges": {"dtype": "float32", "shape": [3]},
+    },
+    "columns": {
+        "word": {"vocabulary": "words", "list": ["a", "b", "c"], "oov_buckets": 1},
+        "weighted": {"weighted": "word", "weight": "weights"},
+        "seen_word": {"vocabulary": "seen", "list": ["a", "b", "c"], "oov_buckets": 1},
+        "box": {"numeric": "box"},
+        "edge_buckets": {"bucketized": "edges", "boundaries": [0.0, 1.0]},
+        "weighted_emb": {"embedding": "weighted", "dimension": 2},
+        "weighted_sum": {"indicator": "weighted"},
+        "word_emb": {"embedding": "word", "dimension": 3, "shared": "words_table"},
+        "seen_emb": {"embedding": "seen_word", "dimension": 3, "shared": "words_table"},
+    },
+    "groups": {
+        "wide": ["weighted", "seen_word", "box", "edge_buckets"],
+        "deep": ["weighted_emb", "weighted_sum", "word_emb", "seen_emb", "box", "edge_buckets"],
+    },
+    "labels": {"click": {"dtype": "int64"}},
+    "objectives": {"click": {"head": "binary"}},
+}
+
+
+# tf.feature_column's own layers call a method of theirs that they have deprecated.
+@pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
+@pytest.mark.parametrize("name", ["linear", "dnn"])
+def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
+    rng = np.random.default_rng(0)
+    path = str(tmp_path / "rows.tfrecord")
+    tfrecords.write_examples(
+        path,
+        [
+            {
+                "words": list(rng.choice(["a", "b", "c", "d"], size)),
+                "weights": list(rng.uniform(0.5, 2.0, size)),
+                "seen": list(rng.choice(["a", "b", "x"], 2)),
+                "box": list(rng.normal(size=4)),
+                "edges": list(rng.normal(size=3)),
+                "click": int(rng.integers(2)),
+            }
+            for size in rng.integers(0, 4, 64)
+        ],
+    )
+    spec = feature_specs.parse(EVERY_KIND)
+    theirs = canned(spec, name, str(tmp_path / "theirs"))
+    params = {} if name == "linear" else {"hidden_units": [8, 4]}
+    ours = tf.estimator.Estimator(MODELS[name](spec, params), str(tmp_path / "ours"), params={})
+    theirs_input = canned_input(spec, path)
+    ours_input = input_fns.eval_input_fn(spec, [path], batch_size=64)
+    theirs.train(theirs_input, steps=3)
+    ours.train(input_fns.train_input_fn(spec, [path], batch_size=64), steps=3)
+    for trained in (theirs, ours):
+        checkpoint = tf.train.latest_checkpoint(trained.model_dir)
+        expected = logits(theirs, theirs_input, "logits", checkpoint)
+        found = logits(ours, ours_input, "click/logits", checkpoint)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert np.abs(expected).max() > 0.01

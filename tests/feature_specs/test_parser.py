@@ -64,7 +64,7 @@ objectives + y/z: {head: binary}
 
 # --- Features
 features + c: string
-    1: features.c: got 'string', expected a mapping of dtype, shape, default
+    1: features.c: got 'string', expected a mapping of dtype, shape, default, required
 features + c: {dtype: strin}
     1: features.c.dtype: got 'strin', expected 'float32', 'int64' or 'string'; did you mean
        'string'?
@@ -73,12 +73,14 @@ features + c: {dtype: bool}
 features + c: {dtyp: string}
     1: features.c.dtype: is missing
     1: features.c.dtyp: unknown key; did you mean 'dtype'?
-features + c: {dtype: string, shape: [2, 3]}
-    1: features.c.shape: got [2, 3], expected [] for one value, [n] for n values, or variable
 features + c: {dtype: string, shape: [0]}
-    1: features.c.shape: got [0], expected [] for one value, [n] for n values, or variable
+    1: features.c.shape: got [0], expected [] for one value, [n] or [n, m] for so many, or variable
 features + c: {dtype: string, shape: variabel}
-    1: features.c.shape: got 'variabel', expected [] for one value, [n] for n values, or variable
+    1: features.c.shape: got 'variabel', expected [] for one value, [n] or [n, m] for so many, or
+       variable
+features + c: {dtype: string, default: a, required: true}
+    1: features.c: required: true goes with neither a default nor shape: variable (an absent list
+       is empty); remove one of the two
 features + c: {dtype: string, default: 1}
     1: features.c: the default 1 is no string
 features + c: {dtype: int64, default: 1.5}
@@ -98,7 +100,7 @@ columns + c: {numerc: f}
        'numeric'?
 columns + c: f
     2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric, bucketized,
-       identity, vocabulary, hash_bucket, crossed, indicator, embedding
+       identity, vocabulary, hash_bucket, crossed, weighted, indicator, embedding
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}
 columns + c: {numeric: [f]}
@@ -133,9 +135,9 @@ columns + c: {hash_bucket: s, sise: 9}
     2: columns.c.sise: unknown key; did you mean 'size'?
 columns + c: {embedding: s, dimension: 2, combiner: men}
     2: columns.c.combiner: got 'men', expected 'mean', 'sum' or 'sqrtn'; did you mean 'mean'?
-columns + c: {embedding: s, dimension: 0, stddev: 0}
+columns + c: {embedding: s, dimension: 0, initializer: {normal: {stddev: 0}}}
     2: columns.c.dimension: got 0, expected greater than or equal to 1
-    2: columns.c.stddev: got 0, expected greater than 0
+    2: columns.c.initializer.normal.stddev: got 0, expected greater than 0
 
 # --- Columns and what they are made from
 columns + c: {numeric: q}
@@ -157,7 +159,7 @@ columns + c: {hash_bucket: g, size: 3}
     2: columns.c.hash_bucket: feature 'g' has the shape [2], expected one value or a list; declare
        it with shape: variable
 columns + c: {bucketized: v, boundaries: [1]}
-    2: columns.c.bucketized: feature 'v' is no single number, expected one
+    2: columns.c: no group uses this column; add it to a group or remove it
 columns + c: {bucketized: q, boundaries: [1]}
     2: columns.c.bucketized: got 'q', expected a numeric column or feature; known: f, i, s, m, v, c
 columns + c: {bucketized: e, boundaries: [1]}, e: {indicator: s}
@@ -444,7 +446,7 @@ def test_names_are_looked_at_when_all_entries_are_right(folder):
     pathlib.Path("spec.yaml").write_text(text)
     names = [
         "2: groups.deep[2]: column 'x' is in the group twice",
-        "11: columns.y.bucketized: feature 'y' is no single number, expected one",
+        "11: columns.y.bucketized: feature 'y' is no number, expected one, or [n] numbers",
         "16: labels.z: no objective learns this label; add an objective or remove it",
         "18: objectives.z.label: got 'q', expected the name of a label; known: z",
     ]

@@ -131,40 +131,50 @@ def unzipped(row):
     return {**row, "k": [word for word, _ in pairs], "k_weights": [w for _, w in pairs]}
 
 
-def readings(document, directory, rows):
-    """Dense input, linear logits and all gradients, once by each reading.
+class Reading:
+    """One reading of a spec as a graph: from records to dense input, logits and all gradients."""
 
-    Both start from the same variables: those of the reference, restored by name into ours.
-    """
-    spec = feature_specs.parse(document, directory=directory)
-    examples = [tfrecords.example(unzipped(row)).SerializeToString() for row in rows]
-    results = []
-    values: dict[str, np.ndarray] = {}
-    for reading in (_reference, _fast):
-        with tf.Graph().as_default():
-            tf.compat.v1.set_random_seed(1)
-            dense, logits = reading(spec, examples)
-            variables = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
-            # A loss in which every cell has a different part.
-            weights = tf.cast(tf.range(tf.size(dense)), tf.float32) * 0.01 + 0.5
-            loss = tf.reduce_sum(tf.reshape(dense, [-1]) * weights)
-            loss += tf.reduce_sum(tf.reshape(logits, [-1]) ** 2)
-            gradients = tf.gradients(loss, list(variables.values()))
-            gradients = {n: tf.convert_to_tensor(g) for n, g in zip(variables, gradients)}
-            with tf.compat.v1.Session() as session:
-                session.run(tf.compat.v1.global_variables_initializer())
-                session.run(tf.compat.v1.tables_initializer())
-                if not values:
-                    rng = np.random.default_rng(0)
-                    shapes = {n: v.shape.as_list() for n, v in variables.items()}
-                    values = {n: rng.normal(size=s).astype("f") for n, s in shapes.items()}
-                assert {n: tuple(v.shape) for n, v in variables.items()} == {
-                    n: v.shape for n, v in values.items()
-                }
-                for name, variable in variables.items():
-                    variable.load(values[name], session)
-                results.append(session.run((dense, logits, gradients)))
-    return results
+    def __init__(self, read, spec):
+        with tf.Graph().as_default() as graph:
+            self._examples = tf.compat.v1.placeholder(tf.string, [None])
+            dense, logits = read(spec, self._examples)
+            self._variables = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
+            # A loss in which every cell has a different part, and linear, so that a gradient has no
+            # rounding in it but its own.
+            cells = tf.concat([tf.reshape(dense, [-1]), tf.reshape(logits, [-1])], axis=0)
+            parts = tf.range(tf.cast(tf.size(cells), tf.float32)) * 0.01 + 0.5
+            loss = tf.reduce_sum(cells * parts)
+            gradients = tf.gradients(loss, list(self._variables.values()))
+            named = {n: tf.convert_to_tensor(g) for n, g in zip(self._variables, gradients)}
+            self._outputs = dense, logits, named
+            self._session = tf.compat.v1.Session(graph=graph)
+            self._session.run(tf.compat.v1.global_variables_initializer())
+            self._session.run(tf.compat.v1.tables_initializer())
+        self.shapes = {n: tuple(v.shape.as_list()) for n, v in self._variables.items()}
+
+    def set_variables(self, values):
+        for name, variable in self._variables.items():
+            self._session.run(variable.initializer, {variable.initializer.inputs[1]: values[name]})
+
+    def run(self, rows):
+        examples = [tfrecords.example(unzipped(row)).SerializeToString() for row in rows]
+        return self._session.run(self._outputs, {self._examples: examples})
+
+
+class Readings:
+    """Both readings of a spec, with the same variables: those of the reference, by name."""
+
+    def __init__(self, document, directory):
+        spec = feature_specs.parse(document, directory=directory)
+        self.reference, self.fast = Reading(_reference, spec), Reading(_fast, spec)
+        assert self.fast.shapes == self.reference.shapes
+        rng = np.random.default_rng(0)
+        values = {n: rng.normal(size=s).astype("f") for n, s in self.reference.shapes.items()}
+        self.reference.set_variables(values)
+        self.fast.set_variables(values)
+
+    def compare(self, rows):
+        assert_agree(self.reference.run(rows), self.fast.run(rows))
 
 
 def _reference(spec, examples):
@@ -179,7 +189,7 @@ def _reference(spec, examples):
 
 
 def _fast(spec, examples):
-    features = Transform(spec).features(tf.constant(examples))
+    features = Transform(spec).features(examples)
     dense = input_layer.dense_input(spec, "deep", features)
     return dense, input_layer.linear_logits(spec, "wide", features, units=2)
 
@@ -195,28 +205,38 @@ def assert_agree(reference, fast):
         )
 
 
-def random_search(examples):
-    """Hypothesis settings: a fixed search of so many random specs and records."""
+def search(readings, examples):
+    """A fixed search of so many draws of records, spread over the specs of `readings`."""
 
-    def decorate(test):
-        test = hypothesis.given(
-            seed=st.integers(0, 10**6), rows=st.lists(row, min_size=1, max_size=12)
-        )(test)
-        return hypothesis.settings(
-            max_examples=examples,
-            deadline=None,
-            phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # Shrinking is slow.
-            derandomize=True,
-            suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-        )(test)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],  # Shrinking is slow.
+        derandomize=True,
+        database=None,
+    )
+    @hypothesis.given(
+        place=st.integers(0, len(readings) - 1), rows=st.lists(row, min_size=1, max_size=12)
+    )
+    def agree(place, rows):
+        readings[place].compare(rows)
 
-    return decorate
+    agree()
 
 
-@random_search(8)
-def test_random_specs_and_records_agree(tmp_path, seed, rows):
-    spec = document(random.Random(seed), tmp_path)
-    assert_agree(*readings(spec, tmp_path, rows))
+def random_specs(directory, seeds):
+    for seed in seeds:
+        (directory / str(seed)).mkdir()
+        yield document(random.Random(seed), directory / str(seed)), directory / str(seed)
+
+
+def test_random_specs_and_records_agree(tmp_path):
+    search([Readings(*spec) for spec in random_specs(tmp_path, range(2))], examples=60)
+
+
+@pytest.mark.long
+def test_many_random_specs_and_records_agree(tmp_path):
+    search([Readings(*spec) for spec in random_specs(tmp_path, range(2, 10))], examples=600)
 
 
 @pytest.mark.parametrize("broken", ["to_hash_bucket_fast", "unsorted_segment_sum"])
@@ -230,6 +250,6 @@ def test_the_comparison_notices_a_reading_that_is_broken(tmp_path, monkeypatch, 
         return right(values, *arguments) * 1.01
 
     monkeypatch.setattr(owner, broken, wrong)
-    rows = [{"s": "a", "m": ["b", "c"], "x": 1.0}]
-    with pytest.raises(AssertionError):
-        assert_agree(*readings(document(random.Random(1), tmp_path), tmp_path, rows))
+    readings = Readings(document(random.Random(1), tmp_path), tmp_path)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        readings.compare([{"s": "a", "m": ["b", "c"], "x": 1.0}])
