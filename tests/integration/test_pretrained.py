@@ -1,0 +1,133 @@
+"""Pretrained tables in whole runs: loaded once, frozen or learned, and no part of an export."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from input_pipelines import tfrecords
+from tests.conftest import DOCUMENT, make_rows
+
+TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
+
+
+@pytest.fixture
+def config(tmp_path):
+    document = copy.deepcopy(DOCUMENT)
+    document["columns"]["city_emb"] = {
+        "embedding": "city", "dimension": 2, "trainable": False,
+        "pretrained": {"file": "cities.txt"},
+    }  # fmt: skip
+    document["groups"]["deep"].append("city_emb")
+    (tmp_path / "spec.yaml").write_text(json.dumps(document))
+    (tmp_path / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
+    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", make_rows(100))
+
+    def make(**changes):
+        values = {
+            "spec": f"{tmp_path}/spec.yaml",
+            "model": "dnn",
+            "model_params": {"hidden_units": [4]},
+            "model_dir": str(tmp_path / "model"),
+            "mode": "train",
+            "train_files": (f"{tmp_path}/rows.tfrecord",),
+            "batch_size": 50,
+            "max_steps": 4,
+            "exporters": (),
+        }
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+def table_of(config):
+    return tf.train.load_variable(config.model_dir, TABLE)
+
+
+def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config, tmp_path, caplog):
+    tfrecords.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(50, seed=1))
+    run = config(
+        mode="train_and_evaluate", eval_files=(f"{tmp_path}/eval.tfrecord",), exporters=("final",)
+    )
+    with caplog.at_level(logging.INFO, "estimator_kit"):
+        result = ek.run(run)
+    assert (
+        "column city_emb: 1 of 3 ids start from pretrained vectors, 2 from the initializer; "
+        "1 vectors are of words outside the vocabulary" in caplog.messages
+    )
+    first = table_of(run)
+    np.testing.assert_array_equal(first[1], [3, 4])  # The words are rome, oslo.
+    assert np.abs(first[[0, 2]]).min() > 0
+    (tmp_path / "cities.txt").unlink()
+    ek.run(config(max_steps=8))
+    np.testing.assert_array_equal(table_of(run), first)
+    with open(f"{result.export_path}/saved_model.pb", "rb") as file:
+        assert b"cities.txt" not in file.read()
+
+
+def test_the_first_checkpoint_has_the_vectors(config):
+    run = config(save_checkpoints_steps=1, max_steps=1)
+    ek.run(run)
+    np.testing.assert_array_equal(
+        tf.train.load_variable(f"{run.model_dir}/model.ckpt-0", TABLE)[1], [3, 4]
+    )
+
+
+def test_a_warm_start_wins_over_the_file(config, tmp_path):
+    first = config()
+    ek.run(first)
+    (tmp_path / "cities.txt").write_text("oslo 7 7\n")
+    again = config(model_dir=str(tmp_path / "again"), warm_start_from=first.model_dir)
+    ek.run(again)
+    np.testing.assert_array_equal(table_of(again), table_of(first))
+    part = config(
+        model_dir=str(tmp_path / "part"), warm_start_from=first.model_dir,
+        warm_start_vars="dnn/hiddenlayer.*",
+    )  # fmt: skip
+    ek.run(part)
+    np.testing.assert_array_equal(table_of(part)[1], [7, 7])
+
+
+def test_vectors_that_do_not_fit_stop_before_anything_is_written(config, tmp_path):
+    (tmp_path / "cities.txt").write_text("oslo 3 4 5\n")
+    with pytest.raises(ek.SpecError, match=r"columns.city_emb.pretrained: .*3 numbers after the"):
+        ek.run(config())
+    assert not (tmp_path / "model").exists()
+
+
+def test_weights_of_another_length_are_named(tmp_path):
+    document = {
+        "features": {
+            "words": {"dtype": "string", "shape": "variable"},
+            "weights": {"dtype": "float32", "shape": "variable"},
+        },
+        "columns": {
+            "word": {"hash_bucket": "words", "size": 5},
+            "weighted": {"weighted": "word", "weight": "weights"},
+        },
+        "groups": {"wide": ["weighted"]},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+    }
+    (tmp_path / "spec.yaml").write_text(json.dumps(document))
+    rows = [{"words": ["a", "b"], "weights": [1.0, 2.0], "click": 1} for _ in range(20)]
+    rows[7]["weights"] = [1.0]
+    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    with pytest.raises(
+        ek.DataError,
+        match=r"rows.tfrecord.*record 7.*feature 'weights' has 1 weights, and feature 'words' has "
+        "2 values; there must be one weight a value",
+    ):
+        ek.run(
+            ek.ExperimentConfig(
+                spec=f"{tmp_path}/spec.yaml", model="linear", model_dir=f"{tmp_path}/model",
+                mode="train", train_files=(f"{tmp_path}/rows.tfrecord",), batch_size=5, max_steps=8,
+                exporters=(),
+            )
+        )  # fmt: skip
