@@ -21,7 +21,7 @@ setup(
         "estimator_kit.models",
         "estimator_kit.objectives",
     ],
-    package_data={"feature_specs": ["catalog/*.yaml"]},
+    package_data={"feature_specs": ["catalog/*.yaml", "spec.schema.json"]},
     install_requires=[
         "absl-py>=2.0",
         "numpy>=1.23",  # TensorFlow 2.15 itself asks for numpy < 2 and protobuf < 5
@@ -34,7 +34,10 @@ setup(
         "tf_keras>=2.15,<2.22",  # each release asks for TensorFlow of its own minor version
     ],
     extras_require={
-        "test": ["hypothesis", "mypy", "pytest", "pytest-xdist", "ruff", "types-PyYAML", "wheel"],
+        "test": [
+            "hypothesis", "jsonschema", "mypy", "pytest", "pytest-xdist", "ruff", "types-PyYAML",
+            "wheel",
+        ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},
     classifiers=[

@@ -1,0 +1,102 @@
+"""The JSON Schema of the YAML of a feature spec, for editors that complete and check it.
+
+    python -m feature_specs.json_schema > feature_specs/spec.schema.json
+
+Made from the same models that the parser checks with; a test holds the shipped file to them. It
+knows each entry, not what spans entries: names that refer to each other are the parser's affair.
+Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pydantic
+from pydantic.json_schema import models_json_schema
+
+from feature_specs.column_kinds import COLUMN_KINDS
+from feature_specs.entry import NAME_PATTERN
+from feature_specs.parser import VERSION
+from feature_specs.schema import HEADS, Feature, Label
+
+FILE = pathlib.Path(__file__).with_name("spec.schema.json")
+
+# Where the YAML is shorter than the models: {property: how else it may be written}.
+_SHORT_FORMS: dict[str, dict[str, Any]] = {
+    "normalizer": {"const": "log1p"},
+    "initializer": {"const": "zeros"},
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema, in draft 2020-12, as a dict."""
+    models: list[type[pydantic.BaseModel]] = [
+        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(),
+    ]  # fmt: skip
+    references, definitions = models_json_schema([(model, "validation") for model in models])
+    place = {model: reference for (model, _), reference in references.items()}
+
+    def named(*choices: type[pydantic.BaseModel]) -> dict[str, Any]:
+        entries = [place[model] for model in choices]
+        return {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"pattern": NAME_PATTERN},
+            "additionalProperties": entries[0] if len(entries) == 1 else {"anyOf": entries},
+        }
+
+    names = {"type": "array", "items": {"type": "string"}}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "estimator_kit feature spec",
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["features", "columns", "groups", "labels", "objectives"],
+        "properties": {
+            "version": {"const": VERSION},
+            "features": named(Feature),
+            "columns": named(*COLUMN_KINDS.values()),
+            "groups": {"type": "object", "minProperties": 1, "additionalProperties": names},
+            "labels": named(Label),
+            "objectives": named(*HEADS.values()),
+            "ignored": names,
+        },
+        "$defs": definitions["$defs"],
+    }
+    _add_short_forms(schema)
+    return schema
+
+
+def _add_short_forms(node: Any) -> None:
+    if isinstance(node, list):
+        for item in node:
+            _add_short_forms(item)
+    elif isinstance(node, dict):
+        for name, short in _SHORT_FORMS.items():
+            entry = node.get("properties", {}).get(name)
+            if entry is not None:
+                node["properties"][name] = _with_short_form(entry, short)
+        for value in node.values():
+            _add_short_forms(value)
+
+
+def _with_short_form(entry: dict[str, Any], short: dict[str, Any]) -> dict[str, Any]:
+    """A list may also be one of its items; an item may also be its short form."""
+    about = ("default", "title", "description")
+    described: dict[str, Any] = {key: entry[key] for key in about if key in entry}
+    if entry.get("type") == "array":
+        item = {"anyOf": [short, entry["items"]]}
+        return {**described, "anyOf": [item, {"type": "array", "items": item}]}
+    rest = {key: value for key, value in entry.items() if key not in described}
+    return {**described, "anyOf": [short, rest]}
+
+
+def text() -> str:
+    """The shipped file's contents."""
+    return json.dumps(json_schema(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    print(text(), end="")

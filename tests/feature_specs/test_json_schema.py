@@ -1,0 +1,85 @@
+"""The JSON Schema of specs says yes and no to what the parser says yes and no to."""
+
+from __future__ import annotations
+
+import copy
+
+import jsonschema
+import pytest
+
+from feature_specs import json_schema
+from feature_specs.yaml_reader import read_text
+from tests.conftest import DOCUMENT, ROOT
+from tests.feature_specs import test_embeddings
+
+CHECK = jsonschema.Draft202012Validator(json_schema.json_schema())
+
+
+def test_the_shipped_file_is_the_one_that_the_models_give():
+    assert json_schema.FILE.read_text(encoding="utf-8") == json_schema.text(), (
+        "run python -m feature_specs.json_schema > feature_specs/spec.schema.json"
+    )
+    jsonschema.Draft202012Validator.check_schema(json_schema.json_schema())
+
+
+@pytest.mark.parametrize("name", ["ads", "adult"])
+def test_the_catalog_is_right(name):
+    path = ROOT / "feature_specs" / "catalog" / f"{name}.yaml"
+    document, _ = read_text(path.read_text(encoding="utf-8"), str(path))
+    CHECK.validate(document)
+
+
+def test_the_specs_of_other_tests_are_right():
+    CHECK.validate(DOCUMENT)
+    CHECK.validate(test_embeddings.DOCUMENT)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    document, _ = read_text(readme.split("```yaml\n")[1].split("```")[0], "README.md")
+    CHECK.validate(document)
+
+
+@pytest.mark.parametrize(
+    "section, name, entry, right",
+    [
+        ("features", "price", {"dtype": "float32", "shape": [2, 3]}, True),
+        ("features", "price", {"dtype": "float64"}, False),
+        ("features", "price", {"dtype": "float32", "shape": "long"}, False),
+        ("features", "price", {"dtype": "float32", "defualt": 0}, False),
+        ("columns", "price", {"numeric": "price", "normalizer": "log1p"}, True),
+        ("columns", "price",
+         {"numeric": "price", "normalizer": ["log1p", {"clip": {"min": 0, "max": 1}}]}, True),
+        ("columns", "price",
+         {"numeric": "price", "normalizer": {"zscore": {"mean": 0, "stddev": 1}}}, True),
+        ("columns", "price", {"numeric": "price", "normalizer": "log"}, False),
+        ("columns", "price", {"numeric": "price", "normalizer": {"zscore": {"mean": 0}}}, False),
+        ("columns", "price", {"numerical": "price"}, False),
+        ("columns", "user_emb",
+         {"embedding": "user", "dimension": 4, "initializer": "zeros"}, True),
+        ("columns", "user_emb",
+         {"embedding": "user", "dimension": 4, "initializer": {"normal": {"stddev": 0.1}}}, True),
+        ("columns", "user_emb",
+         {"embedding": "user", "dimension": 4, "initializer": "ones"}, False),
+        ("columns", "user_emb", {"embedding": "user", "dimension": 0}, False),
+        ("columns", "user_emb", {"embedding": "user"}, False),
+        ("labels", "click", {"dtype": "int64", "weight": "price"}, True),
+        ("labels", "click", {"dtype": "int64", "wieght": "price"}, False),
+        ("objectives", "click", {"head": "multi_class", "num_classes": 3}, True),
+        ("objectives", "click", {"head": "multi_class"}, False),
+        ("objectives", "click", {"head": "ranking"}, False),
+        ("objectives", "a/b", {"head": "binary"}, False),
+    ],
+)  # fmt: skip
+def test_entries(section, name, entry, right):
+    document = copy.deepcopy(DOCUMENT)
+    document[section][name] = entry
+    assert CHECK.is_valid(document) == right
+
+
+@pytest.mark.parametrize("section", ["features", "columns", "groups", "labels", "objectives"])
+def test_sections(section):
+    document = copy.deepcopy(DOCUMENT)
+    assert CHECK.is_valid({**document, "version": 1, "ignored": []})
+    assert not CHECK.is_valid({**document, "version": 2})
+    assert not CHECK.is_valid({**document, "colums": {}})
+    assert not CHECK.is_valid({**document, section: {}})
+    del document[section]
+    assert not CHECK.is_valid(document)
