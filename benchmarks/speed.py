@@ -1,0 +1,172 @@
+"""Input, training and serving beside TensorFlow's own input and canned DNNClassifier.
+
+    python benchmarks/speed.py [--rows 200000] [--rounds 3] [--only input,training,serving]
+
+The model is 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64 units, Adagrad and
+batches of 1024, on both sides. benchmarks/README.md has numbers that were seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import estimator_kit.compat  # isort: skip
+import tensorflow as tf
+
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # isort: skip
+from click_logs import canned_input_fn, generate, spec
+from side_by_side import compare, report
+
+import estimator_kit as ek
+from estimator_kit.exporters.saved_model import export_saved_model
+from estimator_kit.models import find_model
+from input_pipelines import tfrecords
+
+BATCH = 1024
+UNITS = (256, 128, 64)
+RATE = 0.05
+
+# Batches that warm up pipeline, caches and allocator before the clock starts.
+WARM_UP = 20
+
+
+def rows_a_second(input_fn, batches: int) -> float:
+    """Of an input alone, iterated in this process."""
+    iterator = iter(input_fn())
+    for _ in range(WARM_UP):
+        next(iterator)
+    start = time.perf_counter()
+    for _ in range(batches):
+        next(iterator)
+    return batches * BATCH / (time.perf_counter() - start)
+
+
+class _Clock(tf.compat.v1.train.SessionRunHook):
+    """Takes the time of the steps after the first ones."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps, self._done = steps, 0
+        self.seconds = 0.0
+
+    def after_run(self, run_context, run_values) -> None:
+        self._done += 1
+        if self._done == WARM_UP:
+            self._start = time.perf_counter()
+        if self._done == WARM_UP + self._steps:
+            self.seconds = time.perf_counter() - self._start
+
+
+def trained_rows_a_second(estimator, input_fn, steps: int) -> float:
+    """Of training for some steps."""
+    clock = _Clock(steps)
+    estimator.train(input_fn, steps=WARM_UP + steps, hooks=[clock])
+    return steps * BATCH / clock.seconds
+
+
+def estimators(folder: str):
+    """Ours and the canned one, the same model."""
+    config = tf.estimator.RunConfig(save_checkpoints_steps=10**9, log_step_count_steps=10**9)
+    model = find_model("dnn")(spec(), {"hidden_units": UNITS, "learning_rate": RATE})
+    ours = tf.estimator.Estimator(model, f"{folder}/ours", config, params={})
+    canned = tf.compat.v1.estimator.DNNClassifier(
+        UNITS,
+        ek.feature_columns(spec(), "deep"),
+        f"{folder}/canned",
+        optimizer=lambda: tf.compat.v1.train.AdagradOptimizer(RATE),
+        config=config,
+    )
+    return ours, canned
+
+
+def latency_ms(export: str, examples, repeats: int) -> float:
+    """Median of the answers to one request after another."""
+    predict = tf.saved_model.load(export).signatures["serving_default"]
+    name = next(iter(predict.structured_input_signature[1]))
+    request = {name: tf.constant(examples)}
+    seconds = []
+    for _ in range(repeats + WARM_UP):
+        start = time.perf_counter()
+        predict(**request)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[WARM_UP:]) * 1000
+
+
+def operations(export: str) -> int:
+    """Nodes of the serving graph, functions included."""
+    model = SavedModel.FromString(Path(export, "saved_model.pb").read_bytes())
+    graph = model.meta_graphs[0].graph_def
+    return len(graph.node) + sum(len(f.node_def) for f in graph.library.function)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=150, help="that are timed, a round")
+    parser.add_argument("--data", default="data/benchmarks")
+    parser.add_argument("--only", default="input,training,serving")
+    arguments = parser.parse_args()
+    parts = arguments.only.split(",")
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    paths = generate(arguments.data, arguments.rows)
+    ours_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
+    peer_input = canned_input_fn(paths, BATCH)
+
+    if "input" in parts:
+        compare(
+            "input alone, against make_batched_features_dataset",
+            lambda: rows_a_second(ours_input, arguments.steps),
+            lambda: rows_a_second(peer_input, arguments.steps),
+            rounds=arguments.rounds,
+            unit="rows/s",
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        ours, canned = estimators(folder)
+        if "training" in parts:
+            compare(
+                "training from TFRecords, against the canned DNNClassifier",
+                lambda: trained_rows_a_second(ours, ours_input, arguments.steps),
+                lambda: trained_rows_a_second(canned, peer_input, arguments.steps),
+                rounds=arguments.rounds,
+                unit="rows/s",
+            )
+        if "serving" in parts:
+            serving(folder, ours, canned, ours_input, peer_input, paths, arguments.rounds)
+
+
+def serving(folder, ours, canned, ours_input, peer_input, paths, rounds) -> None:
+    """Size of the exported graphs, and the time of an answer."""
+    ours.train(ours_input, steps=1)
+    canned.train(peer_input, steps=1)
+    our_export = export_saved_model(ours, spec(), f"{folder}/our_export")
+    parse = ek.make_parse_example_spec(spec())
+    del parse["click"]
+    receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(parse)
+    peer_export = canned.export_saved_model(f"{folder}/peer_export", receiver).decode()
+    report(
+        "operations of the exported graph, against the canned one",
+        operations(our_export), operations(peer_export), "operations", less_is_better=True,
+    )  # fmt: skip
+    records = [r for block in tfrecords.blocks(paths[:1]).take(1) for r in block.numpy()]
+    for size in (1, 16, 128):
+        compare(
+            f"answer to {size} Examples, against the canned export",
+            lambda size=size: latency_ms(our_export, records[:size], 200),
+            lambda size=size: latency_ms(peer_export, records[:size], 200),
+            rounds=rounds,
+            unit="ms",
+            less_is_better=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
