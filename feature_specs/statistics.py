@@ -142,7 +142,7 @@ class Statistics(Entry):
       files: number of files.
     """
 
-    version: Literal[1] = VERSION
+    version: Literal[1] = 1
     rows: _Count
     files: _Count
     features: Mapping[str, FeatureStatistics]

@@ -105,7 +105,11 @@ def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]
 
 
 def choose(
-    name: str, statistics: FeatureStatistics, rows: int, words: Optional[VocabularyWords]
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: Optional[VocabularyWords],
+    taken: frozenset[str] = frozenset(),
 ) -> Choice:
     """The entries for one feature.
 
@@ -114,6 +118,8 @@ def choose(
       statistics: what was found.
       rows: number of records.
       words: what its vocabulary file holds, for a feature of categories.
+      taken: names of all features; a column made from a feature gets another one, since the name
+        of a column hides the feature of that name.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
@@ -124,8 +130,8 @@ def choose(
         return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
     if is_category(name, statistics):
         assert words is not None
-        return _category(name, statistics, rows, words)
-    return _number(name, statistics, rows)
+        return _category(name, statistics, rows, words, taken)
+    return _number(name, statistics, rows, taken)
 
 
 def _useless(statistics: FeatureStatistics, rows: int) -> str:
@@ -209,7 +215,15 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
     return value, "the median"
 
 
-def _number(name: str, statistics: FeatureStatistics, rows: int) -> Choice:
+def _free(name: str, taken: frozenset[str]) -> str:
+    while name in taken:
+        name += "_column"
+    return name
+
+
+def _number(
+    name: str, statistics: FeatureStatistics, rows: int, taken: frozenset[str]
+) -> Choice:
     feature = _feature(name, statistics, rows)
     numbers = statistics.numbers
     if numbers is None:
@@ -221,7 +235,7 @@ def _number(name: str, statistics: FeatureStatistics, rows: int) -> Choice:
             why=f"numbers of differing length ({lengths}) fit no column; store as many in every "
             "record, or their sum, mean or maximum",
         )  # fmt: skip
-    scaled = f"{name}_scaled"
+    scaled = _free(f"{name}_scaled", taken)
     entry, why = _normalizer(numbers)
     columns = [
         Entry(scaled, {"numeric": name, "normalizer": entry},
@@ -230,13 +244,13 @@ def _number(name: str, statistics: FeatureStatistics, rows: int) -> Choice:
     wide = []
     cuts = numbers.cuts(_QUANTILES)
     if shape == [] and len(cuts) > 1:
-        wide.append(f"{name}_bucket")
+        wide.append(_free(f"{name}_bucket", taken))
         merged = "" if len(cuts) == _QUANTILES - 1 else ", equal ones merged"
         columns.append(
             Entry(
                 wide[0], {"bucketized": name, "boundaries": cuts},
                 f"{len(cuts) + 1} buckets of about equal weight: tenths of the values{merged}; "
-                "linear models take them better than the number",
+                "a linear model learns a weight for each",
             )
         )  # fmt: skip
     return Choice(feature, tuple(columns), tuple(wide), (scaled,))
@@ -257,7 +271,11 @@ def _normalizer(numbers: Numbers) -> tuple[Any, str]:
 
 
 def _category(
-    name: str, statistics: FeatureStatistics, rows: int, words: VocabularyWords
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: VocabularyWords,
+    taken: frozenset[str],
 ) -> Choice:
     feature = _feature(name, statistics, rows)
     kind = _integer_category(name, statistics) if statistics.dtype == "int64" else None
@@ -300,12 +318,12 @@ def _category(
         )
     columns = [Entry(name, value, why)]
     if size <= _LARGEST_INDICATOR:
-        deep = f"{name}_hot"
+        deep = _free(f"{name}_hot", taken)
         columns.append(
             Entry(deep, {"indicator": name}, f"one-hot, since {size} ids need no embedding")
         )
     else:
-        deep = f"{name}_emb"
+        deep = _free(f"{name}_emb", taken)
         categories = min(ids, size)
         dimension = sizes.embedding_dimension(categories)
         columns.append(

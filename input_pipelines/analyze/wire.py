@@ -89,7 +89,7 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
             keep = np.ones(len(common), bool)
             keep[error.rows] = False
             place = place[keep]
-            common = [records[i] for i in place]
+            common = [records[i] for i in place.tolist()]
     for row in sorted(odd):
         for name, block in _parse_one(records[row], row).items():
             found.setdefault(name, []).append(block)
