@@ -244,11 +244,14 @@ def _number(
     wide = []
     cuts = numbers.cuts(_QUANTILES)
     if shape == [] and len(cuts) > 1:
+        cut: dict[str, Any] = {"quantiles": _QUANTILES, "statistics": STATISTICS_FILE}
+        if len(cuts) < _QUANTILES - 1:
+            cut = {"boundaries": cuts}
         wide.append(_free(f"{name}_bucket", taken))
         merged = "" if len(cuts) == _QUANTILES - 1 else ", equal ones merged"
         columns.append(
             Entry(
-                wide[0], {"bucketized": name, "boundaries": cuts},
+                wide[0], {"bucketized": name, **cut},
                 f"{len(cuts) + 1} buckets of about equal weight: tenths of the values{merged}; "
                 "a linear model learns a weight for each",
             )
@@ -279,7 +282,10 @@ def _category(
 ) -> Choice:
     feature = _feature(name, statistics, rows)
     kind = _integer_category(name, statistics) if statistics.dtype == "int64" else None
-    start = f"{kind}; " if kind else ""
+    different = _different(statistics)
+    start = f"{kind}; " if kind and not kind.startswith("only") else ""
+    if kind and not start:
+        different = kind
     covered = sum(count for _, count in words.words)
     share = percent(covered, statistics.values)
     ids = statistics.cardinality.value
@@ -299,7 +305,7 @@ def _category(
             if words.rare else "a new one gets the one more id"
         )  # fmt: skip
         why = (
-            f"{start}{_different(statistics)}; a vocabulary, since {len(words.words):,} frequent "
+            f"{start}{different}; a vocabulary, since {len(words.words):,} frequent "
             f"ones cover {share} of all values; {others}"
         )
         if words.unusable:
@@ -313,7 +319,7 @@ def _category(
             else "too many for a vocabulary"
         )  # fmt: skip
         why = (
-            f"{start}{_different(statistics)}; hashed, since {reason}; in {size:,} buckets about "
+            f"{start}{different}; hashed, since {reason}; in {size:,} buckets about "
             f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
         )
     columns = [Entry(name, value, why)]

@@ -28,7 +28,7 @@ EXACT_LIMIT = 100_000
 # A longer value is no word of a vocabulary, and would take the memory of many.
 LONGEST_WORD = 256
 
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 # What stands for a long value: it is no UTF-8, so it can be no word.
 _LONG = b"\xff\xfe"
