@@ -38,6 +38,14 @@ class NumberSummary:
         self._squares = Fraction(0)
         self._digest: Any = sketches.quantiles()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the digest as bytes."""
+        return {**self.__dict__, "_digest": self._digest.serialize()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._digest = sketches.library().tdigest_double.deserialize(self._digest)
+
     def add(self, values: np.ndarray) -> np.ndarray:
         """Adds numbers [n], float32 or int64, and returns the finite ones."""
         if values.dtype.kind == "f":

@@ -60,6 +60,21 @@ class ValueCounter:
         self._distinct: Any = None
         self._words: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: sketches as bytes."""
+        state = dict(self.__dict__)
+        if self.exact is None:
+            state["_distinct"] = self._distinct.serialize_compact()
+            state["_words"] = self._words.serialize()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.exact is None:
+            library = sketches.library()
+            self._distinct = library.hll_sketch.deserialize(self._distinct)
+            self._words = library.frequent_strings_sketch.deserialize(self._words)
+
     def add(self, values: list[Any]) -> None:
         """Counts values: all bytes, all integers or all finite floats."""
         if values and isinstance(values[0], bytes) and max(map(len, values)) > LONGEST_WORD:

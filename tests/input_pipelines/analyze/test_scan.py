@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -141,3 +142,27 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
         "analysis needs the package 'datasketches'; "
         "install it with: pip install estimator-kit[analyze]"
     )
+
+
+def test_the_number_of_processes_does_not_change_the_result(tmp_path):
+    rng = np.random.default_rng(2)
+    paths = [
+        write(
+            tmp_path / f"{i}.tfrecord",
+            [{"word": f"w{rng.zipf(1.5)}", "x": float(rng.normal()), "n": j} for j in range(500)],
+        )
+        for i in range(3)
+    ]
+    options = {"group_bytes": 1, "exact_limit": 100}
+    alone = scan(paths, workers=1, **options).statistics(3)
+    together = scan(paths, workers=2, **options).statistics(3)
+    assert together == alone and not alone.features["x"].cardinality.exact
+
+
+def test_an_error_in_another_process_is_the_same(tmp_path):
+    paths = [write(tmp_path / "a", [{"x": 1}]), str(tmp_path / "b"), write(tmp_path / "c", [])]
+    with tf.io.TFRecordWriter(paths[1]) as writer:
+        writer.write(b"no")
+    with pytest.raises(DataError) as error:
+        scan(paths, workers=2, group_bytes=1)
+    assert str(error.value) == f"{paths[1]}: record 0: is no serialized tf.train.Example"
