@@ -57,6 +57,7 @@ def scan(
     sketches.library()  # Now, and not after an hour.
     groups = _groups(files, group_bytes)
     workers = min(workers or _cores(), len(groups))
+    parts: Iterator[RecordSummary]
     if workers == 1:
         parts = (_scan_group(group, exact_limit) for group in groups)
     else:

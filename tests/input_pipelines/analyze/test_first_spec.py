@@ -132,7 +132,8 @@ def test_every_entry_says_why(analysis):
     assert why("features", "history") == (
         "0 to 3 values, 1.5 on average; empty in 25% of the records"
     )
-    assert "a long tail to the right and nothing below 0, so log1p" in why("columns", "price_scaled")
+    price = why("columns", "price_scaled")
+    assert "a long tail to the right and nothing below 0, so log1p" in price
     assert why("ignored", "always") == "every value is the same, 'on'"
     assert why("ignored", "session").startswith("2,000 different values in 2,000 records: a key")
     assert why("objectives", "stars").startswith("a guess: every integer from 0 to 4 occurs")
