@@ -93,9 +93,7 @@ class FeatureSummary:
 
     def statistics(self, rows: int) -> FeatureStatistics:
         """The feature's statistics among `rows` records."""
-        have = self.lengths.total() if hasattr(self.lengths, "total") else sum(
-            self.lengths.values()
-        )  # fmt: skip
+        have = sum(self.lengths.values())
         counts = Counter(self.lengths)
         if rows > have:
             counts[0] = rows - have
