@@ -3,7 +3,8 @@
 Rules, in this order (`size` below is the number of ids of the column):
 
   1. no value at all, or a name that a spec cannot hold: left out;
-  2. one value only, or text that is another one in nearly every record (a key): ignored;
+  2. the same value in every record, or text that is another one in nearly every record (a key):
+     ignored;
   3. float32: numeric. Skewed numbers that are not negative get log1p, others zscore. A second
      column cuts a single number into 10 quantiles, for the wide group;
   4. string, lists of int64, int64 with up to 50 values, and int64 that looks like an id (by its
@@ -56,7 +57,6 @@ class Choice:
       wide, deep: names of those that the groups list.
       ignored: whether it is listed under `ignored`.
       why: for a feature that is left out or ignored.
-      vocabulary: whether a column reads its vocabulary file.
     """
 
     feature: Optional[Entry] = None
@@ -65,7 +65,6 @@ class Choice:
     deep: tuple[str, ...] = ()
     ignored: bool = False
     why: str = ""
-    vocabulary: bool = False
 
 
 def percent(part: float, whole: float) -> str:
@@ -135,14 +134,20 @@ def choose(
 
 
 def _useless(statistics: FeatureStatistics, rows: int) -> str:
-    cardinality = statistics.cardinality
-    if cardinality.value <= 1 and not (statistics.numbers and statistics.numbers.non_finite):
-        value = statistics.words.top[0][0] if statistics.words and statistics.words.top else None
-        if value is None and statistics.numbers:
-            value = number(statistics.numbers.min)
-        return f"every value is the same{f', {value!r}' if value is not None else ''}"
-    if statistics.words is not None and not statistics.words.top:
+    """Why nothing can be learned from a feature, or an empty string."""
+    cardinality, words, numbers = statistics.cardinality, statistics.words, statistics.numbers
+    if statistics.dtype == "string" and words is not None and not words.top:
+        if not words.not_words:
+            return "every value is the empty string"
         return "no value is text that a vocabulary could hold; is it an image, or compressed?"
+    if statistics.dtype == "float32" and numbers is None:
+        return "no value is finite"
+    if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
+        return f"every finite value is the same, {number(numbers.min)}"
+    # A category of one value says something where other records lack it; a number has to vary.
+    if cardinality.value <= 1 and not statistics.missing and statistics.lengths.max == 1:
+        value = words.top[0][0] if words is not None else ""
+        return f"every value is the same, {value!r}"
     if (
         statistics.dtype == "string"
         and statistics.lengths.max == 1
@@ -196,6 +201,10 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
             comments.append(f"{words.not_words:,} values are no text of up to 256 bytes")
         if words.integers:
             comments.append("every word is an integer: an id or a code")
+    if words is not None and statistics.dtype == "int64" and shape == []:
+        missing_words = dict(words.top).get("-1", 0)
+        if missing_words and is_category(name, statistics):
+            comments.append(f"-1, which means missing, in {missing_words:,} values")
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(
             f"{statistics.numbers.non_finite:,} values are NaN or infinite, at which training "
@@ -226,8 +235,7 @@ def _number(
 ) -> Choice:
     feature = _feature(name, statistics, rows)
     numbers = statistics.numbers
-    if numbers is None:
-        return Choice(feature, ignored=True, why="it has no finite value")
+    assert numbers is not None
     shape, lengths = _shape(statistics)
     if shape == "variable":
         return Choice(
@@ -339,4 +347,4 @@ def _category(
                 "up to a power of two, 4 to 64",
             )
         )  # fmt: skip
-    return Choice(feature, tuple(columns), (name,), (deep,), vocabulary=use_vocabulary)
+    return Choice(feature, tuple(columns), (name,), (deep,))

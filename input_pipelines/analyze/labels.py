@@ -11,9 +11,11 @@ that is a list, or that has one value only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import did_you_mean
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.analyze.columns import Entry, number, percent
@@ -34,6 +36,11 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
             raise DataError(
                 f"--labels: no record has a feature {label!r}"
                 f"{did_you_mean(label, statistics.features)}"
+            )
+        if not re.fullmatch(NAME_PATTERN, label):
+            raise DataError(
+                f"--labels: the name {label!r} cannot be part of a TensorFlow variable's; a name "
+                "starts with a letter or digit and goes on with those, _, - and ."
             )
         if not found.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")

@@ -38,6 +38,7 @@ def refresh(spec_path: str, files: Sequence[str], *, min_count: int = 5) -> str:
     Raises:
       SpecError: the spec cannot be used as it is, or could not with the new files.
       DataError: the records cannot be used, or do not fit the spec.
+      FolderError: what stands in the place of the statistics file is something else.
     """
     path = pathlib.Path(spec_path)
     spec = feature_specs.load(path)
@@ -150,7 +151,9 @@ def _statistics_changes(path: pathlib.Path, name: str, new: Statistics) -> list[
     try:
         old = statistics_file.load(path)
     except StatisticsError as error:
-        return [f"  {name}: new; {error}"] if path.exists() else [f"  {name}: new"]
+        if path.exists():
+            raise folder.FolderError(f"{error}; move the file away") from error
+        return [f"  {name}: new"]
     lines = []
     for feature in sorted({*old.features, *new.features}):
         was, now = (_figures(s.features.get(feature), s.rows) for s in (old, new))

@@ -30,6 +30,9 @@ _EXACT_FLOATS = 10_000
 # Lengths from here on are counted by powers of two.
 _EXACT_LENGTHS = 1024
 
+# Each feature takes memory, so their number is bounded, too.
+_MOST_FEATURES = 10_000
+
 # Words that the statistics list; vocabularies and counts are files of their own.
 _TOP = 100
 
@@ -192,6 +195,11 @@ class RecordSummary:
 
     def _feature(self, name: str) -> FeatureSummary:
         if name not in self.features:
+            if len(self.features) == _MOST_FEATURES:
+                raise DataError(
+                    f"the records have more than {_MOST_FEATURES:,} different features, the last "
+                    f"one {name!r}; are values stored as names?"
+                )
             self.features[name] = FeatureSummary(name, self._limit)
         return self.features[name]
 

@@ -4,9 +4,12 @@ loads, trains, and the folder is never written over what it did not write."""
 from __future__ import annotations
 
 import json
+import math
 import random
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 import feature_specs
 from feature_specs import statistics
@@ -244,6 +247,53 @@ def test_names_that_others_would_hide(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "value, why",
+    [
+        (lambda i: 1.5, "every finite value is the same, 1.5"),
+        (lambda i: [1.5, math.nan][i % 2], "every finite value is the same, 1.5"),
+        (lambda i: [1.5, None][i % 2], "every finite value is the same, 1.5"),
+        (lambda i: math.nan, "no value is finite"),
+        (lambda i: "", "every value is the empty string"),
+        (lambda i: b"\xff%d" % (i % 3),
+         "no value is text that a vocabulary could hold; is it an image, or compressed?"),
+        (lambda i: 7, "every value is the same, '7'"),
+        (lambda i: [0.5 + i] * (i % 3),
+         "numbers of differing length (0 to 2 values, 1 on average) fit no column; store as many "
+         "in every record, or their sum, mean or maximum"),
+    ],
+)  # fmt: skip
+def test_useless_features_are_ignored_and_it_is_said_why(tmp_path, value, why):
+    rows = [{"y": i % 2, "x": value(i), "z": "ab"[i % 2]} for i in range(60)]
+    place, spec = analyze(tmp_path, rows)
+    assert spec.ignored == ("x",) and entries(place)["ignored", "x"][1] == why
+
+
+def test_one_value_that_some_records_lack_is_a_category(tmp_path):
+    rows = [{"y": i % 2, "x": "on" if i % 3 else None, "n": 7 if i % 2 else None}
+            for i in range(60)]  # fmt: skip
+    _, spec = analyze(tmp_path, rows)
+    assert spec.columns["x"].kind == spec.columns["n"].kind == "vocabulary"
+
+
+def test_the_number_minus_one_is_said_to_mean_missing(tmp_path):
+    rows = [{"y": i % 2, "code": [-1, 7, 8][i % 3]} for i in range(60)]
+    place, _ = analyze(tmp_path, rows)
+    assert entries(place)["features", "code"][1] == (
+        "in every record; -1, which means missing, in 20 values"
+    )
+
+
+def test_words_are_data_and_not_yaml(tmp_path):
+    words = ["a: b", "# c", "{d}", "'e", '"f', "null", "1", "é日😀", "g\th", "\x07", "[i]", "j\\"]
+    rows = [{"y": words[i % len(words)], "x": words[i % 5], "1": words[i % 7]} for i in range(120)]
+    place, spec = analyze(tmp_path, rows)
+    assert spec.labels["y"].vocabulary == tuple(sorted(words))
+    assert (place / "vocabularies" / "1.txt").read_text().split("\n")[:-1] == sorted(
+        words[:7], key=lambda w: (-len(range(words.index(w), 120, 7)), w)
+    )
+
+
+@pytest.mark.parametrize(
     "values, label, head",
     [
         (["no", "yes"], {"dtype": "string", "vocabulary": ["no", "yes"]}, {"head": "binary"}),
@@ -286,10 +336,49 @@ def test_what_no_spec_can_be_made_of(tmp_path, rows, message):
     assert not (tmp_path / "analysis").exists()
 
 
+def test_a_label_that_no_variable_can_be_named_after(tmp_path):
+    with pytest.raises(DataError, match="--labels: the name 'a b' cannot be part of a TensorFlow"):
+        analyze(tmp_path, [{"a b": i % 2, "x": i % 3} for i in range(50)], labels=["a b"])
+
+
 def test_a_label_that_is_missing_somewhere_is_said(tmp_path):
     rows = [{"y": i % 2 if i else None, "x": i % 7} for i in range(50)]
     place, _ = analyze(tmp_path, rows)
     assert entries(place)["labels", "y"][1].startswith("missing in 2% of the records, at which ")
+
+
+texts = st.text(max_size=4) | st.sampled_from(["", "1", "a\nb", "c\r", "\ufeff", "null"])
+numbers = st.floats(width=32) | st.sampled_from([0.0, 1.0, math.nan, 1e-30])
+integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2)
+
+
+def lists(values):
+    return st.none() | values | st.lists(values, max_size=3)
+
+
+features = st.fixed_dictionaries(
+    {"y": st.integers(0, 1)},
+    optional={"x": lists(numbers), "x_scaled": lists(texts), "x_bucket": st.none() | numbers,
+              "n": lists(integers), "n_id": st.none() | integers, "null": texts, "a b": numbers,
+              "x.y-z": lists(st.sampled_from("ab")), "bytes": st.binary(max_size=3)},
+)  # fmt: skip
+
+
+@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@hypothesis.given(rows=st.lists(features, min_size=1, max_size=12), min_count=st.integers(1, 3),
+                  limit=st.sampled_from([3, 100]))  # fmt: skip
+def test_whatever_the_records_the_spec_loads_or_the_reason_is_told(
+    tmp_path_factory, rows, min_count, limit
+):
+    place = tmp_path_factory.mktemp("any")
+    # Random labels are often all the same, which is another test.
+    rows = [{**row, "y": i % 2} for i, row in enumerate([*rows, {}, {"y": 1}])]
+    try:
+        _, spec = analyze(place, rows, min_count=min_count, exact_limit=limit)
+    except DataError as error:
+        assert str(error).startswith("no feature of the records but the labels can be used")
+    else:
+        assert set(spec.features) <= {name for row in rows for name in row}
 
 
 # --- The folder ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import feature_specs
 from feature_specs import statistics
 from input_pipelines import tfrecords
 from input_pipelines.analyze import first_spec, refresh
+from input_pipelines.analyze.folder import FolderError
 from input_pipelines.errors import DataError
 
 
@@ -134,6 +135,20 @@ def test_files_with_which_the_spec_would_not_load(place):
     with pytest.raises(feature_specs.SpecError, match=r"columns\.city\.size: got 3, but .* has 1"):
         renew(place, "fewer.tfrecord", min_count=1)
     assert contents(place) == before
+
+
+def test_a_file_in_the_way_is_left_alone(place):
+    (place / "a" / "statistics.json").write_text("[1]")
+    (place / "a" / "spec.yaml").write_text("""
+features: {city: {dtype: string}}
+columns: {city: {vocabulary: city, list: [rome]}}
+groups: {wide: [city]}
+labels: {click: {dtype: int64}}
+objectives: {click: {head: binary}}
+""")
+    with pytest.raises(FolderError, match=r"statistics\.json' has the version None, .* move the "):
+        renew(place)
+    assert (place / "a" / "statistics.json").read_text() == "[1]"
 
 
 def test_features_that_the_spec_does_not_know_are_named(place):

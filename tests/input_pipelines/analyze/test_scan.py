@@ -166,3 +166,9 @@ def test_an_error_in_another_process_is_the_same(tmp_path):
     with pytest.raises(DataError) as error:
         scan(paths, workers=2, group_bytes=1)
     assert str(error.value) == f"{paths[1]}: record 0: is no serialized tf.train.Example"
+
+
+def test_too_many_features(tmp_path):
+    rows = [{f"user {i}": 1 for i in range(j * 2001, (j + 1) * 2001)} for j in range(5)]
+    with pytest.raises(DataError, match="more than 10,000 different features, the last one 'user "):
+        scan([write(tmp_path / "x", rows)])
