@@ -218,7 +218,8 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
         return "", "no id"
     if is_category(name, statistics):
         return -1, "no id"
-    assert statistics.numbers is not None
+    if statistics.numbers is None:  # Only NaN: ignored, but its entry must be a right one.
+        return 0.0, "0"
     median = statistics.numbers.quantiles[50]
     value = int(median) if statistics.dtype == "int64" else float(median)
     return value, "the median"
