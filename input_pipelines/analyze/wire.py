@@ -212,7 +212,7 @@ def _by_name(
     if not len(entries.row):
         return []
     # A view of the 8 bytes from each place on, so that names are compared 8 bytes at a time.
-    words = np.ndarray((len(buffer) - 7,), "<u8", buffer, strides=(1,))
+    words: np.ndarray = np.ndarray((len(buffer) - 7,), "<u8", buffer, strides=(1,))
     longest = int(entries.key_size.max())
     parts = []
     digest = entries.key_size.astype(np.uint64)
