@@ -14,6 +14,7 @@ setup(
     packages=[
         "feature_specs",
         "input_pipelines",
+        "input_pipelines.analyze",
         "estimator_kit",
         "estimator_kit.compat",
         "estimator_kit.exporters",
@@ -34,9 +35,10 @@ setup(
         "tf_keras>=2.15,<2.22",  # each release asks for TensorFlow of its own minor version
     ],
     extras_require={
+        "analyze": ["datasketches>=5.1,<6"],
         "test": [
-            "hypothesis", "jsonschema", "mypy", "pytest", "pytest-xdist", "ruff", "types-PyYAML",
-            "wheel",
+            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pytest", "pytest-xdist",
+            "ruff", "types-PyYAML", "wheel",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

@@ -14,9 +14,11 @@ from pydantic import Field
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean, nearest
 
-Mode = Literal["train_and_evaluate", "train", "evaluate", "predict", "export", "validate"]
+Mode = Literal[
+    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze"
+]
 MODES: tuple[Mode, ...] = (
-    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate",
+    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
 )  # fmt: skip
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
@@ -35,7 +37,7 @@ class ExperimentConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     mode: Mode = "train_and_evaluate"
-    spec: str
+    spec: str = ""
     model: str = "wide_deep"
     model_params: dict[str, Any] = {}
     model_dir: Optional[str] = None
@@ -72,6 +74,10 @@ class ExperimentConfig(pydantic.BaseModel):
     predict_limit: Optional[PositiveInt] = None
     export_dir: Optional[str] = None
 
+    analysis_dir: Optional[str] = None
+    labels: tuple[str, ...] = ()
+    min_count: PositiveInt = 5
+
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
     inter_op_threads: Annotated[int, Field(ge=0)] = 0
@@ -87,10 +93,10 @@ class ExperimentConfig(pydantic.BaseModel):
             raise ConfigError("\n".join(problems))
 
     def _problems(self) -> list[str]:
-        problems = [] if self.spec else ["--spec is missing"]
+        problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        needed = {"model_dir": self.mode != "validate"}
-        needed["train_files"] = trains
+        needed = {"model_dir": self.mode not in ("validate", "analyze")}
+        needed["train_files"] = trains or self.mode == "analyze"
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
             needed["model_dir"] = self.export_dir is None
@@ -98,6 +104,8 @@ class ExperimentConfig(pydantic.BaseModel):
         for field, is_needed in needed.items():
             if is_needed and not getattr(self, field):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
+        if self.mode == "analyze":
+            problems += self._analysis_problems()
         if trains and self.max_steps is None and self.epochs is None:
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
@@ -122,6 +130,30 @@ class ExperimentConfig(pydantic.BaseModel):
                 f"--train_files and --eval_files share {', '.join(sorted(overlap))}: "
                 "a model must not be scored on what it was trained on"
             )
+        return problems
+
+    def _analysis_problems(self) -> list[str]:
+        if self.spec:
+            return [
+                f"--{field} is for a first spec; with --spec, --mode=analyze refreshes the files "
+                "that this spec refers to"
+                for field in ("analysis_dir", "labels")
+                if getattr(self, field)
+            ]
+        problems = []
+        if not self.analysis_dir:
+            problems.append(
+                "--analysis_dir is missing; --mode=analyze writes a first spec there, or refreshes "
+                "the files of a --spec"
+            )
+        if not self.labels:
+            problems.append(
+                "--labels is missing; name the features that are to be learned, as in "
+                "--labels=click,purchase"
+            )
+        for i, name in enumerate(self.labels):
+            if name in self.labels[:i] or not name:
+                problems.append(f"--labels: {name!r} is {'there twice' if name else 'no name'}")
         return problems
 
 

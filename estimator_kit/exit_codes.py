@@ -17,7 +17,7 @@ from estimator_kit.errors import (
     UnsupportedTensorFlowError,
 )
 from feature_specs.errors import SpecError
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, MissingPackageError
 
 DONE = 0
 BAD_CONFIG = 2
@@ -51,7 +51,8 @@ _TEMPORARY_OS_ERRORS = {
 
 def exit_code(error: BaseException) -> int:
     """The exit status for an error that ended a run."""
-    if isinstance(error, (ConfigError, SpecError, flags.Error, UnsupportedTensorFlowError)):
+    packages = (MissingPackageError, UnsupportedTensorFlowError)
+    if isinstance(error, (ConfigError, SpecError, flags.Error, *packages)):
         return BAD_CONFIG
     if isinstance(error, (DataError, LossError)):
         return BAD_DATA

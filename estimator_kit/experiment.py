@@ -13,7 +13,7 @@ import logging
 import os
 from typing import Any, Optional
 
-from estimator_kit import checkpoints, cluster, prediction, run_record, training
+from estimator_kit import analysis, checkpoints, cluster, prediction, run_record, training
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
@@ -37,6 +37,9 @@ def run(config: ExperimentConfig) -> RunResult:
       DataError, LossError: the data cannot be trained on.
       NothingToDo, Stopped: see `training.run_training`.
     """
+    if config.mode == "analyze":
+        _log.info(analysis.run_analysis(config))
+        return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
         return RunResult(mode=config.mode)

@@ -44,7 +44,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "What to do. train_and_evaluate: train, evaluate at every checkpoint, export. train: train "
         "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
-        "flags and spec, without TensorFlow, in a fraction of a second.",
+        "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
+        "spec for --train_files, or refresh the files that a --spec refers to.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -117,6 +118,13 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "export_dir",
         "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint.",
     )
+    text(
+        "analysis_dir",
+        "With --mode=analyze: the folder for the first spec, its vocabularies and statistics. "
+        "What it holds that analysis did not write is never overwritten.",
+    )
+    listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
+    integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],
         "Seconds between lines of progress where there is no terminal.", **here,
@@ -133,8 +141,6 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     """
     given = {name: values[name].value for name in _DEFAULTS}
     given["model_params"] = _model_params(given["model_params"] or [])
-    if given["spec"] is None:
-        del given["spec"]
     return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
 
 

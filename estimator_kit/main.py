@@ -28,6 +28,8 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --flagfile=exp.flags                        train, evaluate, export
   python run.py --flagfile=exp.flags --max_steps=500        a flag after the file overrides it
   python run.py --flagfile=exp.flags --mode=validate        check flags and spec, run nothing
+  python run.py --mode=analyze --train_files=data/* --labels=click --analysis_dir=analysis
+                                                            write a first spec for some records
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -65,6 +67,11 @@ def _run(config: ExperimentConfig) -> int:
         print(validation_report(config))
         return exit_codes.DONE
     _quiet_tensorflow()
+    if config.mode == "analyze":
+        from estimator_kit import analysis
+
+        print(analysis.run_analysis(config))
+        return exit_codes.DONE
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
     from estimator_kit import experiment, report
 

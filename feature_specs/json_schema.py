@@ -23,10 +23,31 @@ from feature_specs.schema import HEADS, Feature, Label
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 
-# Where the YAML is shorter than the models: {property: how else it may be written}.
+_STATISTICS = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["statistics"],
+    "properties": {"statistics": {"type": "string"}},
+}
+
+# Where the YAML says less than the models: {property: how else it may be written}.
 _SHORT_FORMS: dict[str, dict[str, Any]] = {
     "normalizer": {"const": "log1p"},
     "initializer": {"const": "zeros"},
+    "zscore": _STATISTICS,
+    "minmax": _STATISTICS,
+}
+
+# A bucketized column whose boundaries are read from a statistics file.
+_QUANTILES = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["bucketized", "quantiles", "statistics"],
+    "properties": {
+        "bucketized": {"type": "string"},
+        "quantiles": {"type": "integer", "minimum": 2},
+        "statistics": {"type": "string"},
+    },
 }
 
 
@@ -47,6 +68,8 @@ def json_schema() -> dict[str, Any]:
             "additionalProperties": entries[0] if len(entries) == 1 else {"anyOf": entries},
         }
 
+    columns = named(*COLUMN_KINDS.values())
+    columns["additionalProperties"]["anyOf"].append(_QUANTILES)
     names = {"type": "array", "items": {"type": "string"}}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -57,7 +80,7 @@ def json_schema() -> dict[str, Any]:
         "properties": {
             "version": {"const": VERSION},
             "features": named(Feature),
-            "columns": named(*COLUMN_KINDS.values()),
+            "columns": columns,
             "groups": {"type": "object", "minProperties": 1, "additionalProperties": names},
             "labels": named(Label),
             "objectives": named(*HEADS.values()),

@@ -3,8 +3,9 @@
     spec = feature_specs.load("feature_specs/catalog/adult.yaml")
 
 Entries are checked one by one first (`schema`), then against each other (`validation`), and every
-problem of a stage is in the one `SpecError`, with its file, line and path. Reads the spec and its
-vocabulary files, never writes, and imports no TensorFlow, so that validating takes milliseconds.
+problem of a stage is in the one `SpecError`, with its file, line and path. Reads the spec, its
+vocabulary and its statistics files, never writes, and imports no TensorFlow, so that validating
+takes milliseconds.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
 from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
+from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
 
 _SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored")
@@ -35,7 +37,8 @@ VERSION = 1
 def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
     """The feature spec in a YAML or JSON file.
 
-    Vocabulary files are relative to the spec's own folder and stay below it.
+    Vocabulary and statistics files are relative to the spec's own folder and stay below it. Of a
+    statistics file the spec holds the numbers (`statistics_references`).
 
     Raises:
       SpecError: the file cannot be read or used; its `problems` list every reason.
@@ -60,7 +63,7 @@ def parse(
 
     Args:
       document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`.
-      directory: the folder that vocabulary files are relative to.
+      directory: the folder that vocabulary and statistics files are relative to.
       source: what error messages call the document.
     """
     return _Parser(source, pathlib.Path(directory), {}).spec(document)
@@ -74,6 +77,7 @@ class _Parser:
         self._directory = directory
         self._lines = lines
         self._problems: list[Problem] = []
+        self._references = StatisticsReferences(directory, None)
 
     def spec(self, document: Any) -> FeatureSpec:
         if not isinstance(document, Mapping):
@@ -86,6 +90,7 @@ class _Parser:
         for section in _SECTIONS:
             if section not in document and section not in _OPTIONAL:
                 self._problem((), f"the section {section!r} is missing")
+        self._references = StatisticsReferences(self._directory, document.get("columns"))
         sections = {section: self._section(document, section) for section in _SECTIONS[:5]}
         ignored = document.get("ignored", [])
         if not _is_list_of_names(ignored):
@@ -180,6 +185,10 @@ class _Parser:
             near = [hint for hint in (nearest(key, COLUMN_KINDS) for key in keys) if hint]
             hint = "" if kinds else near[0] if near else did_you_mean("", COLUMN_KINDS)
             self._problem(path, f"got {got}, expected one column kind, as in {{numeric: x}}{hint}")
+            return None
+        value = self._references.resolved(value, path)
+        if isinstance(value, Problem):
+            self._add(value)
             return None
         return self._entry(COLUMN_KINDS[kinds[0]], value, path)
 

@@ -12,7 +12,9 @@ TRAINING = {
     "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
     "epochs": 1,
 }  # fmt: skip
-MODES = "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export' or 'validate'"
+MODES = (
+    "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate' or 'analyze'"
+)
 
 
 def problems_of(**changes):
@@ -73,6 +75,26 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--exporters: no exporter 'every'; known: latest, best, final",
              "--exporters: no exporter 'all'; known: latest, best, final"],
         ),
+        # Analysis: a first spec, or the files of one that is there.
+        (
+            {"mode": "analyze", "spec": "", "train_files": ()},
+            [missing("train_files", "analyze"),
+             "--analysis_dir is missing; --mode=analyze writes a first spec there, or refreshes "
+             "the files of a --spec",
+             "--labels is missing; name the features that are to be learned, as in "
+             "--labels=click,purchase"],
+        ),
+        (
+            {"mode": "analyze", "spec": "", "analysis_dir": "a", "labels": ("x", "x", "")},
+            ["--labels: 'x' is there twice", "--labels: '' is no name"],
+        ),
+        (
+            {"mode": "analyze", "analysis_dir": "a", "labels": ("x",)},
+            ["--analysis_dir is for a first spec; with --spec, --mode=analyze refreshes the files "
+             "that this spec refers to",
+             "--labels is for a first spec; with --spec, --mode=analyze refreshes the files "
+             "that this spec refers to"],
+        ),
         # Fields, one by one.
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
@@ -124,7 +146,7 @@ def test_what_a_broken_config_is_told(changes, problems):
 def test_a_config_needs_a_spec():
     with pytest.raises(ConfigError) as error:
         ExperimentConfig()
-    assert str(error.value) == "--spec is missing"
+    assert str(error.value).split("\n")[0] == "--spec is missing"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +163,8 @@ def test_a_config_needs_a_spec():
         {"mode": "predict", "spec": "s", "export_dir": "e", "predict_files": ("p",)},
         {"mode": "export", "spec": "s", "model_dir": "m"},
         {"mode": "validate", "spec": "s"},
+        {"mode": "analyze", "train_files": ("t",), "labels": ("x",), "analysis_dir": "a"},
+        {"mode": "analyze", "train_files": ("t",), "spec": "s"},
         {**TRAINING, "save_checkpoints_secs": 5},
         {**TRAINING, "exporters": ()},
     ],
@@ -162,7 +186,8 @@ def test_defaults():
         "early_stopping_metric": None, "early_stopping_direction": "min",
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
-        "predict_limit": None, "export_dir": None, "log_every_secs": 10.0,
+        "predict_limit": None, "export_dir": None,
+        "analysis_dir": None, "labels": (), "min_count": 5, "log_every_secs": 10.0,
         "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip
 

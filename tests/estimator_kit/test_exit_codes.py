@@ -17,7 +17,7 @@ from estimator_kit.errors import (
     UnsupportedTensorFlowError,
 )
 from feature_specs import Problem, SpecError
-from input_pipelines.errors import DataError
+from input_pipelines.errors import DataError, MissingPackageError
 
 
 def tensorflow_error(name):
@@ -36,6 +36,7 @@ def tensorflow_error(name):
         (DataError("x"), 65),
         (LossError("x"), 65),
         (UnsupportedTensorFlowError("x"), 2),
+        (MissingPackageError("x"), 2),
         (NothingToDo("x"), 99),
         (Stopped("x"), 143),
         (MemoryError(), 75),

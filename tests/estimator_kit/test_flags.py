@@ -212,6 +212,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --keep_checkpoint_max=5
         --log_every_secs=2.5
         --max_steps=5
+        --min_count=5
         --mode=train
         --model=wide_deep
         --model_dir=run

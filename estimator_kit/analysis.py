@@ -1,0 +1,38 @@
+"""`--mode=analyze`: a first spec for some records, or fresh files for a spec that is there.
+
+Connects the flags with `input_pipelines.analyze`, which does the work.
+"""
+
+from __future__ import annotations
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from input_pipelines import files
+from input_pipelines.analyze import first_spec, refresh
+from input_pipelines.analyze.folder import FolderError
+
+
+def run_analysis(config: ExperimentConfig) -> str:
+    """Analyzes `config.train_files`, writes the files, and returns what to tell the user.
+
+    Large data are read by several processes, which import the program's main module again: a
+    program of your own needs the usual `if __name__ == "__main__":` around what it runs.
+
+    Raises:
+      ConfigError: a file is in the way that analysis did not write; nothing was touched.
+      DataError: the records cannot be used; nothing was written.
+      SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
+    """
+    paths = files.expand(config.train_files, flag="--train_files")
+    try:
+        if config.spec:
+            return refresh.refresh(config.spec, paths, min_count=config.min_count)
+        assert config.analysis_dir is not None
+        return first_spec.write(
+            paths,
+            labels=config.labels,
+            directory=config.analysis_dir,
+            min_count=config.min_count,
+        )
+    except FolderError as error:
+        raise ConfigError(f"{'--spec' if config.spec else '--analysis_dir'}: {error}") from error

@@ -1,0 +1,154 @@
+"""Numbers that a column takes from a statistics file, put in place when the spec is read.
+
+    price:  {numeric: price, normalizer: {zscore: {statistics: statistics.json}}}
+    area:   {numeric: area, normalizer: {minmax: {statistics: statistics.json}}}
+    age:    {bucketized: age, quantiles: 10, statistics: statistics.json}
+
+become `{zscore: {mean: ..., stddev: ...}}`, `{minmax: {min: ..., max: ...}}` and
+`{bucketized: age, boundaries: [...]}`. This works on the document, before its entries are checked,
+so that everything after it sees numbers. Statistics are those of the feature as it is stored, so a
+normalizer takes them only as the first step, and quantiles only of a number that is not normalized.
+Reads files below the spec's folder, never writes; imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from feature_specs.errors import Path, Problem, did_you_mean, value_text
+from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
+from feature_specs.vocabulary import inside
+
+_log = logging.getLogger("feature_specs")
+
+_FROM_FILE = ("zscore", "minmax")
+
+
+class _Wrong(Exception):
+    def __init__(self, path: Path, message: str):
+        super().__init__(message)
+        self.problem = Problem(path, message)
+
+
+class StatisticsReferences:
+    """Resolves the references of one document; each file is read once."""
+
+    def __init__(self, directory: pathlib.Path, columns: Any):
+        """References of a spec in `directory` whose section `columns` is given, unchecked."""
+        self._directory = directory
+        self._columns = columns if isinstance(columns, Mapping) else {}
+        self._files: dict[str, Statistics] = {}
+
+    def resolved(self, value: Mapping[str, Any], path: Path) -> Union[Mapping[str, Any], Problem]:
+        """A column's entry with numbers in the place of its references, or what is wrong.
+
+        What is wrong in any other way is left as it is, for the check of entries to report.
+        """
+        try:
+            if "numeric" in value and "normalizer" in value:
+                return {**value, "normalizer": self._normalizer(value, (*path, "normalizer"))}
+            if "bucketized" in value and {"quantiles", "statistics"}.intersection(value):
+                return self._bucketized(value, path)
+        except _Wrong as error:
+            return error.problem
+        return value
+
+    def _normalizer(self, column: Mapping[str, Any], path: Path) -> Any:
+        given = column["normalizer"]
+        steps = list(given) if isinstance(given, (list, tuple)) else [given]
+        listed = isinstance(given, (list, tuple))
+        for i, step in enumerate(steps):
+            if not isinstance(step, Mapping) or len(step) != 1:
+                continue
+            ((kind, numbers),) = step.items()
+            if kind not in _FROM_FILE or not isinstance(numbers, Mapping):
+                continue
+            if "statistics" in numbers:
+                place = (*path, *([i] if listed else []), kind)
+                steps[i] = {kind: self._step(kind, column["numeric"], numbers, i, place)}
+        return steps if listed else steps[0]
+
+    def _step(
+        self, kind: str, feature: Any, numbers: Mapping[str, Any], position: int, path: Path
+    ) -> dict[str, float]:
+        if len(numbers) > 1:
+            raise _Wrong(path, "give the numbers or `statistics`, not both")
+        if position:
+            raise _Wrong(
+                (*path, "statistics"),
+                "the statistics are of the feature as it is stored, and other steps come before; "
+                f"make {kind} the first step or give its numbers",
+            )
+        found = self._numbers(numbers["statistics"], feature, (*path, "statistics"))
+        if kind == "zscore":
+            return {"mean": found.mean, "stddev": found.stddev}
+        return {"min": float(found.min), "max": float(found.max)}
+
+    def _bucketized(self, column: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        for key, other in (("quantiles", "statistics"), ("statistics", "quantiles")):
+            if key not in column:
+                raise _Wrong((*path, other), f"`{other}` goes with `{key}`, which is missing")
+        if "boundaries" in column:
+            raise _Wrong(path, "give `boundaries`, or `quantiles` and `statistics`, not both")
+        quantiles = column["quantiles"]
+        if type(quantiles) is not int or not 2 <= quantiles <= PERCENTILES:
+            raise _Wrong(
+                (*path, "quantiles"),
+                f"got {value_text(quantiles)}, expected a number of buckets, 2 to {PERCENTILES}",
+            )
+        feature = column["bucketized"]
+        source = self._columns.get(feature) if isinstance(feature, str) else None
+        if isinstance(source, Mapping) and "numeric" in source:
+            feature = source["numeric"]
+            if source.get("normalizer"):
+                raise _Wrong(
+                    (*path, "bucketized"),
+                    f"column {column['bucketized']!r} is normalized, but quantiles are of the "
+                    f"feature as it is stored; give the feature {feature!r}, under a name that no "
+                    "column has, or `boundaries`",
+                )
+        numbers = self._numbers(column["statistics"], feature, (*path, "statistics"))
+        boundaries = numbers.cuts(quantiles)
+        if len(boundaries) < quantiles - 1:
+            _log.warning(
+                "%s: the quantiles of feature %r that are equal were merged: %d buckets instead "
+                "of %d", ".".join(map(str, path)), feature, len(boundaries) + 1, quantiles,
+            )  # fmt: skip
+        rest = {k: v for k, v in column.items() if k not in ("quantiles", "statistics")}
+        return {**rest, "boundaries": boundaries}
+
+    def _numbers(self, file: Any, feature: Any, path: Path) -> Numbers:
+        statistics = self._file(file, path)
+        if feature not in statistics.features:
+            hint = did_you_mean(feature, statistics.features)
+            raise _Wrong(path, f"{file!r} has no feature {feature!r}{hint}")
+        numbers: Optional[Numbers] = statistics.features[feature].numbers
+        if numbers is None:
+            dtype = statistics.features[feature].dtype
+            got = f"is a {dtype}" if dtype == "string" else "has no value"
+            raise _Wrong(path, f"feature {feature!r} of {file!r} {got}, expected numbers")
+        if numbers.stddev == 0 or numbers.min == numbers.max:
+            raise _Wrong(
+                path,
+                f"all values of feature {feature!r} of {file!r} are {numbers.min}; such a feature "
+                "says nothing: list it under `ignored`, or give numbers",
+            )
+        return numbers
+
+    def _file(self, file: Any, path: Path) -> Statistics:
+        found = inside(self._directory, file) if isinstance(file, str) else None
+        if found is None:
+            raise _Wrong(
+                path,
+                f"got {value_text(file)}, expected a path below the folder of the spec, "
+                f"{str(self._directory)!r}",
+            )
+        if file not in self._files:
+            try:
+                self._files[file] = load(found)
+            except StatisticsError as error:
+                raise _Wrong(path, str(error)) from error
+        return self._files[file]

@@ -1,0 +1,11 @@
+"""Analysis of records into a first feature spec: what `run.py --mode=analyze` does.
+
+    wire          serialized Examples -> arrays, whatever their features
+    values, numbers, summary    arrays -> counts, moments and sketches that merge
+    scan          files -> one summary, spread over processes
+    columns, labels, sizes      statistics -> entries of a spec, each with its reason
+    spec_text, vocabularies, folder    entries -> files, whole or not at all
+    first_spec, refresh         the two things that a user asks for
+
+Names nothing itself and imports nothing, so that a part can be used without the others.
+"""

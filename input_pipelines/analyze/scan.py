@@ -1,0 +1,147 @@
+"""The one pass over the files: blocks of records into a `RecordSummary`.
+
+Files are read in the order given, in blocks, while TensorFlow reads ahead; of each only a block is
+in memory. Nothing is skipped: what cannot be read stops the pass with the file and the number of
+the record.
+
+Large data are spread over processes. What is given to a process is a group of files of about 128
+MB; groups depend on the files alone and are merged in their order, so the result is the same on any
+number of cores, estimates included. A single file is never split.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+import tensorflow as tf
+
+from input_pipelines import tfrecords
+from input_pipelines.analyze import sketches
+from input_pipelines.analyze.summary import RecordSummary
+from input_pipelines.analyze.values import EXACT_LIMIT
+from input_pipelines.analyze.wire import NotAnExample, parse_block
+from input_pipelines.errors import DataError
+
+# Blocks parsed together: arrays long enough that the cost of each NumPy call vanishes.
+_BLOCKS = 8
+
+# Bytes of a group of files: seconds of work, against the seconds that a process takes to start.
+_GROUP = 128 * 2**20
+
+
+def scan(
+    files: Sequence[str],
+    *,
+    exact_limit: int = EXACT_LIMIT,
+    workers: Optional[int] = None,
+    group_bytes: int = _GROUP,
+) -> RecordSummary:
+    """Reads all records of some TFRecord files once.
+
+    Args:
+      files: paths, GZIP when their name ends in .gz.
+      exact_limit: different values of a feature that are counted one by one; with more, counts
+        are estimated.
+      workers: processes, at most one a group of files; by default as many as there are cores.
+      group_bytes: least bytes of files that one process is given at a time.
+
+    Raises:
+      DataError: there is no record, a file or record is corrupt, or a feature has two types.
+      MissingPackageError: the package for sketches is not installed.
+    """
+    sketches.library()  # Now, and not after an hour.
+    groups = _groups(files, group_bytes)
+    workers = min(workers or _cores(), len(groups))
+    parts: Iterator[RecordSummary]
+    if workers == 1:
+        parts = (_scan_group(group, exact_limit) for group in groups)
+    else:
+        parts = _in_processes(groups, exact_limit, workers)
+    summary = next(parts)
+    for part in parts:
+        summary.merge(part)
+    if not summary.rows:
+        raise DataError(
+            f"there is no record in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
+            "nothing can be learned of them"
+        )
+    return summary
+
+
+def _groups(files: Sequence[str], least: int) -> list[list[str]]:
+    """Runs of files, each of `least` bytes or more but for the last."""
+    groups: list[list[str]] = [[]]
+    size = 0
+    for path in files:
+        if size >= least:
+            groups.append([])
+            size = 0
+        groups[-1].append(path)
+        size += int(tf.io.gfile.stat(path).length)
+    return groups
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _in_processes(
+    groups: Sequence[Sequence[str]], exact_limit: int, workers: int
+) -> Iterator[RecordSummary]:
+    """Summaries of groups in their order; only a few more than workers are held at a time."""
+    # A fork of a process in which TensorFlow runs threads may hang for ever.
+    context = multiprocessing.get_context("spawn")
+    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+    waiting: collections.deque[concurrent.futures.Future[RecordSummary]] = collections.deque()
+    try:
+        for group in groups:
+            waiting.append(pool.submit(_scan_group, group, exact_limit))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
+    """One process's part: the records of some files."""
+    summary = RecordSummary(exact_limit)
+    for path in files:
+        before = 0
+        for records in _chunks(path):
+            try:
+                found = parse_block(records)
+            except NotAnExample as error:
+                raise DataError(
+                    f"{path}: record {before + error.row}: is no serialized tf.train.Example"
+                ) from error
+            summary.add(found, len(records), path, before)
+            before += len(records)
+    return summary
+
+
+def _chunks(path: str) -> Iterator[list[bytes]]:
+    """Records of a file, several blocks at a time."""
+    records: list[bytes] = []
+    try:
+        for i, block in enumerate(tfrecords.blocks([path]).prefetch(_BLOCKS), start=1):
+            records += block.numpy().tolist()
+            if i % _BLOCKS == 0:
+                yield records
+                records = []
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+        reason = tfrecords.corruption(path)
+        if reason is None:
+            raise
+        raise DataError(reason) from None
+    if records:
+        yield records

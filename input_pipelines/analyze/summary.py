@@ -1,0 +1,208 @@
+"""`RecordSummary`: everything one pass learns of some records; summaries of parts merge into one.
+
+Merging is in any order with the same result, except for what is estimated. A feature has one type;
+the first record of each type is remembered, so that two of them can be named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Optional
+
+import numpy as np
+
+from feature_specs.statistics import (
+    Cardinality,
+    FeatureStatistics,
+    Lengths,
+    Numbers,
+    Statistics,
+    Words,
+)
+from input_pipelines.analyze.numbers import NumberSummary
+from input_pipelines.analyze.values import EXACT_LIMIT, ValueCounter
+from input_pipelines.analyze.wire import FeatureBlock
+from input_pipelines.errors import DataError
+
+# Different numbers that are counted one by one, for exact quantiles.
+_EXACT_FLOATS = 10_000
+
+# Lengths from here on are counted by powers of two.
+_EXACT_LENGTHS = 1024
+
+# Each feature takes memory, so their number is bounded, too.
+_MOST_FEATURES = 10_000
+
+# Words that the statistics list; vocabularies and counts are files of their own.
+_TOP = 100
+
+Place = tuple[str, int]
+
+
+class FeatureSummary:
+    """One feature: its type, lengths, numbers and words."""
+
+    def __init__(self, name: str, limit: int = EXACT_LIMIT):
+        self.name = name
+        self.limit = limit
+        self.first: dict[str, Place] = {}  # type -> the first record that has it
+        self.lengths: Counter[int] = Counter()  # of the records that have a value
+        self.values = 0
+        self.longest = 0
+        self.shortest: Optional[int] = None
+        self.numbers: Optional[NumberSummary] = None
+        self.counter: Optional[ValueCounter] = None
+
+    @property
+    def dtype(self) -> Optional[str]:
+        return next(iter(self.first), None)
+
+    def add(self, block: FeatureBlock, file: str, before: int) -> None:
+        """Adds a block of `file` that comes after `before` records."""
+        if block.dtype:
+            self._see(block.dtype, (file, before + int(block.rows[0])))
+        full = block.lengths[block.lengths > 0]
+        if not len(full):
+            return
+        for length, count in zip(*(part.tolist() for part in np.unique(full, return_counts=True))):
+            self.lengths[_length_bin(length)] += count
+        self._see_lengths(int(full.min()), int(full.max()))
+        self.values += int(full.sum())
+        if self.counter is None:
+            self._start(block.dtype)
+        assert self.counter is not None
+        if isinstance(block.values, list):
+            self.counter.add(block.values)
+        else:
+            assert self.numbers is not None
+            self.counter.add(self.numbers.add(block.values).tolist())
+
+    def merge(self, other: FeatureSummary) -> None:
+        """Adds what another summary knows of the same feature."""
+        for dtype, place in other.first.items():
+            self._see(dtype, place)
+        self.lengths.update(other.lengths)
+        self.values += other.values
+        if other.shortest is None:
+            return
+        self._see_lengths(other.shortest, other.longest)
+        assert other.counter is not None and self.dtype is not None
+        if self.counter is None:
+            self._start(self.dtype)
+        assert self.counter is not None
+        self.counter.merge(other.counter)
+        if self.numbers is not None and other.numbers is not None:
+            self.numbers.merge(other.numbers)
+
+    def statistics(self, rows: int) -> FeatureStatistics:
+        """The feature's statistics among `rows` records."""
+        have = sum(self.lengths.values())
+        counts = Counter(self.lengths)
+        if rows > have:
+            counts[0] = rows - have
+        lengths = Lengths(
+            min=0 if rows > have or self.shortest is None else self.shortest,
+            max=self.longest,
+            mean=self.values / rows,
+            counts={str(length): counts[length] for length in sorted(counts)},
+        )
+        counter = self.counter
+        return FeatureStatistics(
+            dtype=self.dtype,  # type: ignore[arg-type]
+            missing=rows - have,
+            values=self.values,
+            lengths=lengths,
+            cardinality=Cardinality(
+                value=counter.cardinality if counter else 0,
+                exact=counter is None or counter.exact is not None,
+            ),
+            numbers=self._numbers(),
+            words=self._words(),
+        )
+
+    def _numbers(self) -> Optional[Numbers]:
+        if self.numbers is None or self.counter is None:
+            return None
+        return self.numbers.result(self.counter.exact)
+
+    def _words(self) -> Optional[Words]:
+        counter = self.counter
+        if counter is None or self.dtype == "float32":
+            return None
+        return Words(
+            top=tuple(counter.words()[:_TOP]),
+            exact=counter.exact is not None,
+            largest_error=counter.largest_error,
+            integers=self.dtype == "int64" or counter.integers,
+            empty=counter.empty,
+            not_words=counter.not_word_count,
+        )
+
+    def _start(self, dtype: str) -> None:
+        if dtype == "float32":
+            self.counter = ValueCounter(min(self.limit, _EXACT_FLOATS), frequent=False)
+        else:
+            self.counter = ValueCounter(self.limit)
+        if dtype != "string":
+            self.numbers = NumberSummary()
+
+    def _see(self, dtype: str, place: Place) -> None:
+        self.first[dtype] = min(self.first.get(dtype, place), place)
+        if len(self.first) > 1:
+            (one, first), (two, second) = sorted(self.first.items(), key=lambda item: item[1])
+            raise DataError(
+                f"feature {self.name!r} is {one} in {first[0]}: record {first[1]} and {two} in "
+                f"{second[0]}: record {second[1]}; a feature has one type: write the files again, "
+                "or analyze those of one type"
+            )
+
+    def _see_lengths(self, shortest: int, longest: int) -> None:
+        self.longest = max(self.longest, longest)
+        self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
+
+
+class RecordSummary:
+    """All features of the records added so far."""
+
+    def __init__(self, limit: int = EXACT_LIMIT):
+        self.rows = 0
+        self.features: dict[str, FeatureSummary] = {}
+        self._limit = limit
+
+    def add(
+        self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int
+    ) -> None:
+        """Adds `rows` records of a file, parsed, that come after `before` others there."""
+        self.rows += rows
+        for name, parts in blocks.items():
+            for block in parts:
+                self._feature(name).add(block, file, before)
+
+    def merge(self, other: RecordSummary) -> None:
+        self.rows += other.rows
+        for name in sorted(other.features):
+            self._feature(name).merge(other.features[name])
+
+    def statistics(self, files: int) -> Statistics:
+        """All statistics, features by name."""
+        return Statistics(
+            rows=self.rows,
+            files=files,
+            features={
+                name: self.features[name].statistics(self.rows) for name in sorted(self.features)
+            },
+        )
+
+    def _feature(self, name: str) -> FeatureSummary:
+        if name not in self.features:
+            if len(self.features) == _MOST_FEATURES:
+                raise DataError(
+                    f"the records have more than {_MOST_FEATURES:,} different features, the last "
+                    f"one {name!r}; are values stored as names?"
+                )
+            self.features[name] = FeatureSummary(name, self._limit)
+        return self.features[name]
+
+
+def _length_bin(length: int) -> int:
+    return length if length < _EXACT_LENGTHS else 1 << (length.bit_length() - 1)

@@ -1,0 +1,66 @@
+"""--mode=analyze as a user runs it: a first spec that trains, exit statuses, and no surprise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from input_pipelines import tfrecords
+from tests.conftest import ROOT, make_rows
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments], cwd=folder, capture_output=True,
+        text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("analyze")
+    for i in range(3):
+        tfrecords.write_examples(f"{place}/{i}.tfrecord", make_rows(300, seed=i))
+    return place
+
+
+ANALYZE = ("--mode=analyze", "--train_files=[01].tfrecord")
+
+
+def test_from_records_to_a_trained_model(folder):
+    done = run(folder, *ANALYZE, "--labels=click", "--analysis_dir=first")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("first/spec.yaml: ")
+    done = run(
+        folder, "--spec=first/spec.yaml", "--train_files=[01].tfrecord", "--model_dir=run",
+        "--eval_files=2.tfrecord", "--epochs=1", "--batch_size=100", "--exporters=final",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "run" / "result.json").read_text())
+    assert result["rows_trained"] == 600 and "auc/click" in result["metrics"]
+    # The copy in the model directory holds the numbers and needs no statistics file.
+    assert "statistics" not in (folder / "run" / "feature_spec" / "spec.json").read_text()
+    done = run(folder, "--mode=analyze", "--train_files=*.tfrecord", "--spec=first/spec.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "records 600 -> 900" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, code, message",
+    [
+        ((*ANALYZE, "--analysis_dir=x"), 2, "error: --labels is missing; name the features that "),
+        ((*ANALYZE, "--analysis_dir=x", "--labels=clik"), 65,
+         "error: --labels: no record has a feature 'clik'; did you mean 'click'?"),
+        ((*ANALYZE, "--analysis_dir=.", "--labels=click"), 2, "error: --analysis_dir: '.' holds "),
+        (("--mode=analyze", "--train_files=no*", "--analysis_dir=x", "--labels=click"), 65,
+         "error: no file matches 'no*' of --train_files"),
+    ],
+)  # fmt: skip
+def test_mistakes(folder, arguments, code, message):
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1].startswith(message)
+    assert not (folder / "x").exists()
