@@ -12,7 +12,7 @@ from typing import Optional, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from feature_specs.column_kinds import Embedding, Indicator, Numeric
+from feature_specs.column_kinds import Embedding, Indicator, Numeric, SequenceNumeric
 from feature_specs.initializers import initializer
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
@@ -23,6 +23,7 @@ Ids = Union[tf.Tensor, tf.RaggedTensor]
 # Where canned estimators keep the variables of a DNN's and of a linear model's columns.
 DNN_SCOPE = "input_from_feature_columns/input_layer"
 LINEAR_SCOPE = "linear_model"
+SEQUENCE_SCOPE = "sequence_input_layer"
 
 # The graph collection of (column, table) for tables that start from pretrained vectors.
 PRETRAINED = "estimator_kit/pretrained"
@@ -32,6 +33,11 @@ def check_dense_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group that a DNN cannot take, before any graph is built."""
     for name in columns_of(spec, group):
         column = spec.columns[name]
+        if spec.is_sequence(name):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} has one value a step; this model reads one a "
+                "record, and a model of your own reads steps with self.sequence_input"
+            )
         if column.categorical and column.kind != "bucketized":
             raise ConfigError(
                 f"group {group!r}: column {name!r} is {column.kind}, which has no dense form; "
@@ -43,6 +49,11 @@ def check_linear_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group that a linear model cannot take."""
     for name in columns_of(spec, group):
         column = spec.columns[name]
+        if isinstance(column, SequenceNumeric) or getattr(column, "sequence", False):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} has one value a step, which a linear model "
+                "does not read; remove sequence"
+            )
         if isinstance(column, (Embedding, Indicator)):
             raise ConfigError(
                 f"group {group!r}: column {name!r} is {column.kind}, which a linear model does "
@@ -69,6 +80,49 @@ def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
         return tf.concat([_dense(spec, name, features) for name in names], axis=1)
+
+
+def check_sequence_group(spec: FeatureSpec, group: str) -> None:
+    """Refuses a group without steps, before any graph is built."""
+    for name in columns_of(spec, group):
+        if not spec.is_sequence(name):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} has one value a record, expected one a step: "
+                "a sequence_numeric column, or one over a column with sequence: true"
+            )
+
+
+def sequence_input(
+    spec: FeatureSpec, group: str, features: Features
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The columns of a sequence group, step by step.
+
+    Returns:
+      float32 [rows, steps, width], zeros behind the end of a row, the columns side by side in the
+      order of their TensorFlow names; and the int64 [rows] number of steps of each row. As with
+      `tf.keras.experimental.SequenceFeatures`, an id that is none is a step of zeros.
+    """
+    check_sequence_group(spec, group)
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    ragged = [features[spec.category_of(name)[0]] for name in names]
+    with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
+        parts = [_steps(spec, name, steps) for name, steps in zip(names, ragged)]
+        return tf.concat(parts, axis=2), ragged[0].row_lengths()
+
+
+def _steps(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:
+    """One column of a sequence group: float32 [rows, steps, width]."""
+    column = spec.columns[name]
+    if isinstance(column, SequenceNumeric):
+        return values.to_tensor()[:, :, tf.newaxis]
+    ids = values.to_tensor(default_value=-1)
+    if isinstance(column, Indicator):
+        return tf.one_hot(ids, spec.size_of(column.source))
+    assert isinstance(column, Embedding), column
+    found = tf.nn.embedding_lookup(
+        embedding_table(spec, name), tf.maximum(ids, 0), max_norm=column.max_norm
+    )
+    return tf.where(ids[:, :, tf.newaxis] >= 0, found, tf.zeros_like(found))
 
 
 def _dense(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:

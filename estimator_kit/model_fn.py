@@ -144,6 +144,10 @@ class ModelFn(abc.ABC):
         """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
         return input_layer.dense_input(self.spec, group, features)
 
+    def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
+        return input_layer.sequence_input(self.spec, group, features)
+
     def linear_logits(self, features: Features, group: str) -> tf.Tensor:
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)

@@ -118,6 +118,14 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
+class SequenceNumeric(_Column):
+    """One number a step of a list of steps, after its normalizers in order."""
+
+    kind = "sequence_numeric"
+    source: str = Field(alias="sequence_numeric")
+    normalizer: Annotated[tuple[Normalizer, ...], pydantic.BeforeValidator(_steps)] = ()
+
+
 class Bucketized(_Column):
     """The index of the interval a number falls into: n boundaries make n + 1 buckets.
 
@@ -138,7 +146,8 @@ class Bucketized(_Column):
 class Identity(_Column):
     """An integer that already is an id in [0, size).
 
-    Outside it, `default_id` when given, an error otherwise.
+    Outside it, `default_id` when given, an error otherwise. `sequence: true` makes each value of a
+    list a step of its own, for models that read steps in their order.
     """
 
     kind = "identity"
@@ -146,6 +155,7 @@ class Identity(_Column):
     source: str = Field(alias="identity")
     size: PositiveInt
     default_id: Optional[Annotated[int, Field(ge=0)]] = None
+    sequence: bool = False
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Identity:
@@ -161,6 +171,7 @@ class Vocabulary(_Column):
     default) have no id.
 
     `size` uses the first lines of the file only; it is filled in with the number of lines.
+    `sequence: true`: see `Identity`.
     """
 
     kind = "vocabulary"
@@ -171,6 +182,7 @@ class Vocabulary(_Column):
     size: Optional[PositiveInt] = None
     oov_buckets: Annotated[int, Field(ge=0)] = 0
     default_id: Annotated[int, Field(ge=-1)] = -1
+    sequence: bool = False
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Vocabulary:
@@ -191,12 +203,16 @@ class Vocabulary(_Column):
 
 
 class HashBucket(_Column):
-    """A string or integer hashed into [0, size); different values may share an id."""
+    """A string or integer hashed into [0, size); different values may share an id.
+
+    `sequence: true`: see `Identity`.
+    """
 
     kind = "hash_bucket"
     categorical = True
     source: str = Field(alias="hash_bucket")
     size: Annotated[int, Field(ge=2, le=2**62)]
+    sequence: bool = False
 
 
 class Crossed(_Column):
@@ -277,12 +293,13 @@ class Embedding(_Column):
 
 
 Column = Union[
-    Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted, Indicator, Embedding
-]
+    Numeric, SequenceNumeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted,
+    Indicator, Embedding,
+]  # fmt: skip
 COLUMN_KINDS: dict[str, type[_Column]] = {
     column.kind: column
     for column in (
-        Numeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted, Indicator,
-        Embedding,
+        Numeric, SequenceNumeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted,
+        Indicator, Embedding,
     )
 }  # fmt: skip

@@ -23,6 +23,7 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    SequenceNumeric,
     Vocabulary,
     Weighted,
 )
@@ -48,17 +49,35 @@ def feature_column(spec: FeatureSpec, name: str) -> Any:
     column = spec.columns[name]
     if isinstance(column, Numeric):
         return _numeric(spec, column)
+    if isinstance(column, SequenceNumeric):
+        normalize = normalizer_fn(column.normalizer)
+        return tf.feature_column.sequence_numeric_column(
+            column.source,
+            dtype=tf.as_dtype(spec.features[column.source].dtype),
+            # Given a SparseTensor. Always there, since without it TensorFlow fails on integers.
+            normalizer_fn=lambda steps: tf.sparse.map_values(normalize, steps),
+        )
     if isinstance(column, Bucketized):
         source = _numeric(spec, spec.numeric_source(column))
         return tf.feature_column.bucketized_column(source, list(column.boundaries))
     if isinstance(column, Identity):
-        return tf.feature_column.categorical_column_with_identity(
+        make = (
+            tf.feature_column.sequence_categorical_column_with_identity
+            if column.sequence
+            else tf.feature_column.categorical_column_with_identity
+        )
+        return make(
             column.source, column.size, default_value=column.default_id
         )
     if isinstance(column, Vocabulary):
         return _vocabulary(spec, column)
     if isinstance(column, HashBucket):
-        return tf.feature_column.categorical_column_with_hash_bucket(
+        make = (
+            tf.feature_column.sequence_categorical_column_with_hash_bucket
+            if column.sequence
+            else tf.feature_column.categorical_column_with_hash_bucket
+        )
+        return make(
             column.source, column.size, dtype=tf.as_dtype(spec.features[column.source].dtype)
         )
     if isinstance(column, Crossed):
@@ -127,10 +146,20 @@ def _vocabulary(spec: FeatureSpec, column: Vocabulary) -> Any:
     # TensorFlow wants None, not -1, beside out-of-vocabulary buckets.
     outside = {"num_oov_buckets": column.oov_buckets}
     if column.words is not None:
-        return tf.feature_column.categorical_column_with_vocabulary_list(
+        make = (
+            tf.feature_column.sequence_categorical_column_with_vocabulary_list
+            if column.sequence
+            else tf.feature_column.categorical_column_with_vocabulary_list
+        )
+        return make(
             column.source, column.words, dtype=dtype, default_value=column.default_id, **outside
         )
-    return tf.feature_column.categorical_column_with_vocabulary_file(
+    make = (
+        tf.feature_column.sequence_categorical_column_with_vocabulary_file
+        if column.sequence
+        else tf.feature_column.categorical_column_with_vocabulary_file
+    )
+    return make(
         column.source,
         str(spec.vocabulary_path(column)),
         vocabulary_size=column.size,

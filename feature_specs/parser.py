@@ -19,7 +19,7 @@ from typing import Any, Optional, Union
 
 import pydantic
 
-from feature_specs import validation
+from feature_specs import group_validation, validation
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
@@ -125,7 +125,7 @@ class _Parser:
         checks = (
             validation.check_columns,
             validation.check_cycles,
-            validation.check_groups,
+            group_validation.check_groups,
             validation.check_labels,
             validation.check_objectives,
         )
@@ -135,9 +135,10 @@ class _Parser:
         spec = dataclasses.replace(spec, columns=columns)
         # These follow names through the spec, which only now are known to lead somewhere.
         for check in (
-            validation.check_use,
-            validation.check_variable_names,
-            validation.check_shared_tables,
+            group_validation.check_use,
+            group_validation.check_variable_names,
+            group_validation.check_shared_tables,
+            group_validation.check_sequences,
         ):
             for problem in check(spec):
                 self._add(problem)

@@ -27,6 +27,7 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    SequenceNumeric,
     Vocabulary,
     Weighted,
 )
@@ -248,6 +249,11 @@ class FeatureSpec:
         if isinstance(column, (Embedding, Indicator)):
             return column.source, self.columns[column.source]
         return name, column
+
+    def is_sequence(self, name: str) -> bool:
+        """Whether a column has one value a step, not one a record."""
+        column = self.category_of(name)[1]
+        return isinstance(column, SequenceNumeric) or getattr(column, "sequence", False)
 
     def numeric_source(self, column: Bucketized) -> Numeric:
         """What a bucketized column cuts: a numeric column, or the bare feature as one."""

@@ -6,7 +6,6 @@ stop each other, so a user sees all problems at once; `parser` runs them. Import
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from feature_specs.column_kinds import (
@@ -17,11 +16,11 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    SequenceNumeric,
     Vocabulary,
     Weighted,
 )
 from feature_specs.errors import Path, Problem, did_you_mean
-from feature_specs.naming import canned_name
 from feature_specs.schema import Binary, FeatureSpec, MultiClass, Regression
 from feature_specs.vocabulary import VocabularyError, inside, read_words
 
@@ -45,16 +44,26 @@ def check_columns(spec: FeatureSpec) -> Problems:
             yield from _check_feature(spec, column, (*path, column.kind))
 
 
-def _unknown(path: Path, name: str, what: str, known: Iterator[str] | list[str]) -> Problem:
+def unknown(path: Path, name: str, what: str, known: Iterator[str] | list[str]) -> Problem:
     return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")
 
 
 def _check_feature(
-    spec: FeatureSpec, column: Numeric | Identity | Vocabulary | HashBucket, path: Path
+    spec: FeatureSpec,
+    column: Numeric | SequenceNumeric | Identity | Vocabulary | HashBucket,
+    path: Path,
 ) -> Problems:
     feature = spec.features.get(column.source)
     if feature is None:
-        yield _unknown(path, column.source, "the name of a feature", list(spec.features))
+        yield unknown(path, column.source, "the name of a feature", list(spec.features))
+        return
+    if isinstance(column, SequenceNumeric):
+        if feature.dtype == "string" or not feature.variable:
+            yield Problem(
+                path,
+                f"feature {column.source!r} is {feature.dtype} with the shape {feature.shape}, "
+                "expected numbers with shape: variable, one a step",
+            )
         return
     if isinstance(column, Numeric):
         if feature.dtype == "string":
@@ -77,6 +86,12 @@ def _check_feature(
             f"feature {column.source!r} has the shape {list(feature.shape)}, expected one value "
             "or a list; declare it with shape: variable",
         )
+    if not isinstance(column, Numeric) and column.sequence and not feature.variable:
+        yield Problem(
+            (*path[:-1], "sequence"),
+            f"feature {column.source!r} has one value a record, expected a list of steps; declare "
+            "it with shape: variable, or remove sequence",
+        )
     if isinstance(column, Vocabulary) and column.words is not None:
         word_type = "int64" if isinstance(column.words[0], int) else "string"
         if feature.dtype != word_type and feature.dtype != "float32":
@@ -95,7 +110,7 @@ def _check_bucketized(spec: FeatureSpec, column: Bucketized, path: Path) -> Prob
     elif feature is None:
         known = [*spec.columns, *spec.features]
         if source is None:  # A numeric column over a missing feature is reported there.
-            yield _unknown(path, name, "a numeric column or feature", known)
+            yield unknown(path, name, "a numeric column or feature", known)
     elif feature.dtype == "string" or feature.variable or len(feature.shape) > 1:
         yield Problem(path, f"feature {name!r} is no number, expected one, or [n] numbers")
 
@@ -113,6 +128,10 @@ def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
         yield Problem(path, f"column {key!r} is a cross itself; list its keys instead")
     elif isinstance(column, Weighted):
         yield Problem(path, f"column {key!r} is weighted; cross {column.source!r} itself")
+    elif getattr(column, "sequence", False):
+        yield Problem(
+            path, f"column {key!r} is a sequence, which has no cross; cross a column without it"
+        )
     elif column is not None and not column.categorical:
         yield Problem(
             path,
@@ -121,7 +140,7 @@ def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
         )
     elif column is None and feature is None:
         known = [*spec.columns, *spec.features]
-        yield _unknown(path, key, "a feature or a categorical column", known)
+        yield unknown(path, key, "a feature or a categorical column", known)
     elif column is None and feature is not None:
         if feature.dtype == "float32":
             yield Problem(
@@ -142,6 +161,10 @@ def _check_weighted(spec: FeatureSpec, column: Weighted, path: Path) -> Problems
             f"column {column.source!r} is {source.kind}, expected an identity, vocabulary or "
             "hash_bucket column",
         )
+    elif source is not None and getattr(source, "sequence", False):
+        yield Problem(
+            (*path, "weighted"), f"column {column.source!r} is a sequence, which has no weights"
+        )
     elif source is not None and source.categorical:
         feature = spec.features.get(next(spec.features_of(column.source)))
         if feature is not None and not feature.variable:
@@ -152,43 +175,13 @@ def _check_weighted(spec: FeatureSpec, column: Weighted, path: Path) -> Problems
             )
     weight = spec.features.get(column.weight)
     if weight is None:
-        yield _unknown((*path, "weight"), column.weight, "a feature", list(spec.features))
+        yield unknown((*path, "weight"), column.weight, "a feature", list(spec.features))
     elif weight.dtype != "float32" or not weight.variable:
         yield Problem(
             (*path, "weight"),
             f"feature {column.weight!r} is {weight.dtype} with the shape {weight.shape}, expected "
             "float32 with shape: variable, one weight an id",
         )
-
-
-def check_shared_tables(spec: FeatureSpec) -> Problems:
-    """Embeddings that share a table agree on all that makes it."""
-    tables: dict[str, dict[str, Embedding]] = {}
-    for name, column in spec.columns.items():
-        if isinstance(column, Embedding) and column.shared is not None:
-            tables.setdefault(column.shared, {})[name] = column
-    for table, members in tables.items():
-        (first_name, first), *others = members.items()
-        path: Path = ("columns", first_name, "shared")
-        if not others:
-            yield Problem(path, f"no other embedding shares {table!r}; remove it or name another")
-        if table == "global_step":
-            yield Problem(path, "got 'global_step', which is a variable of TensorFlow's own")
-        size, fields = spec.size_of(first.source), first.model_dump(exclude={"source"})
-        for name, column in others:
-            shares = f"shares the table {table!r} with {first_name!r}, but"
-            values = column.model_dump(exclude={"source"})
-            differ = [field for field in fields if fields[field] != values[field]]
-            if differ:
-                yield Problem(
-                    ("columns", name), f"{shares} differs in {', '.join(differ)}; make them equal"
-                )
-            if spec.size_of(column.source) != size:
-                yield Problem(
-                    ("columns", name),
-                    f"{shares} has {spec.size_of(column.source)} ids and that one {size}; make "
-                    "them equal",
-                )
 
 
 def _check_category(spec: FeatureSpec, name: str, path: Path, kind: str) -> Problems:
@@ -210,7 +203,7 @@ def check_cycles(spec: FeatureSpec) -> Problems:
     def parents(name: str) -> list[str]:
         column = spec.columns[name]
         sources = column.sources if isinstance(column, Crossed) else (column.source,)
-        if isinstance(column, (Numeric, Identity, Vocabulary, HashBucket)):
+        if isinstance(column, (Numeric, SequenceNumeric, Identity, Vocabulary, HashBucket)):
             sources = ()  # Made from features alone.
         elif isinstance(column, Bucketized) and column.source in spec.features:
             sources = ()
@@ -240,85 +233,6 @@ def check_cycles(spec: FeatureSpec) -> Problems:
                 trail.pop()
 
 
-def check_groups(spec: FeatureSpec) -> Problems:
-    """Groups name columns, each once; what no group uses is said, not dropped."""
-    for group, names in spec.groups.items():
-        path: Path = ("groups", group)
-        if not names:
-            yield Problem(path, "the group is empty; list its columns or remove it")
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                yield Problem((*path, i), f"column {name!r} is in the group twice")
-            elif name not in spec.columns:
-                hint = did_you_mean(name, spec.columns)
-                if name in spec.features:
-                    hint = f"; {name!r} is a feature: a group lists columns"
-                yield Problem((*path, i), f"got {name!r}, expected the name of a column{hint}")
-
-
-def check_use(spec: FeatureSpec) -> Problems:
-    """Every feature and column ends in some group. Needs a spec whose names are all right."""
-    used = {part for name in spec.used_columns() for part in _chain(spec, name)}
-    for name in spec.columns:
-        if name not in used:
-            yield Problem(
-                ("columns", name),
-                "no group uses this column; add it to a group or remove it",
-            )
-    features = set(spec.used_features())
-    for label_name, label in spec.labels.items():
-        if label.true_probability in features:
-            yield Problem(
-                ("labels", label_name, "true_probability"),
-                f"feature {label.true_probability!r} is in a group and would leak into the model",
-            )
-    for label in spec.labels.values():
-        features.update(n for n in (label.weight, label.true_probability) if n)
-    for name in spec.features:
-        if name not in features and name not in spec.ignored:
-            yield Problem(
-                ("features", name),
-                "no group uses this feature; add a column of it to a group, "
-                "or list it under `ignored`",
-            )
-    for i, name in enumerate(spec.ignored):
-        if name in spec.ignored[:i]:
-            yield Problem(("ignored", i), f"feature {name!r} is there twice")
-        elif name not in spec.features:
-            yield _unknown(("ignored", i), name, "the name of a feature", list(spec.features))
-        elif name in features:
-            yield Problem(("ignored", i), f"feature {name!r} is used; remove it from `ignored`")
-
-
-def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
-    """A column and the columns that it is made from."""
-    yield name
-    column = spec.columns[name]
-    if isinstance(column, Bucketized):
-        if isinstance(spec.columns.get(column.source), Numeric):
-            yield column.source
-        return
-    sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)):
-        for source in sources:
-            if source in spec.columns:
-                yield from _chain(spec, source)
-
-
-def check_variable_names(spec: FeatureSpec) -> Problems:
-    """No two columns of one group would be the same variable."""
-    for group, names in spec.groups.items():
-        canned = [canned_name(spec, name) for name in names]
-        for variable, count in Counter(canned).items():
-            if count > 1:
-                same = [name for name, c in zip(names, canned) if c == variable]
-                yield Problem(
-                    ("groups", group),
-                    f"columns {', '.join(same)} are all {variable!r} to TensorFlow, which names a "
-                    "column after its features, so their variables would collide; keep one",
-                )
-
-
 def check_labels(spec: FeatureSpec) -> Problems:
     """Labels are no features, and what weighs them is a number."""
     learned = {spec.label_of(name) for name in spec.objectives}
@@ -332,7 +246,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
             weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
             if weight is None:
                 known = [*spec.features, *spec.labels]
-                yield _unknown((*path, "weight"), label.weight, "a feature or a label", known)
+                yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
             elif label.weight == name:
                 yield Problem((*path, "weight"), "a label cannot weigh itself")
             elif weight.dtype == "string" or not getattr(weight, "single", True):
@@ -340,7 +254,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
         if label.true_probability is not None:
             truth = spec.features.get(label.true_probability)
             if truth is None or truth.dtype != "float32" or not truth.single:
-                yield _unknown(
+                yield unknown(
                     (*path, "true_probability"),
                     label.true_probability,
                     "a float32 feature of one value",
@@ -357,7 +271,7 @@ def check_objectives(spec: FeatureSpec) -> Problems:
         label = spec.labels.get(label_name)
         if label is None:
             where = path if objective.label is None else (*path, "label")
-            yield _unknown(where, label_name, "the name of a label", list(spec.labels))
+            yield unknown(where, label_name, "the name of a label", list(spec.labels))
             continue
         if owner.setdefault(label_name, name) != name:
             yield Problem(path, f"objective {owner[label_name]!r} learns {label_name!r} already")

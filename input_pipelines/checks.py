@@ -50,6 +50,20 @@ def weights_of_ids(
         return weights.with_flat_values(tf.identity(weights.flat_values))
 
 
+def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+    """The columns [rows, None] of a sequence group, all of one length in each row."""
+    first, *others = (values.row_lengths() for values in steps.values())
+    if not others:
+        return steps
+    message = f"{PREFIX}the lists of group {group!r} differ in length: {', '.join(steps)}"
+    good = tf.reduce_all([tf.reduce_all(tf.equal(first, other)) for other in others])
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return {
+            name: values.with_flat_values(tf.identity(values.flat_values))
+            for name, values in steps.items()
+        }
+
+
 def label(name: str, values: tf.Tensor, classes: Optional[int]) -> tf.Tensor:
     """Labels [rows]: in [0, classes), or finite when `classes` is None."""
     if classes is None:

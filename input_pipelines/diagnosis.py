@@ -82,6 +82,9 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
             reason = _weights_reason(spec, column, features)
             if reason:
                 return reason
+    reason = _steps_reason(spec, features)
+    if reason:
+        return reason
     if with_labels:
         for name, label in spec.labels.items():
             reason = _label_reason(spec, name, label, features)
@@ -134,6 +137,20 @@ def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optio
             f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
             "values; there must be one weight a value"
         )
+    return None
+
+
+def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
+    for names in spec.groups.values():
+        lengths = {
+            feature: len(_values(features.get(feature)))
+            for name in names
+            if spec.is_sequence(name)
+            for feature in spec.features_of(name)
+        }
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{name!r} has {count}" for name, count in lengths.items())
+            return f"its lists of steps differ in length: {counts}; a group's must be equal"
     return None
 
 

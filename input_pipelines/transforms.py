@@ -26,6 +26,7 @@ from feature_specs.column_kinds import (
     HashBucket,
     Identity,
     Numeric,
+    SequenceNumeric,
     Vocabulary,
     Weighted,
 )
@@ -97,7 +98,7 @@ class Transform:
         """A string [rows] of serialized Examples as `{column: numbers or ids}`.
 
         Numeric columns are float32 [rows, n], single-valued categorical ones int64 [rows], lists
-        a `tf.RaggedTensor` of int64 [rows, None]. -1 is no id.
+        a `tf.RaggedTensor` of int64 [rows, None], sequences of numbers one of float32. -1 is no id.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
@@ -127,12 +128,18 @@ class Transform:
             for name in self._outputs:
                 if name in numbers:
                     result[name] = numbers[name]
+                elif isinstance(self._spec.columns[name], SequenceNumeric):
+                    result[name] = self._steps(name, parsed)
                 else:
                     result[name] = self._ids(name, parsed, numbers, cache).masked()
                 column = self._spec.columns[name]
                 if isinstance(column, Weighted):
                     weights = checks.weights_of_ids(column, result[name], parsed[column.weight])
                     result[weights_of(name)] = weights
+            for group, names in self._spec.groups.items():
+                steps = [self._spec.category_of(n)[0] for n in names if self._spec.is_sequence(n)]
+                if steps:
+                    result.update(checks.same_lengths(group, {n: result[n] for n in steps}))
         return result
 
     def _labels(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
@@ -156,6 +163,14 @@ class Transform:
     def _number(self, column: Numeric, parsed: dict[str, Any]) -> tf.Tensor:
         length = self._spec.features[column.source].length
         return normalizer_fn(column.normalizer)(tf.reshape(parsed[column.source], [-1, length]))
+
+    def _steps(self, name: str, parsed: dict[str, Any]) -> tf.RaggedTensor:
+        column = self._spec.columns[name]
+        assert isinstance(column, SequenceNumeric)
+        steps = parsed[column.source]
+        flat = normalizer_fn(column.normalizer)(steps.flat_values)
+        flat = checks.finite({column.source: flat[:, tf.newaxis]})[column.source][:, 0]
+        return steps.with_flat_values(flat)
 
     def _hashed(self, parsed: dict[str, Any]) -> dict[str, _Ids]:
         """All single-valued hash_bucket columns of strings, stacked by size: one op for each."""

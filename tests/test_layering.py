@@ -15,8 +15,9 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {"column_kinds", "entry", "errors", "naming", "parser", "schema",
-                      "embedding_tables", "json_schema", "statistics", "statistics_references",
-                      "validation", "vocabulary", "yaml_reader", "__init__"},
+                      "embedding_tables", "group_validation", "json_schema", "statistics",
+                      "statistics_references", "validation", "vocabulary", "yaml_reader",
+                      "__init__"},
     "input_pipelines": {"errors", "__init__"},
     "estimator_kit": {"config", "errors", "exit_codes", "flagfile", "flags", "main", "__init__"},
 }  # fmt: skip

@@ -84,7 +84,7 @@ columns:
   town: {vocabulary: city, list: [rome, oslo], oov_buckets: 3}
   town_x_age: {crossed: [town, age_bucket], size: 50}
   town_x_tag: {crossed: [city, tags], size: 60, hash_key: 7}
-  tag_emb: {embedding: tag, dimension: 4, combiner: sum, stddev: 0.1}
+  tag_emb: {embedding: tag, dimension: 4, combiner: sum, max_norm: 0.5}
   town_hot: {indicator: town}
 groups:
   wide: [town_x_tag, town_x_age, age]
@@ -130,7 +130,7 @@ def test_every_entry_is_read(spec):
     assert spec.columns["town_x_tag"].sources == ("city", "tags")
     assert spec.columns["town_x_tag"].hash_key == 7
     assert spec.columns["tag_emb"] == schema.Embedding(
-        embedding="tag", dimension=4, combiner="sum", stddev=0.1
+        embedding="tag", dimension=4, combiner="sum", max_norm=0.5
     )
     assert dict(spec.groups) == {
         "wide": ("town_x_tag", "town_x_age", "age"),
@@ -160,7 +160,7 @@ def test_shapes_of_features(spec):
     features = spec.features
     assert [name for name in features if features[name].variable] == ["tags"]
     assert [name for name in features if not features[name].single] == ["pixels", "tags"]
-    assert [name for name in features if not features[name].required] == ["age", "price", "tags"]
+    assert [name for name in features if not features[name].is_required] == ["age", "price", "tags"]
     assert (features["pixels"].length, features["city"].length) == (3, 1)
 
 

@@ -99,8 +99,9 @@ columns + c: {numerc: f}
     2: columns.c: got {'numerc': 'f'}, expected one column kind, as in {numeric: x}; did you mean
        'numeric'?
 columns + c: f
-    2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric, bucketized,
-       identity, vocabulary, hash_bucket, crossed, weighted, indicator, embedding
+    2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric,
+       sequence_numeric, bucketized, identity, vocabulary, hash_bucket, crossed, weighted,
+       indicator, embedding
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}
 columns + c: {numeric: [f]}
@@ -294,7 +295,7 @@ columns + c: {size: 4, hash_buckt: s}
     2: columns.c: got {'size': 4, 'hash_buckt': 's'}, expected one column kind, as in {numeric: x};
        did you mean 'hash_bucket'?
 columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
-    2: columns.c.oov_buckets: unknown key; known: hash_bucket, size
+    2: columns.c.oov_buckets: unknown key; known: hash_bucket, size, sequence
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
     2: columns.c.normalizer[1].zscore.stddev: got 0, expected greater than 0
 columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, step: 2}}}
