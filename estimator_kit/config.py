@@ -78,6 +78,8 @@ class ExperimentConfig(pydantic.BaseModel):
     labels: tuple[str, ...] = ()
     min_count: PositiveInt = 5
 
+    validate_rows: Annotated[int, Field(ge=0)] = 0
+
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
     inter_op_threads: Annotated[int, Field(ge=0)] = 0
@@ -96,7 +98,8 @@ class ExperimentConfig(pydantic.BaseModel):
         problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
         needed = {"model_dir": self.mode not in ("validate", "analyze")}
-        needed["train_files"] = trains or self.mode == "analyze"
+        checks_data = self.mode == "validate" and self.validate_rows > 0
+        needed["train_files"] = trains or self.mode == "analyze" or checks_data
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
             needed["model_dir"] = self.export_dir is None

@@ -125,6 +125,11 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
+    integer(
+        "validate_rows",
+        "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 looks "
+        "at no data, and needs no TensorFlow.",
+    )
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],
         "Seconds between lines of progress where there is no terminal.", **here,

@@ -65,6 +65,11 @@ def help_text(values: flags.FlagValues) -> str:
 def _run(config: ExperimentConfig) -> int:
     if config.mode == "validate":
         print(validation_report(config))
+        if config.validate_rows:
+            _quiet_tensorflow()
+            from estimator_kit import data_validation
+
+            print(data_validation.data_report(config))
         return exit_codes.DONE
     _quiet_tensorflow()
     if config.mode == "analyze":
@@ -87,7 +92,7 @@ def validation_report(config: ExperimentConfig) -> str:
     spec = parser.load(config.spec)
     lines = [
         f"{config.spec}: the spec and the flags are right "
-        "(the model's parameters and the data were not looked at)"
+        "(the model's parameters were not looked at, the data only with --validate_rows)"
     ]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)

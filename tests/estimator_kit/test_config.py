@@ -187,8 +187,8 @@ def test_defaults():
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
-        "analysis_dir": None, "labels": (), "min_count": 5, "log_every_secs": 10.0,
-        "intra_op_threads": 0, "inter_op_threads": 0,
+        "analysis_dir": None, "labels": (), "min_count": 5, "validate_rows": 0,
+        "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip
 
 

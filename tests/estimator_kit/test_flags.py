@@ -224,6 +224,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --noshuffle
         --spec=a.yaml
         --train_files=a,b
+        --validate_rows=0
         --warm_start_vars=.*/weights$
         """)
 

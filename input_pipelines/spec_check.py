@@ -1,0 +1,195 @@
+"""Whether some records fit a spec: `--mode=validate --validate_rows=N`.
+
+Looks at the first rows of the files, spread evenly over them, one record at a time: what stops a
+run is an error, what makes a model worse than it looks is a warning. Prints rates a feature, a
+label and a table, so that a person can judge. Reads only, and needs no session.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
+from feature_specs.schema import FeatureSpec
+from feature_specs.vocabulary import read_words
+from input_pipelines import tfrecords
+from input_pipelines.analyze.sizes import collision_share
+from input_pipelines.diagnosis import explain
+from input_pipelines.errors import DataError
+
+# From here on a rate is a warning. They are for a first look: low enough to see what is forgotten,
+# high enough that ordinary data pass.
+MANY_MISSING = 0.5
+MANY_OUTSIDE = 0.2
+MANY_COLLIDE = 0.2
+
+_MIB = 2**20
+_EXAMPLES = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class DataReport:
+    """What was found.
+
+    Attributes:
+      lines: the report, for people.
+      errors: what would stop a run, with the first records that have it.
+      warnings: what a person should look at.
+    """
+
+    lines: tuple[str, ...]
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
+    """Holds up to `rows` records of some TFRecord files against a spec.
+
+    Raises:
+      DataError: a file is corrupt, or there is no record.
+    """
+    counts = _Counts(spec)
+    share = -(-rows // len(files))
+    for path in files:
+        for number, record in enumerate(itertools.islice(_records(path), share)):
+            counts.add(path, number, record)
+    if not counts.rows:
+        raise DataError(f"there is no record in {files[0]}{' and the others' * (len(files) > 1)}")
+    return counts.report()
+
+
+def _records(path: str) -> Iterator[bytes]:
+    try:
+        for block in tfrecords.blocks([path]):
+            yield from block.numpy()
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+        raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
+
+
+class _Counts:
+    """Sums over the records seen so far."""
+
+    def __init__(self, spec: FeatureSpec):
+        self._spec = spec
+        self.rows = 0
+        self._problems: dict[str, list[str]] = {}
+        self._missing: Counter[str] = Counter()
+        self._values: dict[str, Counter[Any]] = {name: Counter() for name in spec.used_features()}
+        self._labels: dict[str, Counter[Any]] = {name: Counter() for name in spec.labels}
+
+    def add(self, path: str, number: int, record: bytes) -> None:
+        self.rows += 1
+        reason = explain(self._spec, record)
+        if reason is not None:
+            self._problems.setdefault(reason, []).append(f"{path}: record {number}")
+            return
+        features = tf.train.Example.FromString(record).features.feature
+        for name, counter in self._values.items():
+            values = _values(features.get(name))
+            if values:
+                counter.update(values)
+            else:
+                self._missing[name] += 1
+        for name, counter in self._labels.items():
+            counter.update(_values(features.get(name)))
+
+    def report(self) -> DataReport:
+        good = self.rows - sum(map(len, self._problems.values()))
+        lines, warnings = [f"{self.rows:,} records, {good:,} of them fit the spec"], []
+        rates = [*self._feature_lines(good), *self._label_lines(), *self._column_lines()]
+        if good:
+            for line, warning in rates:
+                lines.append(f"  {line}")
+                if warning:
+                    warnings.append(warning)
+        return DataReport(tuple(lines), tuple(self._errors()), tuple(warnings))
+
+    def _errors(self) -> Iterator[str]:
+        for reason, places in self._problems.items():
+            more = f" and {len(places) - _EXAMPLES:,} more" if len(places) > _EXAMPLES else ""
+            yield f"{', '.join(places[:_EXAMPLES])}{more}: {reason}"
+
+    def _feature_lines(self, good: int) -> Iterator[tuple[str, Optional[str]]]:
+        for name, counter in self._values.items():
+            missing = self._missing[name] / good if good else 0.0
+            line = f"feature {name}: missing in {missing:.1%}, {len(counter):,} different values"
+            warning = None
+            if missing >= MANY_MISSING:
+                warning = f"feature {name!r} is missing in {missing:.1%} of the records"
+            elif len(counter) == 1:
+                warning = f"feature {name!r} has one value only, {next(iter(counter))!r}"
+            yield line, warning
+
+    def _label_lines(self) -> Iterator[tuple[str, Optional[str]]]:
+        for name, counter in self._labels.items():
+            total = sum(counter.values())
+            if self._spec.label_classes(name) is None:
+                mean = sum(value * count for value, count in counter.items()) / max(total, 1)
+                line = f"label {name}: mean {mean:.4g}"
+            else:
+                shares = ", ".join(
+                    f"{_shown(value)} in {count / total:.1%}"
+                    for value, count in sorted(counter.items())
+                )
+                line = f"label {name}: {shares}"
+            only = [_shown(value) for value in counter]
+            warning = f"label {name!r} has one value only, {only[0]}" if len(only) == 1 else None
+            yield line, warning
+
+    def _column_lines(self) -> Iterator[tuple[str, Optional[str]]]:
+        for name, column in self._spec.columns.items():
+            if isinstance(column, Vocabulary):
+                yield self._outside(name, column)
+            elif isinstance(column, Identity) and column.default_id is not None:
+                values = self._values.get(column.source, Counter())
+                outside = sum(n for v, n in values.items() if not 0 <= v < column.size)
+                yield _outside_line(name, outside, sum(values.values()), "outside its size")
+            elif isinstance(column, HashBucket):
+                ids = len(self._values.get(column.source, ()))
+                share = collision_share(ids, column.size)
+                line = (
+                    f"column {name}: {ids:,} values in {column.size:,} buckets, {share:.1%} collide"
+                )
+                yield line, f"{line}; raise size" if share >= MANY_COLLIDE else None
+        for name in self._spec.used_columns():
+            column = self._spec.columns[name]
+            if isinstance(column, Embedding):
+                size = self._spec.size_of(column.source)
+                mib = size * column.dimension * 4 / _MIB
+                yield f"table {name}: {size:,} x {column.dimension}, {mib:,.1f} MiB", None
+            elif isinstance(column, (Crossed, HashBucket)):
+                size = self._spec.size_of(name)
+                yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
+
+    def _outside(self, name: str, column: Vocabulary) -> tuple[str, Optional[str]]:
+        if column.words is not None:
+            words = {str(word) for word in column.words}
+        else:
+            words = set(read_words(self._spec.vocabulary_path(column))[: column.size])
+        values = self._values.get(column.source, Counter())
+        # "" and -1 of a single-valued feature stand for "missing".
+        missing = ("", "-1") if self._spec.features[column.source].single else ()
+        known = {value: n for value, n in values.items() if _shown(value) not in missing}
+        outside = sum(n for value, n in known.items() if _shown(value) not in words)
+        return _outside_line(name, outside, sum(known.values()), "outside its vocabulary")
+
+
+def _outside_line(name: str, outside: int, total: int, what: str) -> tuple[str, Optional[str]]:
+    share = outside / total if total else 0.0
+    line = f"column {name}: {share:.1%} of the values {what}"
+    return line, line if share >= MANY_OUTSIDE else None
+
+
+def _values(stored: Any) -> list[Any]:
+    kind = stored.WhichOneof("kind") if stored is not None else None
+    return list(getattr(stored, kind).value) if kind else []
+
+
+def _shown(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,131 @@
+"""spec_check: rates counted by hand, and what is an error or a warning."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import feature_specs
+from estimator_kit.main import main
+from input_pipelines import spec_check, tfrecords
+from input_pipelines.errors import DataError
+
+DOCUMENT = {
+    "features": {
+        "price": {"dtype": "float32", "default": 0.0},
+        "city": {"dtype": "string", "default": ""},
+        "user": {"dtype": "string"},
+        "kind": {"dtype": "int64", "default": -1},
+    },
+    "columns": {
+        "price": {"numeric": "price"},
+        "city": {"vocabulary": "city", "list": ["rome", "oslo"]},
+        "user": {"hash_bucket": "user", "size": 4},
+        "kind": {"identity": "kind", "size": 3, "default_id": 0},
+        "user_emb": {"embedding": "user", "dimension": 2},
+        "city_emb": {"embedding": "city", "dimension": 2},
+    },
+    "groups": {"deep": ["price", "user_emb", "city_emb"], "wide": ["kind", "user"]},
+    "labels": {"click": {"dtype": "int64"}, "spent": {"dtype": "float32"}},
+    "objectives": {"click": {"head": "binary"}, "spent": {"head": "regression"}},
+}
+
+ROWS = [
+    {"price": 1.0, "city": "rome", "user": "a", "kind": 1, "click": 0, "spent": 1.0},
+    {"city": "oslo", "user": "b", "kind": 5, "click": 0, "spent": 2.0},
+    {"city": "lima", "user": "c", "kind": 0, "click": 1, "spent": 0.0},
+    {"user": "a", "kind": 2, "click": 0, "spent": 1.0},
+]
+
+
+@pytest.fixture
+def spec():
+    return feature_specs.parse(DOCUMENT)
+
+
+def write(tmp_path, rows, name="rows.tfrecord"):
+    path = str(tmp_path / name)
+    tfrecords.write_examples(path, rows)
+    return path
+
+
+def test_rates_counted_by_hand(spec, tmp_path):
+    report = spec_check.check(spec, [write(tmp_path, ROWS)], rows=100)
+    assert report.errors == ()
+    # 3 users in 4 buckets: 1 - (3/4)^2 = 43.75% expect to collide.
+    assert report.lines == (
+        "4 records, 4 of them fit the spec",
+        "  feature price: missing in 75.0%, 1 different values",
+        "  feature city: missing in 25.0%, 3 different values",
+        "  feature user: missing in 0.0%, 3 different values",
+        "  feature kind: missing in 0.0%, 4 different values",
+        "  label click: 0 in 75.0%, 1 in 25.0%",
+        "  label spent: mean 1",
+        "  column city: 33.3% of the values outside its vocabulary",
+        "  column user: 3 values in 4 buckets, 43.8% collide",
+        "  column kind: 25.0% of the values outside its size",
+        "  weights of user: 4, 0.0 MiB a logit",
+        "  table user_emb: 4 x 2, 0.0 MiB",
+        "  table city_emb: 2 x 2, 0.0 MiB",
+    )
+    assert report.warnings == (
+        "feature 'price' is missing in 75.0% of the records",
+        "column city: 33.3% of the values outside its vocabulary",
+        "column user: 3 values in 4 buckets, 43.8% collide; raise size",
+        "column kind: 25.0% of the values outside its size",
+    )
+
+
+def test_a_vocabulary_file_and_a_label_of_one_value(tmp_path):
+    (tmp_path / "cities.txt").write_text("lima\nrome\noslo\n")
+    document = json.loads(json.dumps(DOCUMENT))
+    document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt", "size": 2}
+    spec = feature_specs.parse(document, directory=tmp_path)
+    rows = [{**row, "click": 1} for row in ROWS]
+    report = spec_check.check(spec, [write(tmp_path, rows)], rows=100)
+    assert "  column city: 33.3% of the values outside its vocabulary" in report.lines
+    assert "label 'click' has one value only, 1" in report.warnings
+
+
+def test_rows_are_spread_over_the_files(spec, tmp_path):
+    files = [write(tmp_path, ROWS * 10, f"{i}.tfrecord") for i in range(3)]
+    assert spec_check.check(spec, files, rows=6).lines[0] == "6 records, 6 of them fit the spec"
+
+
+def test_records_that_do_not_fit_are_errors_with_their_places(spec, tmp_path):
+    rows = [*ROWS, *({**ROWS[0], "price": "dear"} for _ in range(5)), {"city": "rome"}]
+    path = write(tmp_path, rows)
+    report = spec_check.check(spec, [path], rows=100)
+    assert report.lines[0] == "10 records, 4 of them fit the spec"
+    assert report.errors == (
+        f"{path}: record 4, {path}: record 5, {path}: record 6 and 2 more: feature 'price' is "
+        "string, expected float32",
+        f"{path}: record 9: feature 'user' is missing, and it has no default in the spec; give it "
+        "one if records may lack it",
+    )
+
+
+def test_files_without_records_or_that_are_corrupt(spec, tmp_path):
+    empty = write(tmp_path, [])
+    with pytest.raises(DataError, match="there is no record in"):
+        spec_check.check(spec, [empty], rows=5)
+    broken = tmp_path / "broken.tfrecord"
+    broken.write_bytes(b"no TFRecord at all, by any reading")
+    with pytest.raises(DataError, match="corrupt from its start"):
+        spec_check.check(spec, [str(broken)], rows=5)
+
+
+def test_as_a_mode_of_the_program(tmp_path, capsys):
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    arguments = ["run.py", "--mode=validate", f"--spec={tmp_path}/spec.yaml"]
+    good = [f"--train_files={write(tmp_path, ROWS)}", "--validate_rows=10"]
+    assert main([*arguments, *good]) == 0
+    printed = capsys.readouterr().out
+    assert "4 records, 4 of them fit the spec" in printed
+    assert "warning: feature 'price' is missing in 75.0% of the records" in printed
+    bad = [f"--train_files={write(tmp_path, [{'city': 'rome'}], 'bad.tfrecord')}"]
+    assert main([*arguments, *bad, "--validate_rows=10"]) == 2
+    assert "bad.tfrecord: record 0: feature 'user' is missing" in capsys.readouterr().err
+    assert main([*arguments, "--validate_rows=10"]) == 2
+    assert "--train_files is missing; --mode=validate needs it" in capsys.readouterr().err
