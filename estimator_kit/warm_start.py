@@ -1,26 +1,30 @@
 """Warm start: a new training takes its first variables from an older model.
 
 The values are read once, when training starts from nothing; a model directory that has a
-checkpoint goes on from that instead. Takes the model's own variables only, never the step or an
-optimizer's slots. A variable whose shape differs is an error: dropping, say, every embedding table
-because a hash size changed is not a warm start. Neither is one whose vocabulary was reordered: the
-spec that the source keeps, in its model directory or in its export, is compared.
+checkpoint goes on from that instead. Takes the model's own variables, never the step, and of
+optimizers' slots only those of FTRL, which would forget the weights without them. A variable whose
+shape differs is an error: dropping, say, every embedding table because a hash size changed is not a
+warm start. Neither is one whose vocabulary was reordered: the spec that the source keeps, in its
+model directory or in its export, is compared.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from estimator_kit.checkpoints import ModelOutline, find_checkpoint, shapes_in
+from estimator_kit.checkpoints import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.run_record import changes_since
 from estimator_kit.tf_estimator import estimator
 from feature_specs.column_kinds import Embedding
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
+
+logger = logging.getLogger(__name__)
 
 
 def warm_start_settings(
@@ -65,8 +69,28 @@ def warm_start_settings(
     return estimator.WarmStartSettings(
         ckpt_to_initialize_from=checkpoint,
         # TensorFlow matches these as prefixes; ":0" keeps `kernel` from taking `kernel/Adagrad`.
-        vars_to_warm_start=[f"{re.escape(name)}:0$" for name in wanted],
+        vars_to_warm_start=[
+            f"{re.escape(name)}:0$" for name in (*wanted, *_ftrl_slots(wanted, outline, found))
+        ],
     )
+
+
+def _ftrl_slots(wanted: list[str], outline: ModelOutline, found: Shapes) -> list[str]:
+    """FTRL's slots of the variables to take, as far as the source has them.
+
+    FTRL keeps no weight from step to step but makes it anew from its slots (McMahan et al., 2013,
+    algorithm 1): a weight whose slots start from nothing is all but forgotten at its first step.
+    """
+    slots = [f"{name}/{slot}" for name in wanted for slot in ("Ftrl", "Ftrl_1")]
+    slots = [slot for slot in slots if slot in outline.variables]
+    fitting = [slot for slot in slots if found.get(slot) == outline.variables[slot]]
+    if len(fitting) < len(slots):
+        logger.warning(
+            "warm start: the source has not all of FTRL's slots for this model, so FTRL will "
+            "forget the weights it lacks them for at their first step; start from a checkpoint "
+            "that FTRL trained, or train with another optimizer, such as adagrad"
+        )
+    return fitting
 
 
 def warm_started(pattern: str, outline: ModelOutline) -> frozenset[str]:

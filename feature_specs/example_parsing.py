@@ -56,5 +56,7 @@ def _entry(name: str, feature: Feature, sparse: bool) -> Any:
         return tf.io.RaggedFeature(dtype, value_key=name, row_splits_dtype=tf.int64)
     default: Any = feature.default
     if default is not None and feature.shape:
-        default = np.full(feature.shape, default, object if dtype == tf.string else None)
+        shape: Any = feature.shape
+        kind: Any = object if dtype == tf.string else dtype.as_numpy_dtype
+        default = np.full(shape, default, kind)
     return tf.io.FixedLenFeature(feature.shape, dtype, default_value=default)

@@ -160,7 +160,7 @@ def test_early_stopping_ends_training_and_stays(config):
 
 
 @pytest.mark.parametrize("source", ["model_dir", "checkpoint", "export"])
-def test_warm_start_takes_the_weights_and_nothing_else(config, tmp_path, source):
+def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(config, tmp_path, source):
     old = config(exporters=("final",))
     trained = ek.run(old)
     path = {
@@ -182,6 +182,29 @@ def test_warm_start_takes_the_weights_and_nothing_else(config, tmp_path, source)
             np.testing.assert_allclose(after[name], value, atol=1e-5, err_msg=name)
     kernel = "dnn/hiddenlayer_0/kernel/Adagrad"
     assert not np.allclose(before[kernel], after[kernel])
+
+
+def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
+    model = {"model": "linear", "model_params": {"learning_rate": 0.2}, "mode": "train"}
+    old = config(**model)
+    ek.run(old)
+    export = ek.run(config(**{**model, "mode": "export"})).export_path
+
+    def change_in_a_step(name, source):
+        new = config(**model, model_dir=str(tmp_path / name), warm_start_from=source, max_steps=1)
+        caplog.clear()
+        with caplog.at_level("WARNING", "estimator_kit"):
+            ek.run(new)
+        before, after = weights(old.model_dir), weights(new.model_dir)
+        names = [n for n in before if n.endswith("weights")]
+        return max(np.abs(after[n] - before[n]).max() / np.abs(before[n]).max() for n in names)
+
+    kept = change_in_a_step("checkpoint", old.model_dir)
+    assert not [m for m in caplog.messages if "FTRL" in m]
+    # An export has no slots: all that can be done is to say so.
+    forgotten = change_in_a_step("export", export)
+    assert kept < 0.4 < 2 * kept < forgotten, (kept, forgotten)
+    assert any("so FTRL will forget the weights" in message for message in caplog.messages)
 
 
 def test_warm_start_refuses_what_does_not_fit(config, tmp_path, ads, document):
