@@ -49,7 +49,7 @@ def check_linear_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group that a linear model cannot take."""
     for name in columns_of(spec, group):
         column = spec.columns[name]
-        if isinstance(column, SequenceNumeric) or getattr(column, "sequence", False):
+        if spec.is_sequence(name):
             raise ConfigError(
                 f"group {group!r}: column {name!r} has one value a step, which a linear model "
                 "does not read; remove sequence"

@@ -18,9 +18,12 @@ from feature_specs.entry import (
     Entry,
     FiniteFloat,
     Integers,
+    PositiveFloat,
     PositiveInt,
+    Range,
     Words,
     as_tuple,
+    only_key,
 )
 
 
@@ -42,44 +45,21 @@ class ZScore(Entry):
 
     class Values(Entry):
         mean: FiniteFloat
-        stddev: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+        stddev: PositiveFloat
 
     zscore: Values
-
-
-class _Range(Entry):
-    min: FiniteFloat
-    max: FiniteFloat
-
-    @pydantic.model_validator(mode="after")
-    def _check(self) -> _Range:
-        if self.min >= self.max:
-            raise ValueError(f"min {self.min} must be below max {self.max}")
-        return self
 
 
 class MinMax(Entry):
     """(x - min) / (max - min), 0 to 1 inside the range and not clipped outside it."""
 
-    minmax: _Range
+    minmax: Range
 
 
 class Clip(Entry):
     """x limited to [min, max]."""
 
-    clip: _Range
-
-
-NORMALIZERS: dict[str, type[Entry]] = {
-    "log1p": Log1p, "zscore": ZScore, "minmax": MinMax, "clip": Clip,
-}  # fmt: skip
-
-
-def _normalizer_name(step: Any) -> str:
-    if isinstance(step, Entry):
-        return next(iter(step.model_dump()))
-    one = isinstance(step, dict) and len(step) == 1
-    return next(iter(step)) if one else "unknown"
+    clip: Range
 
 
 Normalizer = Annotated[
@@ -90,7 +70,7 @@ Normalizer = Annotated[
         Annotated[Clip, pydantic.Tag("clip")],
     ],
     pydantic.Discriminator(
-        _normalizer_name,
+        only_key,
         custom_error_type="normalizer",
         custom_error_message="log1p, {zscore: {mean, stddev}}, {minmax: {min, max}}, "
         "{clip: {min, max}}, or a list of them",
@@ -277,7 +257,7 @@ class Embedding(_Column):
     dimension: PositiveInt
     combiner: Literal["mean", "sum", "sqrtn"] = "mean"
     initializer: Optional[Initializer] = None
-    max_norm: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
+    max_norm: Optional[PositiveFloat] = None
     trainable: bool = True
     shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = None
     pretrained: Optional[Pretrained] = None

@@ -61,25 +61,13 @@ def feature_column(spec: FeatureSpec, name: str) -> Any:
         source = _numeric(spec, spec.numeric_source(column))
         return tf.feature_column.bucketized_column(source, list(column.boundaries))
     if isinstance(column, Identity):
-        make = (
-            tf.feature_column.sequence_categorical_column_with_identity
-            if column.sequence
-            else tf.feature_column.categorical_column_with_identity
-        )
-        return make(
-            column.source, column.size, default_value=column.default_id
-        )
+        make = _categorical("identity", column)
+        return make(column.source, column.size, default_value=column.default_id)
     if isinstance(column, Vocabulary):
         return _vocabulary(spec, column)
     if isinstance(column, HashBucket):
-        make = (
-            tf.feature_column.sequence_categorical_column_with_hash_bucket
-            if column.sequence
-            else tf.feature_column.categorical_column_with_hash_bucket
-        )
-        return make(
-            column.source, column.size, dtype=tf.as_dtype(spec.features[column.source].dtype)
-        )
+        dtype = tf.as_dtype(spec.features[column.source].dtype)
+        return _categorical("hash_bucket", column)(column.source, column.size, dtype=dtype)
     if isinstance(column, Crossed):
         keys = [feature_column(spec, k) if k in spec.columns else k for k in column.sources]
         return tf.feature_column.crossed_column(keys, column.size, hash_key=column.hash_key)
@@ -131,6 +119,12 @@ def _table(spec: FeatureSpec, name: str, column: Embedding) -> dict[str, Any]:
     return arguments
 
 
+def _categorical(kind: str, column: Identity | Vocabulary | HashBucket) -> Any:
+    """The function of `tf.feature_column` that makes such a column, of steps or of records."""
+    sequence = "sequence_" if column.sequence else ""
+    return getattr(tf.feature_column, f"{sequence}categorical_column_with_{kind}")
+
+
 def _numeric(spec: FeatureSpec, column: Numeric) -> Any:
     feature = spec.features[column.source]
     return tf.feature_column.numeric_column(
@@ -146,20 +140,10 @@ def _vocabulary(spec: FeatureSpec, column: Vocabulary) -> Any:
     # TensorFlow wants None, not -1, beside out-of-vocabulary buckets.
     outside = {"num_oov_buckets": column.oov_buckets}
     if column.words is not None:
-        make = (
-            tf.feature_column.sequence_categorical_column_with_vocabulary_list
-            if column.sequence
-            else tf.feature_column.categorical_column_with_vocabulary_list
-        )
-        return make(
+        return _categorical("vocabulary_list", column)(
             column.source, column.words, dtype=dtype, default_value=column.default_id, **outside
         )
-    make = (
-        tf.feature_column.sequence_categorical_column_with_vocabulary_file
-        if column.sequence
-        else tf.feature_column.categorical_column_with_vocabulary_file
-    )
-    return make(
+    return _categorical("vocabulary_file", column)(
         column.source,
         str(spec.vocabulary_path(column)),
         vocabulary_size=column.size,

@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
-from pydantic import Field
 
-from feature_specs.entry import Entry, FiniteFloat
-
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+from feature_specs.entry import Entry, PositiveFloat, Range, only_key
 
 
 class Zeros(Entry):
@@ -25,7 +22,7 @@ class TruncatedNormal(Entry):
     """Normal around 0, drawn again beyond two standard deviations."""
 
     class Values(Entry):
-        stddev: _Positive
+        stddev: PositiveFloat
 
     truncated_normal: Values
 
@@ -34,7 +31,7 @@ class Normal(Entry):
     """Normal around 0."""
 
     class Values(Entry):
-        stddev: _Positive
+        stddev: PositiveFloat
 
     normal: Values
 
@@ -42,24 +39,7 @@ class Normal(Entry):
 class Uniform(Entry):
     """Uniform in [min, max)."""
 
-    class Values(Entry):
-        min: FiniteFloat
-        max: FiniteFloat
-
-        @pydantic.model_validator(mode="after")
-        def _check(self) -> Uniform.Values:
-            if self.min >= self.max:
-                raise ValueError(f"min {self.min} must be below max {self.max}")
-            return self
-
-    uniform: Values
-
-
-def _name(value: Any) -> str:
-    if isinstance(value, Entry):
-        return next(iter(value.model_dump()))
-    one = isinstance(value, dict) and len(value) == 1
-    return next(iter(value)) if one else "unknown"
+    uniform: Range
 
 
 def _spelled_out(value: Any) -> Any:
@@ -74,7 +54,7 @@ Initializer = Annotated[
         Annotated[Uniform, pydantic.Tag("uniform")],
     ],
     pydantic.Discriminator(
-        _name,
+        only_key,
         custom_error_type="initializer",
         custom_error_message="zeros, {truncated_normal: {stddev}}, {normal: {stddev}}, or "
         "{uniform: {min, max}}",

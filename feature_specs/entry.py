@@ -13,6 +13,7 @@ Dtype = Literal["float32", "int64", "string"]
 Scalar = Union[int, float, str]
 PositiveInt = Annotated[int, Field(ge=1, le=2**62)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Entry(pydantic.BaseModel):
@@ -21,6 +22,27 @@ class Entry(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=False
     )
+
+
+class Range(Entry):
+    """Numbers from `min` to a larger `max`."""
+
+    min: FiniteFloat
+    max: FiniteFloat
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Range:
+        if self.min >= self.max:
+            raise ValueError(f"min {self.min} must be below max {self.max}")
+        return self
+
+
+def only_key(value: Any) -> str:
+    """The one key of an entry that is written `{name: ...}`, by which its model is found."""
+    if isinstance(value, Entry):
+        return next(iter(value.model_dump()))
+    one = isinstance(value, dict) and len(value) == 1
+    return next(iter(value)) if one else "unknown"
 
 
 def as_tuple(value: Any) -> Any:

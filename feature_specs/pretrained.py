@@ -18,7 +18,7 @@ from feature_specs.embedding_tables import Pretrained
 from feature_specs.errors import Problem, SpecError
 from feature_specs.initializers import initializer
 from feature_specs.schema import FeatureSpec
-from feature_specs.vocabulary import inside, read_words
+from feature_specs.vocabulary import inside, not_inside, read_words
 
 # Rows of words that a message names.
 _EXAMPLES = 3
@@ -95,9 +95,7 @@ def _path(spec: FeatureSpec, file: Optional[str]) -> pathlib.Path:
     assert file is not None
     path = inside(spec.directory, file)
     if path is None:
-        raise ValueError(
-            f"got {file!r}, expected a path below the folder of the spec, {str(spec.directory)!r}"
-        )
+        raise ValueError(not_inside(spec.directory, file))
     return path
 
 

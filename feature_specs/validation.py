@@ -22,7 +22,7 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.errors import Path, Problem, did_you_mean
 from feature_specs.schema import Binary, FeatureSpec, MultiClass, Regression
-from feature_specs.vocabulary import VocabularyError, inside, read_words
+from feature_specs.vocabulary import VocabularyError, inside, not_inside, read_words
 
 Problems = Iterator[Problem]
 
@@ -299,11 +299,7 @@ def check_vocabulary_file(spec: FeatureSpec, name: str, column: Vocabulary) -> i
     assert column.file is not None
     found = inside(spec.directory, column.file)
     if found is None:
-        return Problem(
-            path,
-            f"got {column.file!r}, expected a path below the folder of the spec, "
-            f"{str(spec.directory)!r}",
-        )
+        return Problem(path, not_inside(spec.directory, column.file))
     feature = spec.features.get(column.source)
     try:
         words = read_words(found, integers=feature is not None and feature.dtype == "int64")

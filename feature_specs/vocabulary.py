@@ -29,6 +29,13 @@ def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
     return path if not pathlib.PurePath(file).is_absolute() and base in path.parents else None
 
 
+def not_inside(directory: pathlib.Path, file: object) -> str:
+    """What a user is told of a path that `inside` refuses."""
+    return (
+        f"got {file!r}, expected a path below the folder of the spec, {str(directory)!r}"
+    )
+
+
 def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
     """The words of a vocabulary file in the order of their ids.
 

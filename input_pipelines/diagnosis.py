@@ -95,7 +95,7 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
 
 def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
     kind = stored.WhichOneof("kind") if stored is not None else None
-    values = _values(stored)
+    values = stored_values(stored)
     if not values:
         if feature.is_required:
             return (
@@ -131,7 +131,7 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
 
 def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optional[str]:
     source = next(spec.features_of(column.source))
-    ids, weights = (len(_values(features.get(name))) for name in (source, column.weight))
+    ids, weights = (len(stored_values(features.get(name))) for name in (source, column.weight))
     if ids != weights:
         return (
             f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
@@ -143,7 +143,7 @@ def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optio
 def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
     for names in spec.groups.values():
         lengths = {
-            feature: len(_values(features.get(feature)))
+            feature: len(stored_values(features.get(feature)))
             for name in names
             if spec.is_sequence(name)
             for feature in spec.features_of(name)
@@ -154,7 +154,8 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
     return None
 
 
-def _values(stored: Any) -> Any:
+def stored_values(stored: Any) -> Any:
+    """The values of a `tf.train.Feature`, of whatever type; none for None."""
     kind = stored.WhichOneof("kind") if stored is not None else None
     return getattr(stored, kind).value if kind else []
 
@@ -186,4 +187,4 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
 
 
 def _single(stored: Any) -> Any:
-    return getattr(stored, stored.WhichOneof("kind")).value[0]
+    return stored_values(stored)[0]

@@ -20,7 +20,7 @@ from feature_specs.schema import FeatureSpec
 from feature_specs.vocabulary import read_words
 from input_pipelines import tfrecords
 from input_pipelines.analyze.sizes import collision_share
-from input_pipelines.diagnosis import explain
+from input_pipelines.diagnosis import explain, stored_values
 from input_pipelines.errors import DataError
 
 # From here on a rate is a warning. They are for a first look: low enough to see what is forgotten,
@@ -91,13 +91,13 @@ class _Counts:
             return
         features = tf.train.Example.FromString(record).features.feature
         for name, counter in self._values.items():
-            values = _values(features.get(name))
+            values = stored_values(features.get(name))
             if values:
                 counter.update(values)
             else:
                 self._missing[name] += 1
         for name, counter in self._labels.items():
-            counter.update(_values(features.get(name)))
+            counter.update(stored_values(features.get(name)))
 
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))
@@ -184,11 +184,6 @@ def _outside_line(name: str, outside: int, total: int, what: str) -> tuple[str, 
     share = outside / total if total else 0.0
     line = f"column {name}: {share:.1%} of the values {what}"
     return line, line if share >= MANY_OUTSIDE else None
-
-
-def _values(stored: Any) -> list[Any]:
-    kind = stored.WhichOneof("kind") if stored is not None else None
-    return list(getattr(stored, kind).value) if kind else []
 
 
 def _shown(value: Any) -> str:

@@ -116,7 +116,7 @@ def read_by_importing() -> versions.Installed:
       UnsupportedTensorFlowError: there is no TensorFlow.
     """
     try:
-        import tensorflow  # noqa: F401
+        importlib.import_module("tensorflow")
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise UnsupportedTensorFlowError(

@@ -1,7 +1,7 @@
 """Which words a vocabulary file gets, and the two files of a feature: words, and their counts.
 
     vocabularies/<feature>.txt          one word a line, line i is id i, for the spec
-    vocabularies/<feature>.counts.tsv   word, tab, count, for people and for the next comparison
+    vocabularies/<feature>.counts.tsv   word, tab, count, for people and programs
 
 The order is by falling count, ties by word, so that a vocabulary of the first n words is the n most
 frequent ones. Never drops a word silently: `Vocabulary` says how many are left out, and why.
@@ -59,13 +59,3 @@ def choose_words(
         else:
             kept.append((word, count))
     return VocabularyWords(tuple(kept), rare, tuple(unusable), exact)
-
-
-def read_counts(text: str) -> dict[str, int]:
-    """The counts in a `.counts.tsv`, by word."""
-    counts = {}
-    for line in text.split("\n"):  # Not splitlines: a word may hold another line break.
-        word, tab, count = line.rpartition("\t")
-        if tab:
-            counts[word] = int(count)
-    return counts

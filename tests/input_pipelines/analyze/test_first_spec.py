@@ -16,8 +16,18 @@ from feature_specs import statistics
 from feature_specs.yaml_reader import read_text
 from input_pipelines import input_fns, tfrecords
 from input_pipelines.analyze import first_spec, folder
-from input_pipelines.analyze.vocabularies import choose_words, read_counts
+from input_pipelines.analyze.vocabularies import choose_words
 from input_pipelines.errors import DataError
+
+
+def read_counts(text):
+    """The counts in a `.counts.tsv`, by word, as a program of somebody's would read them."""
+    counts = {}
+    for line in text.split("\n"):  # Not splitlines: a word may hold another line break.
+        word, tab, count = line.rpartition("\t")
+        if tab:
+            counts[word] = int(count)
+    return counts
 
 
 def make_rows(count=2000):
