@@ -13,7 +13,15 @@ import logging
 import os
 from typing import Any, Optional
 
-from estimator_kit import analysis, checkpoints, cluster, prediction, run_record, training
+from estimator_kit import (
+    analysis,
+    checkpoints,
+    cluster,
+    data_validation,
+    prediction,
+    run_record,
+    training,
+)
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
@@ -42,6 +50,8 @@ def run(config: ExperimentConfig) -> RunResult:
         return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
+        if config.validate_rows:
+            _log.info(data_validation.data_report(config))
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
     model = _make_model(config, spec) if config.export_dir is None else None

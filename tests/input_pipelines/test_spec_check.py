@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import estimator_kit as ek
 import feature_specs
 from estimator_kit.main import main
 from input_pipelines import spec_check, tfrecords
@@ -129,3 +130,14 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
     assert "bad.tfrecord: record 0: feature 'user' is missing" in capsys.readouterr().err
     assert main([*arguments, "--validate_rows=10"]) == 2
     assert "--train_files is missing; --mode=validate needs it" in capsys.readouterr().err
+
+
+def test_in_a_program_of_ones_own(tmp_path):
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    config = ek.ExperimentConfig(
+        mode="validate", spec=f"{tmp_path}/spec.yaml", validate_rows=10,
+        train_files=(write(tmp_path, [{"city": "rome"}]),),
+    )  # fmt: skip
+    with pytest.raises(ek.ConfigError, match="record 0: feature 'user' is missing"):
+        ek.run(config)
+    assert ek.run(config.model_copy(update={"validate_rows": 0})).mode == "validate"
