@@ -12,13 +12,14 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.adagrad import AdagradOptimizer
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean
 
 _train = tf.compat.v1.train
 
 OPTIMIZERS: dict[str, Callable[[float], Any]] = {
-    "adagrad": _train.AdagradOptimizer,
+    "adagrad": AdagradOptimizer,
     "adam": _train.AdamOptimizer,
     "ftrl": _train.FtrlOptimizer,
     "momentum": lambda rate: _train.MomentumOptimizer(rate, momentum=0.9),
