@@ -7,6 +7,7 @@ record has about 800 bytes. Made once, into a folder that is reused.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,17 +16,31 @@ import estimator_kit as ek
 
 NUMBERS = [f"n{i}" for i in range(13)]
 CATEGORIES = [f"c{i}" for i in range(26)]
+LISTS = ["m0", "m1"]
 BUCKETS, DIMENSION = 100_000, 16
 SHARDS = 8
 
 
-def generate(folder: str, rows: int) -> list[str]:
-    """The paths of the shards, written if they are not there yet."""
-    paths = [str(Path(folder, f"{rows}-{i}-of-{SHARDS}.tfrecord")) for i in range(SHARDS)]
+def generate(folder: str, rows: int, *, lists: bool = False) -> list[str]:
+    """The paths of the shards, written if they are not there yet; `lists` adds two of words."""
+    kind = "lists-" if lists else ""
+    paths = [str(Path(folder, f"{kind}{rows}-{i}-of-{SHARDS}.tfrecord")) for i in range(SHARDS)]
     for i, path in enumerate(paths):
         if not Path(path).exists():
-            ek.write_examples(path, _rows(rows // SHARDS, seed=i))
+            made = _rows(rows // SHARDS, seed=i)
+            ek.write_examples(path, _with_lists(made, seed=i) if lists else made)
     return paths
+
+
+def _with_lists(rows, seed: int):
+    random = np.random.default_rng(1000 + seed)
+    for row in rows:
+        words = (random.uniform(size=(2, 8)) ** 2 * 10_000).astype(np.int64)
+        lengths = random.integers(0, 6, size=len(LISTS))
+        yield {
+            **row,
+            **{n: [f"{w:05x}" for w in ws[:k]] for n, ws, k in zip(LISTS, words, lengths)},
+        }
 
 
 def _rows(count: int, seed: int):
@@ -45,26 +60,33 @@ def _rows(count: int, seed: int):
 
 def spec():
     """The feature spec: numbers after log1p, and an embedding of each category."""
-    document = {
+    return ek.parse_spec(document())
+
+
+def document() -> dict[str, Any]:
+    """`spec` before it is parsed, to add to."""
+    return {
         "features": {
             **{name: {"dtype": "float32", "default": 0.0} for name in NUMBERS},
             **{name: {"dtype": "string", "default": ""} for name in CATEGORIES},
         },
         "columns": {
             **{name: {"numeric": name, "normalizer": "log1p"} for name in NUMBERS},
-            **{name: {"hash_bucket": name, "size": BUCKETS} for name in CATEGORIES},
-            **{f"{name}_emb": {"embedding": name, "dimension": DIMENSION} for name in CATEGORIES},
+            **{f"{name}_id": {"hash_bucket": name, "size": BUCKETS} for name in CATEGORIES},
+            **{
+                f"{name}_emb": {"embedding": f"{name}_id", "dimension": DIMENSION}
+                for name in CATEGORIES
+            },
         },
         "groups": {"deep": [*NUMBERS, *(f"{name}_emb" for name in CATEGORIES)]},
         "labels": {"click": {"dtype": "int64"}},
         "objectives": {"click": {"head": "binary"}},
     }
-    return ek.parse_spec(document)
 
 
-def canned_input_fn(paths: list[str], batch_size: int):
+def canned_input_fn(paths: list[str], batch_size: int, the_spec):
     """The input that canned estimators are usually given: TensorFlow's own, of tf.Examples."""
-    features = ek.make_parse_example_spec(spec())
+    features = ek.make_parse_example_spec(the_spec)
     return lambda: tf.data.experimental.make_batched_features_dataset(
         paths,
         batch_size,

@@ -1,6 +1,6 @@
 """Input, training and serving beside TensorFlow's own input and canned DNNClassifier.
 
-    python benchmarks/speed.py [--rows 200000] [--rounds 3] [--only input,training,serving]
+    python benchmarks/speed.py [--rows 200000] [--rounds 3] [--only input,training,cached,serving]
 
 The model is 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64 units, Adagrad and
 batches of 1024, on both sides. benchmarks/README.md has numbers that were seen.
@@ -18,69 +18,38 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import estimator_kit.compat  # isort: skip
+import numpy as np
 import tensorflow as tf
 
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # isort: skip
 from click_logs import canned_input_fn, generate, spec
 from side_by_side import compare, report
+from training_speed import (
+    BATCH,
+    RATE,
+    UNITS,
+    WARM_UP,
+    read_rows_a_second,
+    run_config,
+    trained_rows_a_second,
+)
 
 import estimator_kit as ek
 from estimator_kit.exporters.saved_model import export_saved_model
 from estimator_kit.models import find_model
 from input_pipelines import tfrecords
 
-BATCH = 1024
-UNITS = (256, 128, 64)
-RATE = 0.05
-
-# Batches that warm up pipeline, caches and allocator before the clock starts.
-WARM_UP = 20
-
-
-def rows_a_second(input_fn, batches: int) -> float:
-    """Of an input alone, iterated in this process."""
-    iterator = iter(input_fn())
-    for _ in range(WARM_UP):
-        next(iterator)
-    start = time.perf_counter()
-    for _ in range(batches):
-        next(iterator)
-    return batches * BATCH / (time.perf_counter() - start)
-
-
-class _Clock(tf.compat.v1.train.SessionRunHook):
-    """Takes the time of the steps after the first ones."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps, self._done = steps, 0
-        self.seconds = 0.0
-
-    def after_run(self, run_context, run_values) -> None:
-        self._done += 1
-        if self._done == WARM_UP:
-            self._start = time.perf_counter()
-        if self._done == WARM_UP + self._steps:
-            self.seconds = time.perf_counter() - self._start
-
-
-def trained_rows_a_second(estimator, input_fn, steps: int) -> float:
-    """Of training for some steps."""
-    clock = _Clock(steps)
-    estimator.train(input_fn, steps=WARM_UP + steps, hooks=[clock])
-    return steps * BATCH / clock.seconds
-
 
 def estimators(folder: str):
     """Ours and the canned one, the same model."""
-    config = tf.estimator.RunConfig(save_checkpoints_steps=10**9, log_step_count_steps=10**9)
     model = find_model("dnn")(spec(), {"hidden_units": UNITS, "learning_rate": RATE})
-    ours = tf.estimator.Estimator(model, f"{folder}/ours", config, params={})
+    ours = tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})
     canned = tf.compat.v1.estimator.DNNClassifier(
         UNITS,
         ek.feature_columns(spec(), "deep"),
         f"{folder}/canned",
         optimizer=lambda: tf.compat.v1.train.AdagradOptimizer(RATE),
-        config=config,
+        config=run_config(),
     )
     return ours, canned
 
@@ -113,19 +82,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=150, help="that are timed, a round")
     parser.add_argument("--data", default="data/benchmarks")
-    parser.add_argument("--only", default="input,training,serving")
+    parser.add_argument("--only", default="input,training,cached,serving")
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
     tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     paths = generate(arguments.data, arguments.rows)
     ours_input = ek.train_input_fn(spec(), paths, batch_size=BATCH)
-    peer_input = canned_input_fn(paths, BATCH)
+    peer_input = canned_input_fn(paths, BATCH, spec())
 
     if "input" in parts:
         compare(
             "input alone, against make_batched_features_dataset",
-            lambda: rows_a_second(ours_input, arguments.steps),
-            lambda: rows_a_second(peer_input, arguments.steps),
+            lambda: read_rows_a_second(ours_input, arguments.steps),
+            lambda: read_rows_a_second(peer_input, arguments.steps),
             rounds=arguments.rounds,
             unit="rows/s",
         )
@@ -139,8 +108,45 @@ def main() -> None:
                 rounds=arguments.rounds,
                 unit="rows/s",
             )
+        if "cached" in parts:
+            cached(ours, canned, ours_input, peer_input, arguments)
         if "serving" in parts:
             serving(folder, ours, canned, ours_input, peer_input, paths, arguments.rounds)
+
+
+def cached(ours, canned, ours_input, peer_input, arguments) -> None:
+    """Training on a cache of transformed batches, beside the canned one and beside its bound.
+
+    The bound is the model alone, fed with the same batches from memory.
+    """
+    batches = 64
+    made = list(ours_input().take(batches))
+    stacked = tf.nest.map_structure(lambda *parts: np.stack(parts), *made)
+
+    def from_cache():
+        return ours_input().take(batches).cache().repeat().prefetch(4)
+
+    def from_memory():
+        return tf.data.Dataset.from_tensor_slices(stacked).repeat().prefetch(4)
+
+    def speed_of(input_fn):
+        # The cache is filled before the clock starts.
+        return trained_rows_a_second(ours, input_fn, arguments.steps, warm_up=batches + WARM_UP)
+
+    compare(
+        "training with the transformed input cached, against the canned DNNClassifier",
+        lambda: speed_of(from_cache),
+        lambda: trained_rows_a_second(canned, peer_input, arguments.steps),
+        rounds=arguments.rounds,
+        unit="rows/s",
+    )
+    compare(
+        "training with the transformed input cached, against ids in memory (the bound)",
+        lambda: speed_of(from_cache),
+        lambda: speed_of(from_memory),
+        rounds=arguments.rounds,
+        unit="rows/s",
+    )
 
 
 def serving(folder, ours, canned, ours_input, peer_input, paths, rounds) -> None:

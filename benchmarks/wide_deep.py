@@ -1,0 +1,134 @@
+"""Wide & deep training beside the canned DNNLinearCombinedClassifier, and beside DeepCTR's.
+
+    python benchmarks/wide_deep.py [--rows 200000] [--rounds 3] [--only canned,deepctr]
+
+The deep part is that of speed.py with embeddings of two lists besides; the wide part has the 26
+categories, the two lists and ten crosses of 100,000 buckets. FTRL and Adagrad on both sides.
+DeepCTR (`pip install deepctr==0.9.4`; it runs on TensorFlow 2.15) is given a model without the
+lists and crosses, on both sides, as its input takes one value a feature.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import estimator_kit.compat  # isort: skip
+import click_logs
+import tensorflow as tf
+from side_by_side import compare
+from training_speed import BATCH, RATE, UNITS, run_config, trained_rows_a_second
+
+import estimator_kit as ek
+from estimator_kit.models import find_model
+
+WIDE_RATE = 0.1
+CROSSES = {f"x{i}": [f"c{i}", f"c{i + 10}"] for i in range(10)}
+
+
+def spec(*, crosses_and_lists: bool):
+    """The feature spec of both sides."""
+    document = click_logs.document()
+    wide = [f"{name}_id" for name in click_logs.CATEGORIES]
+    if crosses_and_lists:
+        for name in click_logs.LISTS:
+            document["features"][name] = {"dtype": "string", "shape": "variable"}
+            document["columns"][f"{name}_id"] = {"hash_bucket": name, "size": click_logs.BUCKETS}
+            embedding = {"embedding": f"{name}_id", "dimension": click_logs.DIMENSION}
+            document["columns"][f"{name}_emb"] = embedding
+            document["groups"]["deep"].append(f"{name}_emb")
+        for name, keys in CROSSES.items():
+            document["columns"][name] = {"crossed": keys, "size": click_logs.BUCKETS}
+        wide += [*(f"{name}_id" for name in click_logs.LISTS), *CROSSES]
+    document["groups"]["wide"] = wide
+    return ek.parse_spec(document)
+
+
+def ours(the_spec, folder: str):
+    """The kit's model."""
+    params = {"hidden_units": UNITS, "learning_rate": RATE, "linear_learning_rate": WIDE_RATE}
+    model = find_model("wide_deep")(the_spec, params)
+    return tf.estimator.Estimator(model, f"{folder}/ours", run_config(), params={})
+
+
+def optimizers():
+    """Of the linear and of the deep part of a peer."""
+    train = tf.compat.v1.train
+    return {
+        "linear_optimizer": lambda: train.FtrlOptimizer(WIDE_RATE),
+        "dnn_optimizer": lambda: train.AdagradOptimizer(RATE),
+    }
+
+
+def canned(the_spec, folder: str):
+    """TensorFlow's model."""
+    return tf.compat.v1.estimator.DNNLinearCombinedClassifier(
+        model_dir=f"{folder}/peer",
+        linear_feature_columns=ek.feature_columns(the_spec, "wide"),
+        dnn_feature_columns=ek.feature_columns(the_spec, "deep"),
+        dnn_hidden_units=UNITS,
+        config=run_config(),
+        **optimizers(),
+    )
+
+
+def deepctr(the_spec, folder: str):
+    """DeepCTR's model, without the regularization that it has by default and ours has not."""
+    from deepctr.estimator.models.wdl import WDLEstimator
+
+    return WDLEstimator(
+        ek.feature_columns(the_spec, "wide"),
+        ek.feature_columns(the_spec, "deep"),
+        UNITS,
+        l2_reg_linear=0,
+        l2_reg_embedding=0,
+        model_dir=f"{folder}/peer",
+        config=run_config(),
+        **{name: make() for name, make in optimizers().items()},
+    )
+
+
+PEERS = {
+    "canned": ("the canned DNNLinearCombinedClassifier", canned, True),
+    "deepctr": ("DeepCTR's WDLEstimator", deepctr, False),
+}
+
+
+def measure(peer_name: str, arguments: argparse.Namespace) -> None:
+    """Ours beside one peer."""
+    title, make_peer, rich = PEERS[peer_name]
+    paths = click_logs.generate(arguments.data, arguments.rows, lists=rich)
+    the_spec = spec(crosses_and_lists=rich)
+    our_input = ek.train_input_fn(the_spec, paths, batch_size=BATCH)
+    peer_input = click_logs.canned_input_fn(paths, BATCH, the_spec)
+    with tempfile.TemporaryDirectory() as folder:
+        our_model, peer = ours(the_spec, folder), make_peer(the_spec, folder)
+        compare(
+            f"wide & deep training, against {title}",
+            lambda: trained_rows_a_second(our_model, our_input, arguments.steps),
+            lambda: trained_rows_a_second(peer, peer_input, arguments.steps),
+            rounds=arguments.rounds,
+            unit="rows/s",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=100, help="that are timed, a round")
+    parser.add_argument("--data", default="data/benchmarks")
+    parser.add_argument("--only", default="canned")
+    arguments = parser.parse_args()
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+    for name in arguments.only.split(","):
+        measure(name, arguments)
+
+
+if __name__ == "__main__":
+    main()
