@@ -45,7 +45,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
-        "spec for --train_files, or refresh the files that a --spec refers to.",
+        "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
+        "the files that a --spec refers to.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -125,6 +126,22 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
+    listing(
+        "csv_columns",
+        "Names of the columns of CSV files that do not begin with a line of names.",
+    )
+    text(
+        "csv_delimiter",
+        "What separates the fields of CSV files: one character, \\t for a tab; by default a comma, "
+        "and a tab for .tsv. With a space after it, as in ', ', spaces at the start of fields are "
+        "no part of them.",
+    )
+    text("csv_comment", "Lines of CSV files that start with this, as #, are no rows.")
+    listing(
+        "csv_missing",
+        "Fields of CSV files that are missing values, as ? or NA. An empty field always is; two "
+        "quotes with nothing between them are the empty string.",
+    )
     integer(
         "validate_rows",
         "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 looks "
