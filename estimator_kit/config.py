@@ -80,6 +80,7 @@ class ExperimentConfig(pydantic.BaseModel):
     min_count: PositiveInt = 5
     csv_columns: tuple[str, ...] = ()
     csv_delimiter: Optional[str] = None
+    csv_skip_spaces: bool = False
     csv_comment: Optional[str] = None
     csv_missing: tuple[str, ...] = ()
 
@@ -103,7 +104,8 @@ class ExperimentConfig(pydantic.BaseModel):
         """How CSV files are written."""
         return CsvOptions(
             columns=self.csv_columns, delimiter=self.csv_delimiter or "",
-            comment=self.csv_comment or "", missing=self.csv_missing,
+            skip_spaces=self.csv_skip_spaces, comment=self.csv_comment or "",
+            missing=self.csv_missing,
         )  # fmt: skip
 
     def _problems(self) -> list[str]:

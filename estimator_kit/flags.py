@@ -70,7 +70,11 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "A folder for the embedded default data, a synthetic advertising log (200,000 rows in 8 "
         "days); it is generated there first when it is not there yet.",
     )
-    listing("train_files", "TFRecord files to train on: paths or globs, separated by commas.")
+    listing(
+        "train_files",
+        "TFRecord files to train on: paths or globs, separated by commas. With --mode=analyze they "
+        "may be of another kind, see there.",
+    )
     listing("eval_files", "TFRecord files to evaluate on, all of them at each evaluation.")
     listing("predict_files", "TFRecord files to predict; labels need not be in them.")
     integer("batch_size", "Rows a training step.")
@@ -133,9 +137,12 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     text(
         "csv_delimiter",
         "What separates the fields of CSV files: one character, \\t for a tab; by default a comma, "
-        "and a tab for .tsv. With a space after it, as in ', ', spaces at the start of fields are "
-        "no part of them.",
+        "and a tab for .tsv.",
     )
+    flags.DEFINE_bool(
+        "csv_skip_spaces", _DEFAULTS["csv_skip_spaces"],
+        "Spaces at the start of the fields of CSV files are no part of them.", **here,
+    )  # fmt: skip
     text("csv_comment", "Lines of CSV files that start with this, as #, are no rows.")
     listing(
         "csv_missing",

@@ -4,7 +4,7 @@
     floats, decimals            float32
     text, binary                string: the bytes; text is UTF-8
     dictionaries                as their values
-    dates, times, timestamps    string: text as in "2011-01-01 10:00:00", which a note says
+    dates, times, timestamps    string: text, as "2011-01-01 10:00:00.000", with a note
     lists of one of these       several values; a list of no fixed length may be empty
     null                        no type: there is no value
 

@@ -14,6 +14,9 @@ from input_pipelines.tables.options import CsvOptions
 
 _TAIL = 1 << 16
 
+# Lines are cleaned as wholes; what is longer is no line, and memory has an end.
+LONGEST_LINE = 64 * 2**20
+
 
 class CsvStream:
     """A file of bytes, from its start, with `read` as Python files have it."""
@@ -31,7 +34,7 @@ class CsvStream:
         self._source = source
         self._delimiter = options.separator(path).encode()
         self._comment = options.comment.encode()
-        self._skip = options.skips_spaces
+        self._skip = options.skip_spaces
         self._spaces = re.compile(re.escape(self._delimiter) + b" +")
         self._rest = b""  # a line that the last read cut
         self._in_quotes = False
@@ -63,13 +66,18 @@ class CsvStream:
     def unclosed(self, value: bytes) -> bool:
         """Whether the last value of the file is in a quote that nothing closes."""
         end = self._tail.rstrip(b"\r\n")
-        if end.endswith(b'"'):
+        written = b'"' + value.replace(b'"', b'""')
+        if len(written) > _TAIL // 2:
+            return not end.endswith(b'"')
+        if end.endswith(written + b'"'):
             return False
-        return b"\n" in value or b"\r" in value or end.endswith(b'"' + value)
+        return self._tail.endswith(written) or end.endswith(written.rstrip(b"\r\n"))
 
     def _lines(self, content: bytes) -> bytes:
         """The whole lines that are there by now, cleaned."""
         content = self._rest + content
+        if len(content) > LONGEST_LINE and b"\n" not in content:
+            raise OSError(f"a line is longer than {LONGEST_LINE // 2**20} MB")
         end = content.rfind(b"\n") + 1
         self._rest = content[end:]
         return b"".join(self._clean(line) for line in content[:end].splitlines(keepends=True))

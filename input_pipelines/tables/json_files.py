@@ -1,8 +1,8 @@
 """JSON lines by pyarrow: an object a line, in blocks of lines; keys may be left out.
 
 pyarrow infers types from a block. Here it reads block by block, `JsonColumns` collects what was
-found, and text that looks like a date stays text. Integers that become floats, because other
-values of the column are no integers, must be so small that a float64 holds them.
+found, and text that looks like a date stays text. Integers of more than 64 bits, which pyarrow
+reads as floats, are errors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,14 @@ from input_pipelines.errors import DataError
 from input_pipelines.tables import streams
 from input_pipelines.tables.columns import Column, NoFeature, column_of, is_list, is_text
 from input_pipelines.tables.csv_files import utf8
+from input_pipelines.tables.csv_stream import LONGEST_LINE
 from input_pipelines.tables.library import arrow, one_line, reading
 
 _BLOCK = 4 * 2**20
 _ROW = re.compile(r"^JSON parse error: (.*?)\.? in row (\d+)$")
 
-# Integers up to here are floats, too.
-_EXACT = 2.0**53
+# Integers from here on are of more than 64 bits.
+_BIG = 2.0**63
 
 _EMPTY_LISTS = "a list"
 _BLANK = b" \t\r\n\xef\xbb\xbf"
@@ -137,6 +138,11 @@ def _blocks(path: str) -> Iterator[bytes]:
                     rest = content[end:]
                 else:
                     rest += content
+                    if len(rest) > LONGEST_LINE:
+                        raise DataError(
+                            f"{path}: a line is longer than {LONGEST_LINE // 2**20} MB; JSON "
+                            "lines have an object a line, not one list of them"
+                        )
             if rest:
                 yield rest
         finally:
@@ -176,20 +182,28 @@ def _as_text(dtype: Any) -> Any:
 
 
 def _check(table: Any, block: bytes, path: str, before: int) -> None:
-    """Text is UTF-8, and integers that were read as floats are what the file says."""
+    """Text is UTF-8, and integers are of 64 bits."""
     pa = arrow()
     for name, column in zip(table.schema.names, table.columns):
         array = column.combine_chunks()
         flat = array.flatten() if is_list(array.type) else array
         if is_text(flat.type):
-            rows = range(len(flat))
-            if flat is not array:
-                rows = arrow("compute").list_parent_indices(array).to_pylist()
-            utf8(flat, f"column {name!r}", lambda i, rows=rows: f"{path}: row {before + rows[i] + 1}")
+            utf8(flat, f"column {name!r}", _where(array, path, before))
         elif pa.types.is_floating(flat.type):
             numbers = np.abs(np.asarray(flat.drop_null()))
-            if len(numbers) and float(numbers.max()) >= _EXACT:
+            if len(numbers) and float(numbers.max()) >= _BIG:
                 _check_integers(name, block, path, before)
+
+
+def _where(array: Any, path: str, before: int) -> Callable[[int], str]:
+    """Names the row of a value of an array, or of one in its lists."""
+
+    def where(i: int) -> str:
+        if is_list(array.type):
+            i = arrow("compute").list_parent_indices(array)[i].as_py()
+        return f"{path}: row {before + i + 1}"
+
+    return where
 
 
 def _check_integers(name: str, block: bytes, path: str, before: int) -> None:
@@ -200,8 +214,8 @@ def _check_integers(name: str, block: bytes, path: str, before: int) -> None:
         except (ValueError, KeyError):
             continue
         for number in value if isinstance(value, list) else [value]:
-            if isinstance(number, int) and int(float(number)) != number:
+            if isinstance(number, int) and not (-(2**63) <= number < 2**63):
                 raise DataError(
-                    f"{path}: row {before + i + 1}: column {name!r}: got the integer {number} "
-                    "among other numbers, or beyond 64 bits; store the column as text"
+                    f"{path}: row {before + i + 1}: column {name!r}: got {number}, which no int64 "
+                    "holds; store the column as text"
                 )

@@ -18,7 +18,7 @@ class CsvOptions:
     Attributes:
       columns: names of the columns of files that do not begin with a line of names.
       delimiter: what separates fields, one character, by default a comma, and a tab for .tsv.
-        With a space after it, as in ", ", spaces at the start of fields are not part of them.
+      skip_spaces: whether spaces at the start of a field, before its quotes, are no part of it.
       comment: a line that starts with this is no row; by default every line is one.
       missing: fields, without quotes, that are missing values, as "?" or "NA"; the empty field
         always is.
@@ -29,6 +29,7 @@ class CsvOptions:
 
     columns: tuple[str, ...] = ()
     delimiter: str = ""
+    skip_spaces: bool = False
     comment: str = ""
     missing: tuple[str, ...] = ()
 
@@ -40,8 +41,7 @@ class CsvOptions:
         character = self.separator(".csv")
         if len(character) != 1 or not character.isascii() or character in '"\r\n \0':
             raise ValueError(
-                f"--csv_delimiter: got {self.delimiter!r}, expected one character, as ; or \\t, "
-                "or one with a space after it"
+                f"--csv_delimiter: got {self.delimiter!r}, expected one character, as ; or \\t"
             )
         if "\n" in self.comment or "\r" in self.comment or self.comment.startswith('"'):
             raise ValueError(
@@ -53,12 +53,4 @@ class CsvOptions:
         """The character between the fields of a file."""
         if not self.delimiter:
             return "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
-        character = self.delimiter
-        if len(character) > 1 and character.endswith(" "):
-            character = character[:-1]
-        return "\t" if character == "\\t" else character
-
-    @property
-    def skips_spaces(self) -> bool:
-        """Whether spaces at the start of a field are not part of it."""
-        return len(self.delimiter) > 1 and self.delimiter.endswith(" ")
+        return "\t" if self.delimiter == "\\t" else self.delimiter

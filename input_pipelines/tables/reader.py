@@ -146,8 +146,8 @@ def open_table(
     kind = kinds.kind_of_all(files)
     if csv != CsvOptions() and kind != kinds.CSV:
         raise DataError(
-            f"--csv_columns, --csv_delimiter, --csv_comment and --csv_missing are for CSV files; "
-            f"{files[0]} is {kind} by its name"
+            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing "
+            f"are for CSV files; {files[0]} is {kind} by its name"
         )
     arrow()
     known = dict(dtypes or {})

@@ -132,22 +132,21 @@ def test_the_same_as_pythons_reader(tmp_path, gz):
     expected = [{n: v.encode() for n, v in zip("kabc", row)} for row in rows]
     assert load([path])[1] == expected
     # The same through the reader of comments and spaces, which must leave quotes alone.
-    assert load([path], comment="#", delimiter=", ")[1] == expected
+    assert load([path], comment="#", skip_spaces=True)[1] == expected
 
 
 def test_comments_spaces_and_other_delimiters(tmp_path):
     path = write(
         tmp_path / "a.csv", '# 1 "comment"\na, b\n1,  "x, # y\n# z"\n#2, w\n2, it\'s "so"\n'
     )
-    types, rows, _ = load([path], comment="#", delimiter=", ")
+    types, rows, _ = load([path], comment="#", skip_spaces=True)
     assert types == {"a": "int64", "b": "string"}
     assert rows == [{"a": 1, "b": b"x, # y\n# z"}, {"a": 2, "b": b'it\'s "so"'}]
     expected = [{"a": 1, "b": b"x,y"}]
     assert load([write(tmp_path / "b.csv", "a;b\n1;x,y\n")], delimiter=";")[1] == expected
     assert load([write(tmp_path / "c.tsv", "a\tb\n1\tx,y\n")])[1] == expected
-    assert load([write(tmp_path / "d.csv", "1\tx,y\n")], delimiter="\\t", columns=("a", "b"))[
-        1
-    ] == expected  # fmt: skip
+    path = write(tmp_path / "d.csv", "1\tx,y\n")
+    assert load([path], delimiter="\\t", columns=("a", "b"))[1] == expected
 
 
 def test_an_empty_line_is_a_missing_value_of_the_only_column(tmp_path):
@@ -203,6 +202,30 @@ def test_bad_files(tmp_path, content, options, message):
     with pytest.raises(DataError) as error:
         load([path], **options)
     assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    "field, closed",
+    [
+        ('"', False), ('"\n', False), ('""', True), ('""\n\n', True), ('"\n"', True),
+        ('"\n"\n', True), ('"x', False), ('"x"', True), ('"x\ny', False), ('"x\ny"', True),
+        ('"x\ny" ', True), ('"x"""', True), ('"x""', False), ('"x""\r\n', False), ("x", True),
+        ('x"', True), ('"' + "y\n" * 99999, False), ('"' + "y\n" * 99999 + '"\n', True),
+    ],
+)  # fmt: skip
+def test_a_quote_that_nothing_closes(tmp_path, field, closed):
+    path = write(tmp_path / "a.csv", f'a,b\n"1","2"\n3,{field}')
+    if closed:
+        (_, row) = load([path])[1]
+        limit = csv.field_size_limit(2**20)
+        (_, _, expected) = filter(
+            None, csv.reader(io.StringIO(f'a,b\n"1","2"\n3,{field}', newline=""))
+        )
+        csv.field_size_limit(limit)
+        assert [str(row["a"]), row["b"].decode()] == expected
+    else:
+        with pytest.raises(DataError, match=r"row 2: its last field starts with a quote that not"):
+            load([path])
 
 
 def test_a_row_that_is_longer_than_a_block(tmp_path, monkeypatch):

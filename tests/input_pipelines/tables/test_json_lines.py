@@ -68,8 +68,8 @@ def test_values_and_types(tmp_path, monkeypatch, block):
          "FILE: row 2: column 'a': a list holds a null, for which a record has no place; leave "
          "it out of the list, or write a value for it"),
         (['{"b": 1}', '{"a": 12345678901234567891}'],
-         "FILE: row 2: column 'a': got the integer 12345678901234567891 among other numbers, or "
-         "beyond 64 bits; store the column as text"),
+         "FILE: row 2: column 'a': got 12345678901234567891, which no int64 holds; store the "
+         "column as text"),
         (["{}", "{}"],
          "FILE: row 1: neither this object nor one of those that follow it has a key"),
     ],
@@ -91,6 +91,20 @@ def test_text_that_is_no_utf8(tmp_path):
     assert str(error.value) == (
         rf"{path}: row 2: column 'a' is not UTF-8: b'\xff'; write the file again in UTF-8"
     )
+
+
+def test_a_list_in_place_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_BLOCK", 2**16)
+    monkeypatch.setattr(json_files, "LONGEST_LINE", 2**20)
+    path = write(tmp_path / "a.json", ["[" + '{"a": 1}, ' * 2**17 + "{}]"])
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value) == (
+        f"{path}: a line is longer than 1 MB; JSON lines have an object a line, not one list of "
+        "them"
+    )
+    with pytest.raises(DataError, match=r"row 1: Column.. changed from object to array; a line ho"):
+        load(write(tmp_path / "b.json", ["[1]"]))
 
 
 def test_no_row(tmp_path):

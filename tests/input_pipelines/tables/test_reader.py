@@ -37,10 +37,8 @@ def test_files_of_several_kinds():
     [
         ({"columns": ("a", "b", "a")}, "--csv_columns: 'a' is there twice"),
         ({"columns": ("a", "")}, "--csv_columns: a name is empty"),
-        ({"delimiter": "ab"}, "--csv_delimiter: got 'ab', expected one character, as ; or \\t, or "
-         "one with a space after it"),
-        ({"delimiter": '"'}, "--csv_delimiter: got '\"', expected one character, as ; or \\t, or "
-         "one with a space after it"),
+        ({"delimiter": "ab"}, "--csv_delimiter: got 'ab', expected one character, as ; or \\t"),
+        ({"delimiter": '"'}, "--csv_delimiter: got '\"', expected one character, as ; or \\t"),
         ({"comment": "\n"}, "--csv_comment: got '\\n', expected what lines that are no rows start "
          "with, as #"),
     ],
@@ -55,8 +53,8 @@ def test_options_for_files_that_are_not_csv():
     with pytest.raises(DataError) as error:
         reader.open_table(["a.parquet"], csv=CsvOptions(missing=("?",)))
     assert str(error.value) == (
-        "--csv_columns, --csv_delimiter, --csv_comment and --csv_missing are for CSV files; "
-        "a.parquet is Parquet by its name"
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing are "
+        "for CSV files; a.parquet is Parquet by its name"
     )
 
 
