@@ -7,6 +7,7 @@ reads as floats, are errors.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -126,27 +127,26 @@ def _blocks(path: str) -> Iterator[bytes]:
     """Whole lines, some megabytes of them at a time."""
     with reading(path):
         source = streams.open_text(path)
-        try:
-            rest = b""
-            while True:
+    with contextlib.closing(source):
+        rest = b""
+        while True:
+            with reading(path):
                 content = bytes(source.read(_BLOCK))
-                if not content:
-                    break
-                end = content.rfind(b"\n") + 1
-                if end:
-                    yield rest + content[:end]
-                    rest = content[end:]
-                else:
-                    rest += content
-                    if len(rest) > LONGEST_LINE:
-                        raise DataError(
-                            f"{path}: a line is longer than {LONGEST_LINE // 2**20} MB; JSON "
-                            "lines have an object a line, not one list of them"
-                        )
-            if rest:
-                yield rest
-        finally:
-            source.close()
+            if not content:
+                break
+            end = content.rfind(b"\n") + 1
+            if end:
+                yield rest + content[:end]
+                rest = content[end:]
+                continue
+            rest += content
+            if len(rest) > LONGEST_LINE:
+                raise DataError(
+                    f"{path}: a line is longer than {LONGEST_LINE // 2**20} MB; JSON lines have "
+                    "an object a line, not one list of them"
+                )
+        if rest:
+            yield rest
 
 
 def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:

@@ -212,6 +212,7 @@ def test_bad_files(tmp_path, content, options, message):
         ('"x\ny" ', True), ('"x"""', True), ('"x""', False), ('"x""\r\n', False), ("x", True),
         ('x"', True), ('"' + "y\n" * 99999, False), ('"' + "y\n" * 99999 + '"\n', True),
     ],
+    ids=str.split("a b c d e f g h i j k l m n o p long long_closed"),
 )  # fmt: skip
 def test_a_quote_that_nothing_closes(tmp_path, field, closed):
     path = write(tmp_path / "a.csv", f'a,b\n"1","2"\n3,{field}')
