@@ -8,7 +8,6 @@ reads as floats, are errors.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -155,7 +154,7 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
         return pa.table({})
     try:
         return reader.read_json(
-            io.BytesIO(block),
+            pa.BufferReader(block),  # Read by threads of its own: no Python file.
             reader.ReadOptions(use_threads=False, block_size=len(block) + 1),
             reader.ParseOptions(explicit_schema=pa.schema(list(types.items())) if types else None),
         )
