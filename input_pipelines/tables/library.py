@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +17,13 @@ def arrow(part: str = "") -> Any:
     Raises:
       MissingPackageError: it is not installed.
     """
+    name = f"pyarrow.{part}" if part else "pyarrow"
+    # A generator that is left early ends wherever garbage is collected, inside an import, too,
+    # where another import could wait for ever; so what is there is not imported again.
+    if sys.modules.get(name) is not None:
+        return sys.modules[name]
     try:
-        return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
+        return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(
             "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
@@ -28,9 +34,10 @@ def arrow(part: str = "") -> Any:
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
     """Raises what pyarrow says of a file as a DataError that names it."""
+    errors = (arrow().ArrowException, OSError, UnicodeDecodeError)
     try:
         yield
-    except (arrow().ArrowException, OSError, UnicodeDecodeError) as error:
+    except errors as error:
         raise DataError(f"{path}: {one_line(error)}") from error
 
 
