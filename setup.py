@@ -15,6 +15,7 @@ setup(
         "feature_specs",
         "input_pipelines",
         "input_pipelines.analyze",
+        "input_pipelines.tables",
         "estimator_kit",
         "estimator_kit.compat",
         "estimator_kit.exporters",
@@ -36,9 +37,10 @@ setup(
     ],
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
+        "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
-            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pytest", "pytest-xdist",
-            "ruff", "types-PyYAML", "wheel",
+            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",
+            "pytest-xdist", "ruff", "types-PyYAML", "wheel",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

@@ -2,6 +2,7 @@
 
     python benchmarks/analyze.py
     python benchmarks/analyze.py --rows 100000 --workers 1
+    python benchmarks/analyze.py --format parquet       # the same rows; or csv, without the lists
 
 A record has 13 floats, 24 strings (Zipf, up to a million different words each), a list of 0 to 4
 words, an integer and a label; about 800 bytes. They are generated into --data first and used again.
@@ -48,14 +49,33 @@ def rows(count: int, seed: int):
         }
 
 
-def generate(folder: str, count: int) -> list[str]:
+def write(path: str, table) -> None:
+    """The rows as a file of the kind that its name says."""
+    if path.endswith(".tfrecord"):
+        tfrecords.write_examples(path, table)
+        return
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    columns = pa.Table.from_pylist(list(table))
+    temporary = f"{path}.tmp"
+    if path.endswith(".parquet"):
+        pyarrow.parquet.write_table(columns, temporary)
+    else:
+        pyarrow.csv.write_csv(columns.drop_columns(["tags"]), temporary)
+    os.replace(temporary, path)
+
+
+def generate(folder: str, count: int, suffix: str) -> list[str]:
     """The files of `count` rows; those that are there are kept."""
+    os.makedirs(folder, exist_ok=True)
     paths = []
     for i, start in enumerate(range(0, count, ROWS_A_FILE)):
         size = min(ROWS_A_FILE, count - start)
-        paths.append(os.path.join(folder, f"{i:03}-{size}.tfrecord"))
+        paths.append(os.path.join(folder, f"{i:03}-{size}.{suffix}"))
         if not os.path.exists(paths[-1]):
-            tfrecords.write_examples(paths[-1], rows(size, seed=i))
+            write(paths[-1], rows(size, seed=i))
     return paths
 
 
@@ -65,9 +85,10 @@ def main() -> int:
     )
     parser.add_argument("--rows", type=int, default=800_000)
     parser.add_argument("--workers", type=int, default=None, help="processes; one a core")
+    parser.add_argument("--format", choices=("tfrecord", "parquet", "csv"), default="tfrecord")
     parser.add_argument("--data", default="data/benchmark_analyze")
     arguments = parser.parse_args()
-    files = generate(arguments.data, arguments.rows)
+    files = generate(arguments.data, arguments.rows, arguments.format)
     used = os.times()
     before = used.user + used.system
     start = time.perf_counter()
@@ -77,6 +98,7 @@ def main() -> int:
     cpu = used.user + used.system + used.children_user + used.children_system - before
     line = {
         "benchmark": "analyze",
+        "format": arguments.format,
         "rows": statistics.rows,
         "features": len(statistics.features),
         "bytes": sum(os.path.getsize(path) for path in files),

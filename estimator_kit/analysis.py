@@ -24,15 +24,17 @@ def run_analysis(config: ExperimentConfig) -> str:
       SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
     """
     paths = files.expand(config.train_files, flag="--train_files")
+    csv = config.csv_options()
     try:
         if config.spec:
-            return refresh.refresh(config.spec, paths, min_count=config.min_count)
+            return refresh.refresh(config.spec, paths, min_count=config.min_count, csv=csv)
         assert config.analysis_dir is not None
         return first_spec.write(
             paths,
             labels=config.labels,
             directory=config.analysis_dir,
             min_count=config.min_count,
+            csv=csv,
         )
     except FolderError as error:
         raise ConfigError(f"{'--spec' if config.spec else '--analysis_dir'}: {error}") from error

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean, nearest
+from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze"
@@ -77,6 +78,11 @@ class ExperimentConfig(pydantic.BaseModel):
     analysis_dir: Optional[str] = None
     labels: tuple[str, ...] = ()
     min_count: PositiveInt = 5
+    csv_columns: tuple[str, ...] = ()
+    csv_delimiter: Optional[str] = None
+    csv_skip_spaces: bool = False
+    csv_comment: Optional[str] = None
+    csv_missing: tuple[str, ...] = ()
 
     validate_rows: Annotated[int, Field(ge=0)] = 0
 
@@ -94,6 +100,14 @@ class ExperimentConfig(pydantic.BaseModel):
         if problems:
             raise ConfigError("\n".join(problems))
 
+    def csv_options(self) -> CsvOptions:
+        """How CSV files are written."""
+        return CsvOptions(
+            columns=self.csv_columns, delimiter=self.csv_delimiter or "",
+            skip_spaces=self.csv_skip_spaces, comment=self.csv_comment or "",
+            missing=self.csv_missing,
+        )  # fmt: skip
+
     def _problems(self) -> list[str]:
         problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
@@ -109,6 +123,10 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
         if self.mode == "analyze":
             problems += self._analysis_problems()
+            try:
+                self.csv_options()
+            except ValueError as error:
+                problems.append(str(error))
         if trains and self.max_steps is None and self.epochs is None:
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:

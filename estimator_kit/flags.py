@@ -45,7 +45,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
-        "spec for --train_files, or refresh the files that a --spec refers to.",
+        "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
+        "the files that a --spec refers to.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -69,7 +70,11 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "A folder for the embedded default data, a synthetic advertising log (200,000 rows in 8 "
         "days); it is generated there first when it is not there yet.",
     )
-    listing("train_files", "TFRecord files to train on: paths or globs, separated by commas.")
+    listing(
+        "train_files",
+        "TFRecord files to train on: paths or globs, separated by commas. With --mode=analyze they "
+        "may be of another kind, see there.",
+    )
     listing("eval_files", "TFRecord files to evaluate on, all of them at each evaluation.")
     listing("predict_files", "TFRecord files to predict; labels need not be in them.")
     integer("batch_size", "Rows a training step.")
@@ -125,6 +130,25 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
+    listing(
+        "csv_columns",
+        "Names of the columns of CSV files that do not begin with a line of names.",
+    )
+    text(
+        "csv_delimiter",
+        "What separates the fields of CSV files: one character, \\t for a tab; by default a comma, "
+        "and a tab for .tsv.",
+    )
+    flags.DEFINE_bool(
+        "csv_skip_spaces", _DEFAULTS["csv_skip_spaces"],
+        "Spaces at the start of the fields of CSV files are no part of them.", **here,
+    )  # fmt: skip
+    text("csv_comment", "Lines of CSV files that start with this, as #, are no rows.")
+    listing(
+        "csv_missing",
+        "Fields of CSV files that are missing values, as ? or NA. An empty field always is; two "
+        "quotes with nothing between them are the empty string.",
+    )
     integer(
         "validate_rows",
         "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 looks "

@@ -29,7 +29,8 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --flagfile=exp.flags --max_steps=500        a flag after the file overrides it
   python run.py --flagfile=exp.flags --mode=validate        check flags and spec, run nothing
   python run.py --mode=analyze --train_files=data/* --labels=click --analysis_dir=analysis
-                                                            write a first spec for some records
+                                                            write a first spec for some records;
+                                                            CSV, JSON lines and Parquet, too
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """

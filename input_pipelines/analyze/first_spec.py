@@ -23,6 +23,7 @@ from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
 from input_pipelines.analyze.vocabularies import VocabularyWords, choose_words
 from input_pipelines.errors import DataError
+from input_pipelines.tables.options import CsvOptions
 
 SPEC_FILE = "spec.yaml"
 
@@ -34,8 +35,9 @@ def write(
     directory: str,
     min_count: int = 5,
     exact_limit: int = EXACT_LIMIT,
+    csv: CsvOptions = CsvOptions(),
 ) -> str:
-    """Analyzes TFRecord files into a folder, and returns what to tell about it.
+    """Analyzes TFRecord files, or those of a table, into a folder; returns what to tell about it.
 
     Args:
       files: paths, in the order they are read in.
@@ -43,6 +45,7 @@ def write(
       directory: the folder; it is new, empty, or as an earlier analysis left it.
       min_count: words that occur less often are not in a vocabulary.
       exact_limit: different values of a feature that are counted one by one.
+      csv: how CSV files are written.
 
     Raises:
       DataError: the records cannot be used; nothing was written.
@@ -50,7 +53,7 @@ def write(
     """
     target = pathlib.Path(directory)
     folder.check(target)  # Now, and not after an hour.
-    summary = scan(files, exact_limit=exact_limit)
+    summary = scan(files, exact_limit=exact_limit, csv=csv)
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
     words = vocabulary_words(summary, statistics, min_count)
@@ -84,7 +87,7 @@ def write(
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
     folder.publish(target, texts)
-    return _report(target, statistics, choices, labels)
+    return _report(target, statistics, choices, labels, summary.notes)
 
 
 def vocabulary_words(
@@ -129,6 +132,7 @@ def _report(
     statistics: Statistics,
     choices: dict[str, columns.Choice],
     labels: Sequence[str],
+    notes: Sequence[str],
 ) -> str:
     used = [name for name, choice in choices.items() if choice.columns]
     lines = [
@@ -139,5 +143,6 @@ def _report(
         if not choice.columns:
             what = "left out" if choice.feature is None else "ignored"
             lines.append(f"  {what}: {name}: {choice.why}")
+    lines += [f"  note: {note}" for note in notes]
     lines.append("  read its comments, then train with it: run.py --spec=" f"{target / SPEC_FILE}")
     return "\n".join(lines)

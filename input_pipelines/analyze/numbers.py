@@ -76,6 +76,10 @@ class NumberSummary:
         if other.count:
             assert other._min is not None and other._max is not None
             self._range(other._min, other._max)
+            # As on their way from another process: what a merge makes of numbers that a digest
+            # still holds one by one is something else.
+            for digest in (self._digest, other._digest):
+                digest.compress()
             self._digest.merge(other._digest)
         self._sum += other._sum
         self._squares += other._squares

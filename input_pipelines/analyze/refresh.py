@@ -28,12 +28,17 @@ from input_pipelines.analyze.columns import STATISTICS_FILE, number, percent
 from input_pipelines.analyze.first_spec import words_of
 from input_pipelines.analyze.scan import scan
 from input_pipelines.errors import DataError
+from input_pipelines.tables.options import CsvOptions
 
 _EXAMPLES = 5
 
 
-def refresh(spec_path: str, files: Sequence[str], *, min_count: int = 5) -> str:
-    """Analyzes TFRecord files and renews the files of a spec; returns what changed.
+def refresh(
+    spec_path: str, files: Sequence[str], *, min_count: int = 5, csv: CsvOptions = CsvOptions()
+) -> str:
+    """Analyzes TFRecord files, or those of a table, and renews the files of a spec.
+
+    Columns of text are read as the types that the spec says. Returns what changed.
 
     Raises:
       SpecError: the spec cannot be used as it is, or could not with the new files.
@@ -42,7 +47,8 @@ def refresh(spec_path: str, files: Sequence[str], *, min_count: int = 5) -> str:
     """
     path = pathlib.Path(spec_path)
     spec = feature_specs.load(path)
-    summary = scan(files)
+    entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
+    summary = scan(files, csv=csv, dtypes={name: entry.dtype for name, entry in entries.items()})
     statistics = summary.statistics(len(files))
     _check_types(spec, statistics)
     report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]
@@ -67,6 +73,7 @@ def refresh(spec_path: str, files: Sequence[str], *, min_count: int = 5) -> str:
     unknown = [n for n in statistics.features if n not in {*spec.features, *spec.labels}]
     if unknown:
         report.append(f"  not in the spec: {', '.join(unknown)}")
+    report += [f"  note: {note}" for note in summary.notes]
     _check_loads(spec, path, texts)
     for name, text in texts.items():
         folder.replace(path.parent / name, text)

@@ -6,7 +6,8 @@ the record.
 
 Large data are spread over processes. What is given to a process is a group of files of about 128
 MB; groups depend on the files alone and are merged in their order, so the result is the same on any
-number of cores, estimates included. A single file is never split.
+number of cores, estimates included. A single file is never split, but for Parquet files, which are
+split between row groups. Tables go through `input_pipelines.tables`, which makes records of rows.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ import collections
 import concurrent.futures
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from typing import Optional
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from input_pipelines import tfrecords
-from input_pipelines.analyze import sketches
+from input_pipelines.analyze import sketches, table_blocks
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
 from input_pipelines.analyze.wire import NotAnExample, parse_block
 from input_pipelines.errors import DataError
+from input_pipelines.tables import kinds, reader
+from input_pipelines.tables.options import CsvOptions
 
 # Blocks parsed together: arrays long enough that the cost of each NumPy call vanishes.
 _BLOCKS = 8
+
+ScanGroup = Callable[[Sequence[Any], int], RecordSummary]
 
 # Bytes of a group of files: seconds of work, against the seconds that a process takes to start.
 _GROUP = 128 * 2**20
@@ -40,31 +45,46 @@ def scan(
     exact_limit: int = EXACT_LIMIT,
     workers: Optional[int] = None,
     group_bytes: int = _GROUP,
+    csv: CsvOptions = CsvOptions(),
+    dtypes: Optional[Mapping[str, str]] = None,
 ) -> RecordSummary:
-    """Reads all records of some TFRecord files once.
+    """Reads all records of some files once.
 
     Args:
-      files: paths, GZIP when their name ends in .gz.
+      files: paths of one kind, which their names say: Parquet, CSV, JSON lines or TFRecord, GZIP
+        when the name ends in .gz.
       exact_limit: different values of a feature that are counted one by one; with more, counts
         are estimated.
       workers: processes, at most one a group of files; by default as many as there are cores.
       group_bytes: least bytes of files that one process is given at a time.
+      csv: how CSV files are written.
+      dtypes: of tables, types that a spec says; see `reader.open_table`.
 
     Raises:
       DataError: there is no record, a file or record is corrupt, or a feature has two types.
-      MissingPackageError: the package for sketches is not installed.
+      MissingPackageError: the package for sketches, or for tables, is not installed.
     """
     sketches.library()  # Now, and not after an hour.
-    groups = _groups(files, group_bytes)
+    scan_group: ScanGroup = _scan_group
+    groups: Sequence[Sequence[Any]]
+    notes: list[str] = []
+    if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
+        groups = _groups(files, group_bytes)
+    else:
+        table = reader.open_table(files, csv=csv, dtypes=dtypes)
+        # A Parquet file without rows has no part.
+        groups = list(table.groups(group_bytes)) or [[]]
+        scan_group, notes = _scan_table, table.notes
     workers = min(workers or _cores(), len(groups))
     parts: Iterator[RecordSummary]
     if workers == 1:
-        parts = (_scan_group(group, exact_limit) for group in groups)
+        parts = (scan_group(group, exact_limit) for group in groups)
     else:
-        parts = _in_processes(groups, exact_limit, workers)
+        parts = _in_processes(scan_group, groups, exact_limit, workers)
     summary = next(parts)
     for part in parts:
         summary.merge(part)
+    summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
     if not summary.rows:
         raise DataError(
             f"there is no record in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
@@ -94,7 +114,7 @@ def _cores() -> int:
 
 
 def _in_processes(
-    groups: Sequence[Sequence[str]], exact_limit: int, workers: int
+    scan_group: ScanGroup, groups: Sequence[Sequence[Any]], exact_limit: int, workers: int
 ) -> Iterator[RecordSummary]:
     """Summaries of groups in their order; only a few more than workers are held at a time."""
     # A fork of a process in which TensorFlow runs threads may hang for ever.
@@ -103,7 +123,7 @@ def _in_processes(
     waiting: collections.deque[concurrent.futures.Future[RecordSummary]] = collections.deque()
     try:
         for group in groups:
-            waiting.append(pool.submit(_scan_group, group, exact_limit))
+            waiting.append(pool.submit(scan_group, group, exact_limit))
             if len(waiting) > workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -126,6 +146,15 @@ def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
                 ) from error
             summary.add(found, len(records), path, before)
             before += len(records)
+    return summary
+
+
+def _scan_table(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
+    """One process's part: the rows of some parts of a table."""
+    summary = RecordSummary(exact_limit)
+    for part in parts:
+        for rows in reader.read(part, summary.rounded):
+            summary.add(table_blocks.blocks(rows.batch), rows.batch.num_rows, rows.path, rows.first)
     return summary
 
 

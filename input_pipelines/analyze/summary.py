@@ -162,11 +162,20 @@ class FeatureSummary:
 
 
 class RecordSummary:
-    """All features of the records added so far."""
+    """All features of the records added so far.
+
+    Attributes:
+      rows: number of records.
+      features: by name.
+      rounded: of tables, how many values of a feature lost digits as float32.
+      notes: of tables, what a user should know of how columns were read.
+    """
 
     def __init__(self, limit: int = EXACT_LIMIT):
         self.rows = 0
         self.features: dict[str, FeatureSummary] = {}
+        self.rounded: Counter[str] = Counter()
+        self.notes: list[str] = []
         self._limit = limit
 
     def add(
@@ -180,6 +189,7 @@ class RecordSummary:
 
     def merge(self, other: RecordSummary) -> None:
         self.rows += other.rows
+        self.rounded.update(other.rounded)
         for name in sorted(other.features):
             self._feature(name).merge(other.features[name])
 

@@ -95,6 +95,10 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
              "--labels is for a first spec; with --spec, --mode=analyze refreshes the files "
              "that this spec refers to"],
         ),
+        (
+            {"mode": "analyze", "csv_delimiter": "||"},
+            ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
+        ),
         # Fields, one by one.
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
@@ -188,6 +192,8 @@ def test_defaults():
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
         "analysis_dir": None, "labels": (), "min_count": 5, "validate_rows": 0,
+        "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
+        "csv_comment": None, "csv_missing": (),
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip
 

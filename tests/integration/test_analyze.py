@@ -48,6 +48,24 @@ def test_from_records_to_a_trained_model(folder):
     assert "records 600 -> 900" in done.stdout
 
 
+def test_a_table(folder):
+    (folder / "a.csv").write_text("# of ours\n0; NA;007\n1; 2.5;12\n" * 9)
+    (folder / "csv.flags").write_text(
+        "--mode=analyze\n--train_files=a.csv\n--csv_columns=click,price,code\n"
+        "--csv_delimiter=;\n--csv_skip_spaces\n--csv_comment=#\n--csv_missing=NA,?\n"
+    )
+    done = run(folder, "--flagfile=csv.flags", "--labels=click", "--analysis_dir=table")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "table/spec.yaml: 1 features and 1 labels, from 18 records of 1 files"
+    assert (
+        "  note: code: text, since 9 of 18 numbers begin with a zero that would be lost, the "
+        "first one '007' in a.csv: row 1"
+    ) in lines
+    statistics = json.loads((folder / "table" / "statistics.json").read_text())
+    assert statistics["features"]["price"]["missing"] == 9
+
+
 @pytest.mark.parametrize(
     "arguments, code, message",
     [
@@ -55,6 +73,8 @@ def test_from_records_to_a_trained_model(folder):
         ((*ANALYZE, "--analysis_dir=x", "--labels=clik"), 65,
          "error: --labels: no record has a feature 'clik'; did you mean 'click'?"),
         ((*ANALYZE, "--analysis_dir=.", "--labels=click"), 2, "error: --analysis_dir: '.' holds "),
+        (("--mode=analyze", "--train_files=*", "--analysis_dir=x", "--labels=click"), 65,
+         "error: by their names, ./0.tfrecord is TFRecord and ./a.csv is CSV; give files of one "),
         (("--mode=analyze", "--train_files=no*", "--analysis_dir=x", "--labels=click"), 65,
          "error: no file matches 'no*' of --train_files"),
     ],

@@ -1,0 +1,46 @@
+"""pyarrow, imported when a table is first read, and its errors as sentences about a file."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from input_pipelines.errors import DataError, MissingPackageError
+
+
+def arrow(part: str = "") -> Any:
+    """The module `pyarrow`, or one of its parts: csv, json, parquet, compute.
+
+    Raises:
+      MissingPackageError: it is not installed.
+    """
+    name = f"pyarrow.{part}" if part else "pyarrow"
+    # A generator that is left early ends wherever garbage is collected, inside an import, too,
+    # where another import could wait for ever; so what is there is not imported again.
+    if sys.modules.get(name) is not None:
+        return sys.modules[name]
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
+            "install it with: pip install estimator-kit[tables]"
+        ) from error
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raises what pyarrow says of a file as a DataError that names it."""
+    errors = (arrow().ArrowException, OSError, UnicodeDecodeError)
+    try:
+        yield
+    except errors as error:
+        raise DataError(f"{path}: {one_line(error)}") from error
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an error, without a full stop."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,336 @@
+"""The files of one table as record batches of what a TFRecord can hold.
+
+    table = open_table(files, csv=CsvOptions(missing=("?",)))
+    table.columns, table.notes
+    for part in table.parts():                     # of a file, for as many processes as there are
+        for rows in read(part, rounded):
+            rows.batch, rows.where(0)              # a pyarrow.RecordBatch, "a.csv: row 1"
+
+Batches have the columns of the table, in one order, of the types of `columns.storage_type`. They
+hold 8,192 rows, but for the last one of a part: memory does not grow with the files. CSV and JSON
+lines are read twice: for the types of whole columns, then for the rows.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from input_pipelines.errors import DataError
+from input_pipelines.tables import csv_files, json_files, kinds, parquet_files, streams
+from input_pipelines.tables.columns import Column
+from input_pipelines.tables.json_files import JsonColumns
+from input_pipelines.tables.library import arrow
+from input_pipelines.tables.options import CsvOptions
+from input_pipelines.tables.storable import DIGITS, all_columns, schema
+from input_pipelines.tables.text_types import TextColumn
+
+# Rows of a batch: arrays so long that the cost of each call vanishes; as many as the analysis
+# takes of TFRecords at a time, so that sums of floats are rounded in the same places.
+ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Rows of one file that are read together.
+
+    Attributes:
+      path, kind: the file.
+      first: rows of the file that come before.
+      columns: those of the table.
+      csv: how a CSV file is written.
+      groups: row groups of a Parquet file.
+      names: the columns of a CSV file, in its own order.
+    """
+
+    path: str
+    kind: str
+    first: int
+    columns: tuple[Column, ...]
+    csv: CsvOptions
+    groups: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """A batch of a file, after `first` rows there."""
+
+    batch: Any
+    path: str
+    first: int
+
+    def where(self, i: int) -> str:
+        """Names row `i` of the batch, as errors do."""
+        return f"{self.path}: row {self.first + i + 1}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Files of one kind with the same columns; see `open_table`."""
+
+    files: tuple[str, ...]
+    kind: str
+    columns: tuple[Column, ...]
+    csv: CsvOptions
+    names: Mapping[str, tuple[str, ...]]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of how columns are read."""
+        return [f"{column.name}: {column.note}" for column in self.columns if column.note]
+
+    def parts(self) -> Iterator[Part]:
+        """Each file, from the first to the last row, as one part."""
+        return (part for group in self.groups(1, split=False) for part in group)
+
+    def groups(self, least: int, *, split: bool = True) -> Iterator[list[Part]]:
+        """Parts in the order of the rows, gathered until they are of `least` bytes.
+
+        Depends on the files alone. A Parquet file may be split between row groups, unless `split`
+        is false; another is never.
+        """
+        group: list[Part] = []
+        size = 0
+        for path in self.files:
+            for part, weight in self._pieces(path, least if split else None):
+                group.append(part)
+                size += weight
+                if size >= least:
+                    yield group
+                    group, size = [], 0
+        if group:
+            yield group
+
+    def _pieces(self, path: str, least: Optional[int]) -> Iterator[tuple[Part, int]]:
+        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
+        if self.kind != kinds.PARQUET:
+            yield part, streams.size_of(path)
+            return
+        first = rows = size = 0
+        groups: list[int] = []
+        for i, (count, weight) in enumerate(parquet_files.row_groups(path)):
+            groups.append(i)
+            rows += count
+            size += weight
+            if least is not None and size >= least:
+                yield dataclasses.replace(part, first=first, groups=tuple(groups)), size
+                first, size, groups = rows, 0, []
+        if groups:
+            yield dataclasses.replace(part, first=first, groups=tuple(groups)), size
+
+
+def open_table(
+    files: Sequence[str],
+    *,
+    csv: CsvOptions = CsvOptions(),
+    dtypes: Optional[Mapping[str, str]] = None,
+) -> Table:
+    """Some files as a table: checks that they fit together, and finds the types of all columns.
+
+    Args:
+      files: paths of one kind, which their names say; at least one.
+      csv: how CSV files are written.
+      dtypes: types that are known, as those of a spec; text is held to be of these, and integers
+        may be float32. Names that the table lacks are passed over.
+
+    Raises:
+      DataError: a file cannot be read or is of another kind, columns differ between files, or a
+        value is not of the type in `dtypes`.
+      MissingPackageError: pyarrow is not installed.
+    """
+    kind = kinds.kind_of_all(files)
+    if csv != CsvOptions() and kind != kinds.CSV:
+        raise DataError(
+            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing "
+            f"are for CSV files; {files[0]} is {kind} by its name"
+        )
+    arrow()
+    known = dict(dtypes or {})
+    names: dict[str, tuple[str, ...]] = {}
+    if kind == kinds.PARQUET:
+        columns = _parquet_columns(files)
+    elif kind == kinds.CSV:
+        names = {path: csv_files.names(path, csv) for path in files}
+        for path in files:
+            _same_names(files[0], names[files[0]], path, names[path])
+        columns = _csv_columns(files, csv, names, known)
+    else:
+        columns = _json_columns(files)
+    columns = [
+        dataclasses.replace(column, dtype="float32")
+        if column.dtype == "int64" and known.get(column.name) == "float32" else column
+        for column in columns
+    ]  # fmt: skip
+    return Table(tuple(files), kind, tuple(columns), csv, names)
+
+
+def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
+    """The rows of a part.
+
+    Args:
+      part: of a table.
+      rounded: gets, by column, how many values lost digits as float32.
+
+    Raises:
+      DataError: the file cannot be read, or a value cannot be stored; names the row.
+    """
+    rounded = Counter() if rounded is None else rounded
+    first = part.first
+    for batch in _regular(_stored(part, rounded), schema(part.columns)):
+        yield Rows(batch, part.path, first)
+        first += batch.num_rows
+
+
+def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
+    """What a user should know of values that lost digits."""
+    return [
+        f"{name}: {count:,} values have more than the {DIGITS} digits that a float32 keeps, and "
+        "are rounded to it"
+        for name, count in sorted(rounded.items())
+    ]
+
+
+def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
+    """Batches as the file gives them, of the table's columns and types."""
+    raw: Iterable[Any]
+    if part.kind == kinds.PARQUET:
+        raw = parquet_files.batches(part.path, part.groups, ROWS)
+    elif part.kind == kinds.CSV:
+        raw = csv_files.batches(part.path, part.csv, part.names)
+    else:
+        raw = json_files.batches(part.path)
+    row = part.first
+    pa = arrow()
+    for batch in raw:
+        rows = Rows(batch, part.path, row)
+        try:
+            stored = all_columns(batch, part.columns, rows.where, rounded)
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{part.path}: rows {row + 1} to {row + batch.num_rows} are not of the types that "
+                f"were found before: {error}; was the file changed while it was read?"
+            ) from error
+        yield stored
+        row += batch.num_rows
+
+
+def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:
+    """The same rows in batches of `ROWS`, but for the last one."""
+    pa = arrow()
+    held: list[Any] = []
+    count = 0
+
+    def joined() -> Any:
+        table = pa.Table.from_batches(held, its_schema).combine_chunks()
+        return pa.RecordBatch.from_arrays(
+            [column.chunk(0) for column in table.columns], schema=its_schema
+        )
+
+    for batch in batches:
+        while batch.num_rows:
+            held.append(batch.slice(0, ROWS - count))
+            count += held[-1].num_rows
+            batch = batch.slice(held[-1].num_rows)
+            if count == ROWS:
+                yield held[0] if len(held) == 1 else joined()
+                held, count = [], 0
+    if held:
+        yield held[0] if len(held) == 1 else joined()
+
+
+# --- Columns -------------------------------------------------------------------------------------
+
+
+def _same_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:
+    lacks = [name for name in names if name not in others]
+    has = [name for name in others if name not in names]
+    if lacks or has:
+        changes = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
+        changes += [f"has {', '.join(map(repr, has))}"] if has else []
+        raise DataError(
+            f"{path} {' and '.join(changes)}, unlike {first}; the files of a table have the same "
+            "columns"
+        )
+
+
+def _parquet_columns(files: Sequence[str]) -> list[Column]:
+    found: dict[str, Column] = {}
+    places: dict[str, str] = {}
+    for path in files:
+        columns = {column.name: column for column in parquet_files.columns(path)}
+        if found:
+            _same_names(files[0], list(found), path, list(columns))
+        for name, column in columns.items():
+            known = found.get(name)
+            if known is None or known.dtype is None:
+                found[name], places[name] = column, path
+            elif column.dtype is not None and (column.dtype, column.multi) != (
+                known.dtype, known.multi
+            ):  # fmt: skip
+                raise DataError(
+                    f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
+                    f"{path}; a feature has one type"
+                )
+    return list(found.values())
+
+
+def _type(column: Column) -> str:
+    return f"lists of {column.dtype}" if column.multi else str(column.dtype)
+
+
+def _csv_columns(
+    files: Sequence[str],
+    csv: CsvOptions,
+    names: Mapping[str, tuple[str, ...]],
+    dtypes: Mapping[str, str],
+) -> list[Column]:
+    def look(path: str) -> dict[str, TextColumn]:
+        found = {name: TextColumn(name) for name in names[path]}
+        row = 0
+        for batch in csv_files.batches(path, csv, names[path]):
+            for name, column in zip(batch.schema.names, batch.columns):
+                if dtypes.get(name) != "string":
+                    found[name].add(column, path, row)
+            row += batch.num_rows
+        return found
+
+    first, *others = _in_threads(look, files)
+    for other in others:
+        for name, column in first.items():
+            column.merge(other[name])
+    return [
+        Column(name, dtype, note=note)
+        for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
+    ]
+
+
+def _json_columns(files: Sequence[str]) -> list[Column]:
+    def look(path: str) -> JsonColumns:
+        found = JsonColumns()
+        row = 0
+        for batch in json_files.batches(path):
+            found.add(batch, path, row)
+            row += batch.num_rows
+        return found
+
+    first, *others = _in_threads(look, files)
+    for other in others:
+        first.merge(other)
+    return list(first.found.values())
+
+
+def _in_threads(look: Any, files: Sequence[str]) -> list[Any]:
+    """What a function finds in each file; pyarrow leaves the interpreter to other threads."""
+    with concurrent.futures.ThreadPoolExecutor(min(os.cpu_count() or 1, len(files))) as pool:
+        waiting = [pool.submit(look, path) for path in files]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
