@@ -79,6 +79,8 @@ class ExperimentConfig(pydantic.BaseModel):
     min_count: PositiveInt = 5
 
     validate_rows: Annotated[int, Field(ge=0)] = 0
+    baseline_files: tuple[str, ...] = ()
+    baseline_statistics: Optional[str] = None
 
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
@@ -94,11 +96,15 @@ class ExperimentConfig(pydantic.BaseModel):
         if problems:
             raise ConfigError("\n".join(problems))
 
+    @property
+    def has_baseline(self) -> bool:
+        return bool(self.baseline_files or self.baseline_statistics)
+
     def _problems(self) -> list[str]:
         problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
         needed = {"model_dir": self.mode not in ("validate", "analyze")}
-        checks_data = self.mode == "validate" and self.validate_rows > 0
+        checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
         needed["train_files"] = trains or self.mode == "analyze" or checks_data
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
@@ -113,7 +119,9 @@ class ExperimentConfig(pydantic.BaseModel):
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
-        for field in ("train_files", "eval_files", "predict_files"):
+        if self.baseline_files and self.baseline_statistics:
+            problems.append("give --baseline_files or --baseline_statistics, not both")
+        for field in ("train_files", "eval_files", "predict_files", "baseline_files"):
             if "" in getattr(self, field):
                 problems.append(f"--{field}: a name is empty")
         try:

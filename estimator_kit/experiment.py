@@ -50,8 +50,8 @@ def run(config: ExperimentConfig) -> RunResult:
         return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
-        if config.validate_rows:
-            _log.info(data_validation.data_report(config))
+        for report in data_validation.reports(config):
+            _log.info(report)
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
     model = _make_model(config, spec) if config.export_dir is None else None

@@ -130,6 +130,16 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 looks "
         "at no data, and needs no TensorFlow.",
     )
+    listing(
+        "baseline_files",
+        "With --mode=validate: TFRecord files of before; how far --train_files moved from them is "
+        "measured, and held against the section drift of the spec.",
+    )
+    text(
+        "baseline_statistics",
+        "With --mode=validate: the same, from the statistics.json of an earlier --mode=analyze in "
+        "the place of its records.",
+    )
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],
         "Seconds between lines of progress where there is no terminal.", **here,

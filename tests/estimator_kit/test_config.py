@@ -188,6 +188,7 @@ def test_defaults():
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
         "analysis_dir": None, "labels": (), "min_count": 5, "validate_rows": 0,
+        "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip
 
