@@ -15,6 +15,7 @@ setup(
         "feature_specs",
         "input_pipelines",
         "input_pipelines.analyze",
+        "input_pipelines.metadata_schema",
         "estimator_kit",
         "estimator_kit.compat",
         "estimator_kit.exporters",
@@ -36,9 +37,10 @@ setup(
     ],
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
+        "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
         "test": [
             "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pytest", "pytest-xdist",
-            "ruff", "types-PyYAML", "wheel",
+            "ruff", "tensorflow-metadata>=1.15", "types-PyYAML", "wheel",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

@@ -15,13 +15,16 @@ from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean, nearest
 
 Mode = Literal[
-    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze"
-]
+    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
+    "import_schema", "export_schema",
+]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
+    "import_schema", "export_schema",
 )  # fmt: skip
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
+_SCHEMA_MODES = ("import_schema", "export_schema")
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -77,6 +80,7 @@ class ExperimentConfig(pydantic.BaseModel):
     analysis_dir: Optional[str] = None
     labels: tuple[str, ...] = ()
     min_count: PositiveInt = 5
+    schema_file: Optional[str] = None
 
     validate_rows: Annotated[int, Field(ge=0)] = 0
     baseline_files: tuple[str, ...] = ()
@@ -101,9 +105,12 @@ class ExperimentConfig(pydantic.BaseModel):
         return bool(self.baseline_files or self.baseline_statistics)
 
     def _problems(self) -> list[str]:
-        problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
+        makes_spec = self.mode in ("analyze", "import_schema")
+        problems = [] if self.spec or makes_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        needed = {"model_dir": self.mode not in ("validate", "analyze")}
+        needed = {"model_dir": self.mode not in ("validate", "analyze", *_SCHEMA_MODES)}
+        needed["schema_file"] = self.mode in _SCHEMA_MODES
+        needed["analysis_dir"] = self.mode == "import_schema"
         checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
         needed["train_files"] = trains or self.mode == "analyze" or checks_data
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
@@ -115,6 +122,8 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
         if self.mode == "analyze":
             problems += self._analysis_problems()
+        if self.mode == "import_schema":
+            problems += self._label_problems()
         if trains and self.max_steps is None and self.epochs is None:
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
@@ -162,10 +171,14 @@ class ExperimentConfig(pydantic.BaseModel):
                 "--labels is missing; name the features that are to be learned, as in "
                 "--labels=click,purchase"
             )
-        for i, name in enumerate(self.labels):
-            if name in self.labels[:i] or not name:
-                problems.append(f"--labels: {name!r} is {'there twice' if name else 'no name'}")
-        return problems
+        return problems + self._label_problems()
+
+    def _label_problems(self) -> list[str]:
+        return [
+            f"--labels: {name!r} is {'there twice' if name else 'no name'}"
+            for i, name in enumerate(self.labels)
+            if name in self.labels[:i] or not name
+        ]
 
 
 def _problem(item: Any, fields: Any) -> str:

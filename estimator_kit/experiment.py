@@ -20,6 +20,7 @@ from estimator_kit import (
     data_validation,
     prediction,
     run_record,
+    schema_exchange,
     training,
 )
 from estimator_kit.config import ExperimentConfig
@@ -47,6 +48,9 @@ def run(config: ExperimentConfig) -> RunResult:
     """
     if config.mode == "analyze":
         _log.info(analysis.run_analysis(config))
+        return RunResult(mode=config.mode)
+    if config.mode in ("import_schema", "export_schema"):
+        _log.info(schema_exchange.exchange(config))
         return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":

@@ -45,7 +45,9 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
-        "spec for --train_files, or refresh the files that a --spec refers to.",
+        "spec for --train_files, or refresh the files that a --spec refers to. import_schema: "
+        "write a first spec for the TensorFlow Metadata Schema in --schema_file. export_schema: "
+        "write --spec as such a Schema.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -120,10 +122,21 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     text(
         "analysis_dir",
-        "With --mode=analyze: the folder for the first spec, its vocabularies and statistics. "
+        "With --mode=analyze and --mode=import_schema: the folder for the first spec, its "
+        "vocabularies and statistics. "
         "What it holds that analysis did not write is never overwritten.",
     )
-    listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
+    listing(
+        "labels",
+        "With --mode=analyze and --mode=import_schema: the features that are to be learned. A "
+        "Schema may say them itself: by the tag label, or by not being there in serving.",
+    )
+    text(
+        "schema_file",
+        "With --mode=import_schema: the Schema of TensorFlow Metadata to read, in text format "
+        "(schema.pbtxt). With --mode=export_schema: the file to write; another one that is there "
+        "is never overwritten.",
+    )
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
     integer(
         "validate_rows",

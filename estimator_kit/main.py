@@ -78,6 +78,11 @@ def _run(config: ExperimentConfig) -> int:
 
         print(analysis.run_analysis(config))
         return exit_codes.DONE
+    if config.mode in ("import_schema", "export_schema"):
+        from estimator_kit import schema_exchange
+
+        print(schema_exchange.exchange(config))
+        return exit_codes.DONE
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
     from estimator_kit import experiment, report
 

@@ -168,20 +168,25 @@ def _findings(
 ) -> Iterator[Finding]:
     section = spec.drift.features if kind == "feature" else spec.drift.labels
     own = section.get(name, Measures())
-    default = spec.drift.default
     old, new = before.features.get(name), now.features.get(name)
-    usual = "l_infinity" if _is_category(spec, kind, name) else "jensen_shannon"
+    usual = "l_infinity" if is_category(spec, kind, name) else "jensen_shannon"
     for measure in ("l_infinity", "jensen_shannon"):
-        given: Optional[Thresholds] = getattr(own, measure)
-        if measure == usual:
-            given = getattr(default, measure) if given is None else given
-        elif given is None:
-            continue
-        distance = _distance(spec, kind, name, measure, old, new)
-        yield Finding(kind, name, measure, distance, given or Thresholds())
-    given = default.missing if own.missing is None else own.missing
+        if measure == usual or getattr(own, measure) is not None:
+            distance = _distance(spec, kind, name, measure, old, new)
+            yield Finding(kind, name, measure, distance, thresholds(spec, kind, name, measure))
     distance = distances.missing(old, new, rows_before=before.rows, rows=now.rows)
-    yield Finding(kind, name, "missing", distance, given or Thresholds())
+    yield Finding(kind, name, "missing", distance, thresholds(spec, kind, name, "missing"))
+
+
+def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresholds:
+    """What the spec says of a measure of a feature or label; empty when it says nothing."""
+    section = spec.drift.features if kind == "feature" else spec.drift.labels
+    own: Optional[Thresholds] = getattr(section.get(name, Measures()), measure)
+    if own is not None:
+        return own
+    usual = ("l_infinity" if is_category(spec, kind, name) else "jensen_shannon", "missing")
+    default: Optional[Thresholds] = getattr(spec.drift.default, measure)
+    return (default if measure in usual else None) or Thresholds()
 
 
 def _distance(
@@ -200,7 +205,7 @@ def _distance(
     )
 
 
-def _is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
+def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
     """Whether values are names and not quantities, as the columns read them."""
     if kind == "label":
         return spec.label_classes(name) is not None
