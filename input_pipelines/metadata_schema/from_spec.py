@@ -3,7 +3,8 @@
     text = from_spec.text(feature_specs.load("spec.yaml"))
 
 A Schema describes stored features, not a model, so columns, groups and objectives are not in it;
-of a column only the domain of its feature is (the words of a vocabulary, the size of an identity).
+of a column only the domain of its feature is (the words of a vocabulary, the size of an identity),
+and of a weighted one which feature weighs which.
 What was left out is listed in comments at the top, and by `schema_of`.
 
     required               presence { min_fraction: 1 min_count: 1 }
@@ -23,7 +24,7 @@ from feature_specs.drift_thresholds import Thresholds
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.vocabulary import read_words
 from input_pipelines.analyze import drift
-from input_pipelines.metadata_schema import proto
+from input_pipelines.metadata_schema import proto, weighted_features
 from input_pipelines.metadata_schema.to_spec import LABEL_TAG
 
 _TRAINING, _SERVING = "TRAINING", "SERVING"
@@ -58,6 +59,7 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
             message.not_in_environment.append(_SERVING)
         _add_drift(spec, "feature", name, message, lost)
     domains = {_add_domain(spec, name, schema, lost) for name in spec.features}
+    domains.update(weighted_features.add_messages(schema, spec))
     for name, label in spec.labels.items():
         _add_label(spec, name, label, schema, lost)
     lost += _columns_lost(spec, domains)
@@ -179,7 +181,7 @@ def _add_drift(spec: FeatureSpec, kind: str, name: str, message: Any, lost: list
 
 
 def _columns_lost(spec: FeatureSpec, domains: set[Optional[str]]) -> list[str]:
-    """Every column that became no feature's domain, the groups, the objectives."""
+    """Every column that became no domain and no weighted feature, the groups, the objectives."""
     document = spec.to_dict()
     lost = [
         f"columns.{name}: {json.dumps(entry)}"

@@ -18,7 +18,7 @@ from feature_specs.errors import did_you_mean
 from input_pipelines.analyze import folder, spec_text
 from input_pipelines.analyze.columns import Choice, Entry
 from input_pipelines.analyze.first_spec import SPEC_FILE, check_loads
-from input_pipelines.metadata_schema import feature_choices, proto
+from input_pipelines.metadata_schema import feature_choices, proto, weighted_features
 from input_pipelines.metadata_schema.feature_choices import Reading
 from input_pipelines.metadata_schema.proto import SchemaError, one_line
 
@@ -65,7 +65,6 @@ def spec_files(
     drift = _drift(readings, chosen)  # First, since it adds to what is lost.
     taken = frozenset(readings)
     choices: dict[str, Choice] = {}
-    report: list[str] = []
     for name, reading in readings.items():
         if name in chosen:
             continue
@@ -75,13 +74,15 @@ def spec_files(
         else:
             absent = _absent(schema, reading.message)
             choices[name] = feature_choices.choose(reading, taken, absent=absent)
-        if not choices[name].columns:
-            what = "left out" if choices[name].feature is None else "ignored"
-            report.append(f"{what}: {name}: {choices[name].why}")
     if not any(choice.columns for choice in choices.values()):
         raise SchemaError(f"{source!r} has no feature but the labels that fits any column")
+    whole = [*weighted_features.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
     entries = [_label_entries(readings[label]) for label in chosen]
-    whole = list(_lost_of_schema(schema))
+    report = [
+        f"{'left out' if choice.feature is None else 'ignored'}: {name}: {choice.why}"
+        for name, choice in choices.items()
+        if choice.feature is None or choice.ignored
+    ]
     report += [f"not in the spec: {lost}" for lost in whole]
     for name, reading in readings.items():
         report += [f"not in the spec: {name}: {lost}" for lost in reading.lost]
@@ -251,9 +252,9 @@ def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dic
 def _lost_of_schema(schema: Any) -> Iterator[str]:
     """What is set at the top of a Schema and has no place in a spec."""
     for field, value in schema.ListFields():
-        if field.name in ("feature", *_DOMAINS):
+        if field.name in ("feature", "weighted_feature", *_DOMAINS):
             continue
-        if field.name in ("sparse_feature", "weighted_feature"):
+        if field.name == "sparse_feature":
             for message in value:
                 yield f"{field.name} {one_line(message)}"
         elif field.name == "default_environment":

@@ -224,6 +224,23 @@ def test_features_and_labels_of_other_specs_come_back(name):
     }
 
 
+def test_a_weighted_column_comes_back():
+    document = copy.deepcopy(SPEC)
+    document["features"]["counts"] = {"dtype": "float32", "shape": "variable"}
+    document["columns"]["tags_counted"] = {"weighted": "tag", "weight": "counts"}
+    document["groups"]["wide"].append("tags_counted")
+    schema, _, lost, _ = exported(document)
+    assert list(schema.weighted_feature) == [text_format.Parse(
+        'name: "tags_counted" feature { step: "tags" } weight_feature { step: "counts" }',
+        proto.library().WeightedFeature(),
+    )]  # fmt: skip
+    assert not [line for line in lost if line.startswith("columns.tags_counted")]
+    found, _ = back(document)
+    assert found["columns"]["tags_counted"] == {"weighted": "tags", "weight": "counts"}
+    assert "tags_counted" in found["groups"]["wide"] and "counts" not in found["ignored"]
+    assert found["features"] == document["features"]
+
+
 def test_a_vocabulary_file_comes_back(tmp_path):
     words = [f"w{i}" for i in range(60)]
     (tmp_path / "words.txt").write_text("\n".join(words))

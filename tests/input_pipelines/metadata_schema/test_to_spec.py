@@ -98,7 +98,10 @@ tensor_representation_group {
     }
   }
 }
-weighted_feature { name: "w" feature { step: "tags" } weight_feature { step: "ragged" } }
+weighted_feature { name: "w" feature { step: "tags" } weight_feature { step: "hour" } }
+weighted_feature { name: "codes" feature { step: "codes" } weight_feature { step: "ragged" } }
+weighted_feature { name: "v" feature { step: "hour" } weight_feature { step: "ragged" } }
+weighted_feature { name: "u" feature { step: "x" step: "y" } weight_feature { step: "ragged" } }
 dataset_constraints { min_examples_count: 10 }
 """
 
@@ -197,8 +200,16 @@ def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imp
     ]
     lost = [line[17:] for line in report if line.startswith("not in the spec: ")]
     assert sorted(lost) == sorted([
-        "weighted_feature { name: \"w\" feature { step: \"tags\" } weight_feature { step: "
-        "\"ragged\" } }",
+        *(
+            f'weighted_feature {{ name: "{name}" feature {{ {steps} }} weight_feature {{ step: '
+            f'"{weight}" }} }}: {reason}'
+            for name, steps, weight, reason in (
+                ("w", 'step: "tags"', "hour", "'hour' is no list of numbers"),
+                ("codes", 'step: "codes"', "ragged", "a column cannot have its name"),
+                ("v", 'step: "hour"', "ragged", "'hour' is no list of categories"),
+                ("u", 'step: "x" step: "y"', "ragged", "'x / y' is no feature of the spec"),
+            )
+        ),
         "default_environment TRAINING, SERVING: a spec knows training, and serving without labels",
         "dataset_constraints { min_examples_count: 10 }",
         "tensor_representation_group '': rows: { ragged_tensor { feature_path { step: \"tags\" } } "
