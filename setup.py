@@ -15,6 +15,7 @@ setup(
         "feature_specs",
         "input_pipelines",
         "input_pipelines.analyze",
+        "input_pipelines.metadata_schema",
         "input_pipelines.tables",
         "estimator_kit",
         "estimator_kit.compat",
@@ -37,10 +38,11 @@ setup(
     ],
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
+        "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
             "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",
-            "pytest-xdist", "ruff", "types-PyYAML", "wheel",
+            "pytest-xdist", "ruff", "tensorflow-metadata>=1.15", "types-PyYAML", "wheel",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

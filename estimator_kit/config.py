@@ -16,13 +16,16 @@ from feature_specs.errors import did_you_mean, nearest
 from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
-    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze"
-]
+    "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
+    "import_schema", "export_schema",
+]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
+    "import_schema", "export_schema",
 )  # fmt: skip
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
+_SCHEMA_MODES = ("import_schema", "export_schema")
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -83,8 +86,11 @@ class ExperimentConfig(pydantic.BaseModel):
     csv_skip_spaces: bool = False
     csv_comment: Optional[str] = None
     csv_missing: tuple[str, ...] = ()
+    schema_file: Optional[str] = None
 
     validate_rows: Annotated[int, Field(ge=0)] = 0
+    baseline_files: tuple[str, ...] = ()
+    baseline_statistics: Optional[str] = None
 
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
@@ -108,11 +114,18 @@ class ExperimentConfig(pydantic.BaseModel):
             missing=self.csv_missing,
         )  # fmt: skip
 
+    @property
+    def has_baseline(self) -> bool:
+        return bool(self.baseline_files or self.baseline_statistics)
+
     def _problems(self) -> list[str]:
-        problems = [] if self.spec or self.mode == "analyze" else ["--spec is missing"]
+        makes_spec = self.mode in ("analyze", "import_schema")
+        problems = [] if self.spec or makes_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        needed = {"model_dir": self.mode not in ("validate", "analyze")}
-        checks_data = self.mode == "validate" and self.validate_rows > 0
+        needed = {"model_dir": self.mode not in ("validate", "analyze", *_SCHEMA_MODES)}
+        needed["schema_file"] = self.mode in _SCHEMA_MODES
+        needed["analysis_dir"] = self.mode == "import_schema"
+        checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
         needed["train_files"] = trains or self.mode == "analyze" or checks_data
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
@@ -127,11 +140,15 @@ class ExperimentConfig(pydantic.BaseModel):
                 self.csv_options()
             except ValueError as error:
                 problems.append(str(error))
+        if self.mode == "import_schema":
+            problems += self._label_problems()
         if trains and self.max_steps is None and self.epochs is None:
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
-        for field in ("train_files", "eval_files", "predict_files"):
+        if self.baseline_files and self.baseline_statistics:
+            problems.append("give --baseline_files or --baseline_statistics, not both")
+        for field in ("train_files", "eval_files", "predict_files", "baseline_files"):
             if "" in getattr(self, field):
                 problems.append(f"--{field}: a name is empty")
         try:
@@ -172,10 +189,14 @@ class ExperimentConfig(pydantic.BaseModel):
                 "--labels is missing; name the features that are to be learned, as in "
                 "--labels=click,purchase"
             )
-        for i, name in enumerate(self.labels):
-            if name in self.labels[:i] or not name:
-                problems.append(f"--labels: {name!r} is {'there twice' if name else 'no name'}")
-        return problems
+        return problems + self._label_problems()
+
+    def _label_problems(self) -> list[str]:
+        return [
+            f"--labels: {name!r} is {'there twice' if name else 'no name'}"
+            for i, name in enumerate(self.labels)
+            if name in self.labels[:i] or not name
+        ]
 
 
 def _problem(item: Any, fields: Any) -> str:

@@ -20,6 +20,7 @@ from estimator_kit import (
     data_validation,
     prediction,
     run_record,
+    schema_exchange,
     training,
 )
 from estimator_kit.config import ExperimentConfig
@@ -48,10 +49,13 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "analyze":
         _log.info(analysis.run_analysis(config))
         return RunResult(mode=config.mode)
+    if config.mode in ("import_schema", "export_schema"):
+        _log.info(schema_exchange.exchange(config))
+        return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
-        if config.validate_rows:
-            _log.info(data_validation.data_report(config))
+        for report in data_validation.reports(config):
+            _log.info(report)
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
     model = _make_model(config, spec) if config.export_dir is None else None

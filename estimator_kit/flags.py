@@ -46,7 +46,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
         "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
-        "the files that a --spec refers to.",
+        "the files that a --spec refers to. import_schema: write a first spec for the TensorFlow "
+        "Metadata Schema in --schema_file. export_schema: write --spec as such a Schema.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -125,10 +126,21 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     text(
         "analysis_dir",
-        "With --mode=analyze: the folder for the first spec, its vocabularies and statistics. "
+        "With --mode=analyze and --mode=import_schema: the folder for the first spec, its "
+        "vocabularies and statistics. "
         "What it holds that analysis did not write is never overwritten.",
     )
-    listing("labels", "With --mode=analyze: the features of the records that are to be learned.")
+    listing(
+        "labels",
+        "With --mode=analyze and --mode=import_schema: the features that are to be learned. A "
+        "Schema may say them itself: by the tag label, or by not being there in serving.",
+    )
+    text(
+        "schema_file",
+        "With --mode=import_schema: the Schema of TensorFlow Metadata to read, in text format "
+        "(schema.pbtxt). With --mode=export_schema: the file to write; another one that is there "
+        "is never overwritten.",
+    )
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
     listing(
         "csv_columns",
@@ -153,6 +165,16 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "validate_rows",
         "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 looks "
         "at no data, and needs no TensorFlow.",
+    )
+    listing(
+        "baseline_files",
+        "With --mode=validate: TFRecord files of before; how far --train_files moved from them is "
+        "measured, and held against the section drift of the spec.",
+    )
+    text(
+        "baseline_statistics",
+        "With --mode=validate: the same, from the statistics.json of an earlier --mode=analyze in "
+        "the place of its records.",
     )
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],

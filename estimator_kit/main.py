@@ -66,17 +66,23 @@ def help_text(values: flags.FlagValues) -> str:
 def _run(config: ExperimentConfig) -> int:
     if config.mode == "validate":
         print(validation_report(config))
-        if config.validate_rows:
+        if config.validate_rows or config.has_baseline:
             _quiet_tensorflow()
             from estimator_kit import data_validation
 
-            print(data_validation.data_report(config))
+            for found in data_validation.reports(config):
+                print(found)
         return exit_codes.DONE
     _quiet_tensorflow()
     if config.mode == "analyze":
         from estimator_kit import analysis
 
         print(analysis.run_analysis(config))
+        return exit_codes.DONE
+    if config.mode in ("import_schema", "export_schema"):
+        from estimator_kit import schema_exchange
+
+        print(schema_exchange.exchange(config))
         return exit_codes.DONE
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
     from estimator_kit import experiment, report
@@ -100,6 +106,11 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append(f"  {len(names):>3} {what}: {', '.join(names)}")
     for group, columns in spec.groups.items():
         lines.append(f"  group {group}: {', '.join(columns)}")
+    if spec.drift.any and not config.has_baseline:
+        lines.append(
+            "  drift: its thresholds were looked at alone; --baseline_files or "
+            "--baseline_statistics says what records are held against"
+        )
     return "\n".join(lines)
 
 

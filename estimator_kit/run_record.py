@@ -69,8 +69,10 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     if kept is None:
         return changes
     for section, entries in spec.to_dict().items():
-        if section in ("ignored", "groups"):
-            continue  # Their effect is on variables, which are compared with the checkpoint.
+        if section in ("ignored", "groups", "drift"):
+            # The effect of the first two is on variables, which are compared with the checkpoint;
+            # what drift may be changes no model.
+            continue
         free = _FREE_TO_CHANGE.get(section, ())
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):

@@ -17,6 +17,7 @@ import pydantic
 from pydantic.json_schema import models_json_schema
 
 from feature_specs.column_kinds import COLUMN_KINDS
+from feature_specs.drift_thresholds import Drift
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.parser import VERSION
 from feature_specs.schema import HEADS, Feature, Label
@@ -54,7 +55,7 @@ _QUANTILES = {
 def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
-        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(),
+        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift,
     ]  # fmt: skip
     references, definitions = models_json_schema([(model, "validation") for model in models])
     place = {model: reference for (model, _), reference in references.items()}
@@ -85,6 +86,7 @@ def json_schema() -> dict[str, Any]:
             "labels": named(Label),
             "objectives": named(*HEADS.values()),
             "ignored": names,
+            "drift": place[Drift],
         },
         "$defs": definitions["$defs"],
     }

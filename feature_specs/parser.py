@@ -21,14 +21,15 @@ import pydantic
 
 from feature_specs import group_validation, validation
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
+from feature_specs.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
 from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
 
-_SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored")
-_OPTIONAL = ("ignored",)
+_SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored", "drift")
+_OPTIONAL = ("ignored", "drift")
 
 # Of the form of the document. A spec without `version` is of this one.
 VERSION = 1
@@ -62,7 +63,8 @@ def parse(
     """The feature spec in a plain dict of the same form as the YAML.
 
     Args:
-      document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`.
+      document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
+        `drift`.
       directory: the folder that vocabulary and statistics files are relative to.
       source: what error messages call the document.
     """
@@ -95,10 +97,12 @@ class _Parser:
         ignored = document.get("ignored", [])
         if not _is_list_of_names(ignored):
             self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
+        drift = self._read_drift(document.get("drift", {}))
         self._stop_on_problems()
         spec = FeatureSpec(
-            **sections, ignored=tuple(ignored), directory=self._directory, source=self._source
-        )
+            **sections, ignored=tuple(ignored), drift=drift, directory=self._directory,
+            source=self._source,
+        )  # fmt: skip
         return self._checked(spec)
 
     def _check_version(self, document: Mapping[str, Any]) -> None:
@@ -128,6 +132,7 @@ class _Parser:
             group_validation.check_groups,
             validation.check_labels,
             validation.check_objectives,
+            validation.check_drift,
         )
         for problem in itertools.chain.from_iterable(check(spec) for check in checks):
             self._add(problem)
@@ -204,6 +209,25 @@ class _Parser:
             self._problem((*path, "head"), f"got {value_text(head)}, expected a head{hint}")
             return None
         return self._entry(HEADS[head], value, path)
+
+    def _read_drift(self, value: Any) -> Drift:
+        if not isinstance(value, Mapping):
+            known = ", ".join(Drift.model_fields)
+            self._problem(("drift",), f"got {value_text(value)}, expected a mapping of {known}")
+            return NO_DRIFT
+        parts: dict[str, Any] = {}
+        for key, part in value.items():
+            path: Path = ("drift", key)
+            if key == "default":
+                parts[key] = self._entry(Measures, part, path)
+            elif key not in ("features", "labels"):
+                self._problem(path, f"unknown key{did_you_mean(key, Drift.model_fields)}")
+            elif not isinstance(part, Mapping):
+                self._problem(path, f"got {value_text(part)}, expected names with thresholds")
+            else:
+                read = {name: self._entry(Measures, v, (*path, name)) for name, v in part.items()}
+                parts[key] = {name: entry for name, entry in read.items() if entry is not None}
+        return Drift(**{key: part for key, part in parts.items() if part is not None})
 
     def _entry(self, model: type[pydantic.BaseModel], value: Any, path: Path) -> Any:
         if not isinstance(value, Mapping):

@@ -31,6 +31,7 @@ from feature_specs.column_kinds import (
     Vocabulary,
     Weighted,
 )
+from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 
 # --- Features ------------------------------------------------------------------------------------
@@ -217,6 +218,7 @@ class FeatureSpec:
       features, columns, labels, objectives: entries by name.
       groups: names of columns for each part of a model, in the order of the document.
       ignored: features that the records hold and that are left out on purpose.
+      drift: how far the records may move from those of before.
       directory: the folder that vocabulary files are relative to.
       source: the file it was read from, for messages.
     """
@@ -227,6 +229,7 @@ class FeatureSpec:
     labels: Mapping[str, Label]
     objectives: Mapping[str, Objective]
     ignored: tuple[str, ...] = ()
+    drift: Drift = NO_DRIFT
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
 
@@ -325,7 +328,7 @@ class FeatureSpec:
                 for name, entry in entries.items()
             }
 
-        return {
+        document = {
             "features": dump(self.features),
             "columns": dump(self.columns),
             "groups": {name: list(group) for name, group in self.groups.items()},
@@ -333,6 +336,10 @@ class FeatureSpec:
             "objectives": dump(self.objectives),
             "ignored": list(self.ignored),
         }
+        if self.drift != NO_DRIFT:
+            # `{}` for a measure sets no threshold, which is not the same as leaving it out.
+            document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)
+        return document
 
     def fingerprint(self) -> str:
         """SHA-256 over the document and the bytes of its vocabulary files, in hex."""

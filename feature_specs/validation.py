@@ -293,6 +293,36 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             )
 
 
+def check_drift(spec: FeatureSpec) -> Problems:
+    """Thresholds are of features and labels that there are, and of a measure that fits them."""
+    for section, entries, others in (
+        ("features", spec.features, spec.labels),
+        ("labels", spec.labels, spec.features),
+    ):
+        for name, measures in getattr(spec.drift, section).items():
+            path: Path = ("drift", section, name)
+            if name not in entries:
+                what = section[:-1]
+                if name in others:
+                    other = "labels" if section == "features" else "features"
+                    yield Problem(path, f"{name!r} is no {what}; write it under drift.{other}")
+                else:
+                    yield unknown(path, name, f"the name of a {what}", list(entries))
+                continue
+            dtype = entries[name].dtype
+            classes = section == "labels" and spec.label_classes(name) is not None
+            if measures.l_infinity is not None and dtype == "float32" and not classes:
+                yield Problem(
+                    (*path, "l_infinity"),
+                    f"{name!r} is float32, and l_infinity is of categories; give jensen_shannon",
+                )
+            if measures.jensen_shannon is not None and dtype == "string":
+                yield Problem(
+                    (*path, "jensen_shannon"),
+                    f"{name!r} is a string, and jensen_shannon is of numbers; give l_infinity",
+                )
+
+
 def check_vocabulary_file(spec: FeatureSpec, name: str, column: Vocabulary) -> int | Problem:
     """The number of words that a vocabulary column reads from its file, or what is wrong."""
     path: Path = ("columns", name, "file")

@@ -14,8 +14,8 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
-    "feature_specs": {"column_kinds", "entry", "errors", "naming", "parser", "schema",
-                      "embedding_tables", "group_validation", "json_schema", "statistics",
+    "feature_specs": {"column_kinds", "drift_thresholds", "entry", "errors", "naming", "parser",
+                      "schema", "embedding_tables", "group_validation", "json_schema", "statistics",
                       "statistics_references", "validation", "vocabulary", "yaml_reader",
                       "__init__"},
     "input_pipelines": {"errors", "__init__", "tables/__init__", "tables/options"},

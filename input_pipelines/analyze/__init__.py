@@ -5,6 +5,7 @@
     scan          files -> one summary, spread over processes
     columns, labels, sizes      statistics -> entries of a spec, each with its reason
     spec_text, vocabularies, folder    entries -> files, whole or not at all
+    distances, drift            two sets of statistics -> how far apart they are
     first_spec, refresh         the two things that a user asks for
 
 Names nothing itself and imports nothing, so that a part can be used without the others.

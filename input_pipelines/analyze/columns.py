@@ -91,7 +91,7 @@ def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]
         return "a list of integers"
     if cardinality.exact and cardinality.value <= _FEW_INTEGERS:
         return f"only {cardinality.value} different integers"
-    if _ID_NAME.search(name):
+    if named_as_id(name):
         return "its name says that it is an id"
     if numbers is not None:
         spread = int(numbers.max) - int(numbers.min) + 1
@@ -225,7 +225,34 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
     return value, "the median"
 
 
-def _free(name: str, taken: frozenset[str]) -> str:
+def named_as_id(name: str) -> bool:
+    """Whether a feature's name says that its integers are ids."""
+    return _ID_NAME.search(name) is not None
+
+
+def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Entry:
+    """What a neural network reads of a categorical column: an indicator or an embedding.
+
+    Args:
+      name: the column.
+      ids: different values that there are.
+      size: ids of the column.
+      taken: names that the new column must not have.
+    """
+    if size <= _LARGEST_INDICATOR:
+        hot = free_name(f"{name}_hot", taken)
+        return Entry(hot, {"indicator": name}, f"one-hot, since {size} ids need no embedding")
+    categories = min(ids, size)
+    return Entry(
+        free_name(f"{name}_emb", taken),
+        {"embedding": name, "dimension": sizes.embedding_dimension(categories)},
+        f"the fourth root of {categories:,} categories, {categories**0.25:.1f}, rounded "
+        "up to a power of two, 4 to 64",
+    )
+
+
+def free_name(name: str, taken: frozenset[str]) -> str:
+    """The name, or a longer one when it is taken."""
     while name in taken:
         name += "_column"
     return name
@@ -244,7 +271,7 @@ def _number(
             why=f"numbers of differing length ({lengths}) fit no column; store as many in every "
             "record, or their sum, mean or maximum",
         )  # fmt: skip
-    scaled = _free(f"{name}_scaled", taken)
+    scaled = free_name(f"{name}_scaled", taken)
     entry, why = _normalizer(numbers)
     columns = [
         Entry(scaled, {"numeric": name, "normalizer": entry},
@@ -256,7 +283,7 @@ def _number(
         cut: dict[str, Any] = {"quantiles": _QUANTILES, "statistics": STATISTICS_FILE}
         if len(cuts) < _QUANTILES - 1:
             cut = {"boundaries": cuts}
-        wide.append(_free(f"{name}_bucket", taken))
+        wide.append(free_name(f"{name}_bucket", taken))
         merged = "" if len(cuts) == _QUANTILES - 1 else ", equal ones merged"
         columns.append(
             Entry(
@@ -331,21 +358,5 @@ def _category(
             f"{start}{different}; hashed, since {reason}; in {size:,} buckets about "
             f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
         )
-    columns = [Entry(name, value, why)]
-    if size <= _LARGEST_INDICATOR:
-        deep = _free(f"{name}_hot", taken)
-        columns.append(
-            Entry(deep, {"indicator": name}, f"one-hot, since {size} ids need no embedding")
-        )
-    else:
-        deep = _free(f"{name}_emb", taken)
-        categories = min(ids, size)
-        dimension = sizes.embedding_dimension(categories)
-        columns.append(
-            Entry(
-                deep, {"embedding": name, "dimension": dimension},
-                f"the fourth root of {categories:,} categories, {categories**0.25:.1f}, rounded "
-                "up to a power of two, 4 to 64",
-            )
-        )  # fmt: skip
-    return Choice(feature, tuple(columns), (name,), (deep,))
+    deep = deep_column(name, ids=ids, size=size, taken=taken)
+    return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))

@@ -12,7 +12,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from input_pipelines.analyze.columns import Choice, Entry
 
@@ -26,6 +26,7 @@ def spec_text(
     labels: Sequence[tuple[Entry, Entry]],
     *,
     heading: str,
+    drift: Optional[Mapping[str, Any]] = None,
 ) -> str:
     """A spec document.
 
@@ -33,6 +34,7 @@ def spec_text(
       choices: by feature.
       labels: of each label its entries under `labels` and `objectives`.
       heading: the comment at the top.
+      drift: names with their thresholds, under `features` and `labels`.
     """
     used = [choice for choice in choices.values() if choice.feature is not None]
     lines = [*_comment(heading, 0), ""]
@@ -57,6 +59,11 @@ def spec_text(
         for choice in ignored:
             assert choice.feature is not None
             lines += [*_comment(choice.why, 2), f"  - {_scalar(choice.feature.name)}"]
+    if drift:
+        lines += ["", "drift:"]
+        for section, entries in drift.items():
+            lines.append(f"  {section}:")
+            lines += [f"    {_scalar(name)}: {_flow(value)}" for name, value in entries.items()]
     return "\n".join(lines) + "\n"
 
 

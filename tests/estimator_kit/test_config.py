@@ -13,7 +13,8 @@ TRAINING = {
     "epochs": 1,
 }  # fmt: skip
 MODES = (
-    "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate' or 'analyze'"
+    "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
+    "'import_schema' or 'export_schema'"
 )
 
 
@@ -191,9 +192,10 @@ def test_defaults():
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
-        "analysis_dir": None, "labels": (), "min_count": 5, "validate_rows": 0,
+        "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
+        "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip
 

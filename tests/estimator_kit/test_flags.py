@@ -301,9 +301,10 @@ def test_resolved_flags_make_the_same_config_again(tmp_path_factory, fields):
 
 def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
+        schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
         config = ExperimentConfig(
             mode=mode, spec="s", model_dir="m", epochs=1, train_files=("t",), eval_files=("e",),
-            predict_files=("p",),
+            predict_files=("p",), **schema,
         )  # fmt: skip
         assert read_again(config, tmp_path) == config
 

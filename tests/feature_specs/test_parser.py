@@ -32,7 +32,8 @@ BROKEN = """
 featurs: {}
     6: featurs: unknown section; did you mean 'features'?
 extra: 1
-    6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored
+    6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored,
+       drift
 features -
     1: the top level: the section 'features' is missing
 columns -

@@ -1,0 +1,83 @@
+"""The `Schema` message of the package tensorflow-metadata, imported when first asked for.
+
+Text format alone, as TensorFlow Data Validation writes it (`schema.pbtxt`). Beside TensorFlow 2.15
+to 2.20 the package has to be older than 1.21, whose messages need protobuf 6.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from input_pipelines.errors import MissingPackageError
+
+_LONGEST_LINE = 200
+
+
+class SchemaError(ValueError):
+    """A Schema that cannot be used; the message names the file."""
+
+
+def library() -> Any:
+    """The module `schema_pb2`.
+
+    Raises:
+      MissingPackageError: the package is not installed, or does not fit the installed protobuf.
+    """
+    try:
+        from tensorflow_metadata.proto.v0 import schema_pb2
+    except Exception as error:  # protobuf's VersionError is no ImportError.
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if (missing or "").partition(".")[0] == "tensorflow_metadata":
+            raise MissingPackageError(
+                "a Schema needs the package 'tensorflow-metadata'; "
+                "install it with: pip install estimator-kit[metadata]"
+            ) from error
+        raise MissingPackageError(
+            f"the installed tensorflow-metadata cannot be imported ({error}); beside protobuf "
+            "before 6 (TensorFlow 2.15 to 2.20) install: pip install 'tensorflow-metadata<1.21'"
+        ) from error
+    return schema_pb2
+
+
+def read(path: pathlib.Path) -> Any:
+    """The Schema in a file.
+
+    Raises:
+      SchemaError: the file cannot be read, or is no Schema in text format.
+      MissingPackageError: see `library`.
+    """
+    schema_pb2 = library()
+    from google.protobuf import text_format
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SchemaError(f"{str(path)!r} cannot be read: {reason}") from error
+    try:
+        return text_format.Parse(text, schema_pb2.Schema())
+    except text_format.ParseError as error:
+        raise SchemaError(
+            f"{str(path)!r} is no Schema of tensorflow-metadata in text format: {error}"
+        ) from error
+
+
+def text(message: Any) -> str:
+    """A message in text format."""
+    from google.protobuf import text_format
+
+    return str(text_format.MessageToString(message, as_utf8=True))
+
+
+def one_line(message: Any) -> str:
+    """A message, or another field, as a sentence shows it: cut in the middle when it is long."""
+    from google.protobuf import text_format
+    from google.protobuf.message import Message
+
+    if not isinstance(message, Message):
+        return str(message)
+    text = text_format.MessageToString(message, as_utf8=True, as_one_line=True).strip()
+    if len(text) > _LONGEST_LINE:
+        text = f"{text[: _LONGEST_LINE // 2]} ... {text[-_LONGEST_LINE // 2 :]}"
+    return f"{{ {text} }}" if text else "{ }"
