@@ -57,7 +57,7 @@ def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
 
     None is also the answer for a record of the wrong kind in which nothing gives it away.
     """
-    lists = list(record.feature_lists.feature_list)
+    lists = [name for name, steps in record.feature_lists.feature_list.items() if steps.feature]
     if not spec.sequence_examples:
         if not lists:
             return None
@@ -67,7 +67,7 @@ def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
             "with feature_list: true, those that are not used under ignored too"
         )
     inside = [name for name in spec.feature_lists if name in record.context.feature]
-    if lists or not inside:
+    if record.feature_lists.feature_list or not inside:
         return None
     return (
         f"is a tf.train.Example, as it seems: it has no feature_lists, but {_some(inside)} among "

@@ -1,4 +1,4 @@
-"""Reads blocks of serialized `tf.train.Example`s into arrays, without knowing their features.
+"""Reads blocks of serialized Examples or SequenceExamples into arrays, whatever their features.
 
 `tf.io.parse_example` has to be told every name and type, passes over what it was not told, and
 stops at the first other type; the protobuf library takes records one at a time. Analysis needs all
@@ -8,7 +8,8 @@ at once: the k-th map entry of every record in one step, the k-th byte of every 
 Only the form that every common writer produces is read so (fields in order, packed numbers, no
 unknown fields). A record of any other form goes to the protobuf library, which decides what it
 means or that it is no Example: the result is the library's for every record, only the speed is
-not. Reads only; keeps nothing between blocks.
+not. All SequenceExamples that have feature lists go there; one without is an Example in all but
+name, and is read as such. Reads only; keeps nothing between blocks.
 
     for name, columns in parse_block(records).items():
         for column in columns:      # one a type; more than one is for the caller to refuse
@@ -18,8 +19,9 @@ not. Reads only; keeps nothing between blocks.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
@@ -55,12 +57,16 @@ class FeatureBlock:
       rows: [n] the records that have it, increasing.
       lengths: [n] the number of values in each of them, 0 or more.
       values: all values one after the other, as float32 or int64 or a list of bytes.
+      feature_list: whether they are the steps of a feature list, and not of the record itself.
+      odd_steps: how many of the steps have another number of values than one.
     """
 
     dtype: str
     rows: np.ndarray
     lengths: np.ndarray
     values: Union[np.ndarray, list[bytes]]
+    feature_list: bool = False
+    odd_steps: int = 0
 
 
 class _Odd(Exception):
@@ -90,26 +96,73 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
             keep[error.rows] = False
             place = place[keep]
             common = [records[i] for i in place.tolist()]
-    for row in sorted(odd):
-        for name, block in _parse_one(records[row], row).items():
-            found.setdefault(name, []).append(block)
+    for name, blocks in _parse_odd(records, sorted(odd)).items():
+        found.setdefault(name, []).extend(blocks)
     return found
 
 
-def _parse_one(record: bytes, row: int) -> dict[str, FeatureBlock]:
-    """One record as protobuf reads it."""
+class _Gathered:
+    """The values of one feature, of one type, of records that come one by one."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[int, int] = {}  # by row
+        self.values: list[Any] = []
+        self.odd_steps = 0
+
+    def add(self, row: int, values: Sequence[Any]) -> None:
+        self.lengths[row] = self.lengths.get(row, 0) + len(values)
+        self.values.extend(values)
+
+    def block(self, dtype: str, feature_list: bool) -> FeatureBlock:
+        values = self.values if dtype == "string" else np.array(self.values, dtype or np.float32)
+        rows, lengths = (np.array(list(part)) for part in (self.lengths, self.lengths.values()))
+        return FeatureBlock(dtype, rows, lengths, values, feature_list, self.odd_steps)
+
+
+def _parse_odd(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, list[FeatureBlock]]:
+    """Some of the records, in the order of their rows, as protobuf reads them."""
+    gathered: dict[tuple[str, str, bool], _Gathered] = defaultdict(_Gathered)
+    for row in rows:
+        context, lists = _by_protobuf(records[row], row)
+        for name, feature in context.items():
+            dtype, values = _stored(feature)
+            gathered[name, dtype, False].add(row, values)
+        for name, feature_list in lists.items():
+            steps = [_stored(step) for step in feature_list.feature]
+            dtypes = {dtype for dtype, _ in steps} or {_NO_TYPE}
+            if len(dtypes) == 1:
+                found = gathered[name, dtypes.pop(), True]
+                found.add(row, [value for _, values in steps for value in values])
+                found.odd_steps += sum(len(values) != 1 for _, values in steps)
+                continue
+            # A step that says no type is one of the list's, whose others do.
+            typed = next(dtype for dtype, _ in steps if dtype)
+            for dtype, values in steps:
+                found = gathered[name, dtype or typed, True]
+                found.add(row, values)
+                found.odd_steps += len(values) != 1
+    result: dict[str, list[FeatureBlock]] = {}
+    for (name, dtype, feature_list), found in gathered.items():
+        result.setdefault(name, []).append(found.block(dtype, feature_list))
+    return result
+
+
+def _by_protobuf(record: bytes, row: int) -> tuple[Any, Any]:
+    """The features of a record and its feature lists, by name; an Example has none."""
     try:
-        features = tf.train.Example.FromString(record).features.feature
+        parsed = tf.train.SequenceExample.FromString(record)
+        return parsed.context.feature, parsed.feature_lists.feature_list
+    except DecodeError:
+        pass
+    try:  # It may hold something unknown in the place of feature lists.
+        return tf.train.Example.FromString(record).features.feature, {}
     except DecodeError:
         raise NotAnExample(row) from None
-    found = {}
-    for name, feature in features.items():
-        kind = feature.WhichOneof("kind")
-        dtype = _DTYPE_OF_LIST[kind] if kind else _NO_TYPE
-        values = list(getattr(feature, kind).value) if kind else []
-        array = values if dtype == "string" else np.array(values, dtype or np.float32)
-        found[name] = FeatureBlock(dtype, np.array([row]), np.array([len(values)]), array)
-    return found
+
+
+def _stored(feature: Any) -> tuple[str, Any]:
+    kind = feature.WhichOneof("kind")
+    return (_DTYPE_OF_LIST[kind], getattr(feature, kind).value) if kind else (_NO_TYPE, ())
 
 
 def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list[FeatureBlock]]:
