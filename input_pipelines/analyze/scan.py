@@ -22,9 +22,10 @@ import tensorflow as tf
 
 from input_pipelines import tfrecords
 from input_pipelines.analyze import sketches
+from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
-from input_pipelines.analyze.wire import NotAnExample, parse_block
+from input_pipelines.analyze.wire import parse_block
 from input_pipelines.errors import DataError
 
 # Blocks parsed together: arrays long enough that the cost of each NumPy call vanishes.

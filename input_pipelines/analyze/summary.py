@@ -21,8 +21,8 @@ from feature_specs.statistics import (
     Words,
 )
 from input_pipelines.analyze.numbers import NumberSummary
+from input_pipelines.analyze.protobuf_records import FeatureBlock
 from input_pipelines.analyze.values import EXACT_LIMIT, ValueCounter
-from input_pipelines.analyze.wire import FeatureBlock
 from input_pipelines.errors import DataError
 
 # Different numbers that are counted one by one, for exact quantiles.

@@ -8,8 +8,8 @@ at once: the k-th map entry of every record in one step, the k-th byte of every 
 Only the form that every common writer produces is read so (fields in order, packed numbers, no
 unknown fields). A record of any other form goes to the protobuf library, which decides what it
 means or that it is no Example: the result is the library's for every record, only the speed is
-not. All SequenceExamples that have feature lists go there; one without is an Example in all but
-name, and is read as such. Reads only; keeps nothing between blocks.
+not. So do feature lists whose steps are of several types or say none. A SequenceExample without
+feature lists is an Example in all but name. Reads only; keeps nothing between blocks.
 
     for name, columns in parse_block(records).items():
         for column in columns:      # one a type; more than one is for the caller to refuse
@@ -19,54 +19,21 @@ name, and is read as such. Reads only; keeps nothing between blocks.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Optional
 
 import numpy as np
-import tensorflow as tf
-from google.protobuf.message import DecodeError
+
+from input_pipelines.analyze.protobuf_records import NO_TYPE, FeatureBlock, parse_records
 
 # The wire format's tags: the field's number times 8 plus its wire type, 2 for "with a length".
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
 _DTYPE_OF_TAG = {0x0A: "string", 0x12: "float32", 0x1A: "int64"}
-_DTYPE_OF_LIST = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
-_NO_TYPE = ""
 
 # Read past the end of a record stays inside the buffer: a varint, or a word of a name.
 _PADDING = 16
 _LONGEST_LENGTH = 5  # bytes of a varint; a record is under 2 GB
 _LONGEST_VARINT = 10
-
-
-class NotAnExample(ValueError):
-    """A record that protobuf cannot read; `row` is its position in the block."""
-
-    def __init__(self, row: int):
-        super().__init__(f"record {row} of the block is no serialized tf.train.Example")
-        self.row = row
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureBlock:
-    """The values of one feature, of one type, in one block.
-
-    Attributes:
-      dtype: `float32`, `int64`, `string`, or empty for a feature that says no type (and so holds
-        nothing).
-      rows: [n] the records that have it, increasing.
-      lengths: [n] the number of values in each of them, 0 or more.
-      values: all values one after the other, as float32 or int64 or a list of bytes.
-      feature_list: whether they are the steps of a feature list, and not of the record itself.
-      odd_steps: how many of the steps have another number of values than one.
-    """
-
-    dtype: str
-    rows: np.ndarray
-    lengths: np.ndarray
-    values: Union[np.ndarray, list[bytes]]
-    feature_list: bool = False
-    odd_steps: int = 0
 
 
 class _Odd(Exception):
@@ -96,73 +63,9 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
             keep[error.rows] = False
             place = place[keep]
             common = [records[i] for i in place.tolist()]
-    for name, blocks in _parse_odd(records, sorted(odd)).items():
+    for name, blocks in parse_records(records, sorted(odd)).items():
         found.setdefault(name, []).extend(blocks)
     return found
-
-
-class _Gathered:
-    """The values of one feature, of one type, of records that come one by one."""
-
-    def __init__(self) -> None:
-        self.lengths: dict[int, int] = {}  # by row
-        self.values: list[Any] = []
-        self.odd_steps = 0
-
-    def add(self, row: int, values: Sequence[Any]) -> None:
-        self.lengths[row] = self.lengths.get(row, 0) + len(values)
-        self.values.extend(values)
-
-    def block(self, dtype: str, feature_list: bool) -> FeatureBlock:
-        values = self.values if dtype == "string" else np.array(self.values, dtype or np.float32)
-        rows, lengths = (np.array(list(part)) for part in (self.lengths, self.lengths.values()))
-        return FeatureBlock(dtype, rows, lengths, values, feature_list, self.odd_steps)
-
-
-def _parse_odd(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, list[FeatureBlock]]:
-    """Some of the records, in the order of their rows, as protobuf reads them."""
-    gathered: dict[tuple[str, str, bool], _Gathered] = defaultdict(_Gathered)
-    for row in rows:
-        context, lists = _by_protobuf(records[row], row)
-        for name, feature in context.items():
-            dtype, values = _stored(feature)
-            gathered[name, dtype, False].add(row, values)
-        for name, feature_list in lists.items():
-            steps = [_stored(step) for step in feature_list.feature]
-            dtypes = {dtype for dtype, _ in steps} or {_NO_TYPE}
-            if len(dtypes) == 1:
-                found = gathered[name, dtypes.pop(), True]
-                found.add(row, [value for _, values in steps for value in values])
-                found.odd_steps += sum(len(values) != 1 for _, values in steps)
-                continue
-            # A step that says no type is one of the list's, whose others do.
-            typed = next(dtype for dtype, _ in steps if dtype)
-            for dtype, values in steps:
-                found = gathered[name, dtype or typed, True]
-                found.add(row, values)
-                found.odd_steps += len(values) != 1
-    result: dict[str, list[FeatureBlock]] = {}
-    for (name, dtype, feature_list), found in gathered.items():
-        result.setdefault(name, []).append(found.block(dtype, feature_list))
-    return result
-
-
-def _by_protobuf(record: bytes, row: int) -> tuple[Any, Any]:
-    """The features of a record and its feature lists, by name; an Example has none."""
-    try:
-        parsed = tf.train.SequenceExample.FromString(record)
-        return parsed.context.feature, parsed.feature_lists.feature_list
-    except DecodeError:
-        pass
-    try:  # It may hold something unknown in the place of feature lists.
-        return tf.train.Example.FromString(record).features.feature, {}
-    except DecodeError:
-        raise NotAnExample(row) from None
-
-
-def _stored(feature: Any) -> tuple[str, Any]:
-    kind = feature.WhichOneof("kind")
-    return (_DTYPE_OF_LIST[kind], getattr(feature, kind).value) if kind else (_NO_TYPE, ())
 
 
 def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list[FeatureBlock]]:
@@ -170,9 +73,12 @@ def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list
     buffer = np.frombuffer(data, np.uint8)
     sizes = np.fromiter((len(r) for r in records), np.int64, len(records))
     ends = np.cumsum(sizes)
-    entries = _entries(buffer, ends - sizes, ends)
+    context, lists = _tops(buffer, ends - sizes, ends)
     found: dict[str, list[FeatureBlock]] = {}
-    for name, group in _by_name(data, buffer, entries):
+    for name, group in _by_name(data, buffer, _entries(buffer, *lists)):
+        block = _steps(data, buffer, group)
+        found[name] = [dataclasses.replace(block, rows=place[block.rows])]
+    for name, group in _by_name(data, buffer, _entries(buffer, *context)):
         tags = buffer[group.value]
         tags = np.where(group.value == group.end, 0, tags)
         for tag in np.unique(tags).tolist():
@@ -227,11 +133,31 @@ def _delimited(
     return start, end, good
 
 
-def _entries(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Entries:
-    """All map entries of records that lie at [starts, ends)."""
-    rows = np.flatnonzero(ends > starts)  # An empty record is an Example without features.
-    at, limit, good = _delimited(buffer, starts[rows], ends[rows], _FIELD_1)
-    _need(good & (limit == ends[rows]), rows)
+_Places = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, where a map starts, where it ends
+
+
+def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Places, _Places]:
+    """The features (or context) of records that lie at [starts, ends), and the feature lists.
+
+    A record has one, both in this order, or none: an empty one is an Example without features.
+    """
+    found = []
+    rows, at = np.arange(len(starts)), starts
+    for tag in (_FIELD_1, _FIELD_2):
+        here = np.flatnonzero((at < ends) & (buffer[at] == tag))
+        start, limit, good = _delimited(buffer, at[here], ends[here], tag)
+        _need(good, here)
+        found.append((here, start, limit))
+        at = at.copy()
+        at[here] = limit
+    _need(at == ends, rows)
+    return found[0], found[1]
+
+
+def _entries(
+    buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray
+) -> _Entries:
+    """All entries of the maps of some records that lie at [at, limit)."""
     parts = []
     while True:
         left = at < limit
@@ -323,7 +249,7 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
     rows = group.row
     if tag == 0:
         _need(group.value == group.end, rows)
-        return FeatureBlock(_NO_TYPE, rows, np.zeros(len(rows), np.int64), np.zeros(0, np.float32))
+        return FeatureBlock(NO_TYPE, rows, np.zeros(len(rows), np.int64), np.zeros(0, np.float32))
     if tag not in _DTYPE_OF_TAG:
         raise _Odd(rows)
     dtype = _DTYPE_OF_TAG[tag]
@@ -343,6 +269,24 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
     else:
         lengths[full], numbers = _integers(buffer, at, stop, rows[full])
     return FeatureBlock(dtype, rows, lengths, numbers)
+
+
+def _steps(data: bytes, buffer: np.ndarray, group: _Entries) -> FeatureBlock:
+    """Feature lists of one name: the values of all steps, each of which is read as a feature is."""
+    lengths = np.zeros(len(group.row), np.int64)
+    owner, start, end = _repeated(buffer, group.value, group.end, group.row)
+    if not len(owner):
+        nothing = np.zeros(0, np.float32)
+        return FeatureBlock(NO_TYPE, group.row, lengths, nothing, feature_list=True)
+    rows = group.row[owner]
+    tags = np.where(start == end, 0, buffer[start])
+    _need(tags == np.bincount(tags).argmax(), rows)
+    _need(tags != 0, rows)
+    steps = _Entries(rows, start, start - start, start, end)
+    block = _values(data, buffer, steps, int(tags[0]))
+    np.add.at(lengths, owner, block.lengths)
+    odd = int((block.lengths != 1).sum())
+    return FeatureBlock(block.dtype, group.row, lengths, block.values, True, odd)
 
 
 def _ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -379,7 +323,15 @@ def _strings(
     data: bytes, buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, list[bytes]]:
     """Repeated bytes: how many in each place, and all of them."""
-    lengths = np.zeros(len(at), np.int64)
+    owner, starts, ends = _repeated(buffer, at, limit, rows)
+    lengths = np.bincount(owner, minlength=len(at))
+    return lengths, [data[s:e] for s, e in zip(starts.tolist(), ends.tolist())]
+
+
+def _repeated(
+    buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Repeated fields with a length: the place that each is in, and where its content lies."""
     which: Optional[np.ndarray] = None  # None while all places have a value left.
     parts = []
     numbers = np.arange(len(at))
@@ -392,13 +344,13 @@ def _strings(
                 break
         start, end, good = _delimited(buffer, at, limit, _FIELD_1)
         _need(good, rows[numbers])
-        lengths[numbers] += 1
         parts.append((numbers, start, end))
         at = end
     if not parts:
-        return lengths, []
-    starts, ends = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing
+    owner, starts, ends = (np.concatenate([part[i] for part in parts]) for i in range(3))
     if len(parts) > 1 or which is not None:
-        order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
-        starts, ends = starts[order], ends[order]
-    return lengths, [data[s:e] for s, e in zip(starts.tolist(), ends.tolist())]
+        order = np.argsort(owner, kind="stable")
+        owner, starts, ends = owner[order], starts[order], ends[order]
+    return owner, starts, ends

@@ -9,12 +9,14 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from hypothesis import strategies as st
 
 import feature_specs
 from feature_specs import statistics
 from input_pipelines import input_fns, tfrecords
 from input_pipelines.analyze import first_spec, refresh, scan, wire
+from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.errors import DataError
 from tests.input_pipelines.analyze.test_first_spec import entries
 
@@ -60,6 +62,28 @@ def test_blocks_are_what_protobuf_reads(rows):
                     )
     assert found == {n: {i: v for i, (v, _) in by.items()} for n, by in expected.items()}
     assert odd_steps == {n: sum(odd for _, odd in by.values()) for n, by in expected.items()}
+
+
+def test_every_cut_of_a_record_is_judged_as_protobuf_does():
+    whole = tfrecords.sequence_example({"c": 1}, {"a": [1, 2**40], "b": ["x", "yy"]})
+    record = whole.SerializeToString()
+    for size in range(len(record)):
+        try:
+            parsed = tf.train.SequenceExample.FromString(record[:size])
+        except DecodeError:
+            with pytest.raises(NotAnExample):
+                wire.parse_block([record[:size]])
+        else:
+            names = {*parsed.context.feature, *parsed.feature_lists.feature_list}
+            assert set(wire.parse_block([record[:size]])) == names
+
+
+def test_feature_lists_before_the_context():
+    first = tfrecords.sequence_example({}, {"a": [1.5]}).SerializeToString()
+    record = first + tfrecords.sequence_example({"c": 1}, {}).SerializeToString()
+    found = wire.parse_block([first, record])
+    assert [block.values.tolist() for block in found["a"]] == [[1.5], [1.5]]
+    assert [block.feature_list for block in found["a"] + found["c"]] == [True, True, False]
 
 
 def make_rows(count=600):
