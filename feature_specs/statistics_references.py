@@ -5,10 +5,11 @@
     age:    {bucketized: age, quantiles: 10, statistics: statistics.json}
 
 become `{zscore: {mean: ..., stddev: ...}}`, `{minmax: {min: ..., max: ...}}` and
-`{bucketized: age, boundaries: [...]}`. This works on the document, before its entries are checked,
-so that everything after it sees numbers. Statistics are those of the feature as it is stored, so a
-normalizer takes them only as the first step, and quantiles only of a number that is not normalized.
-Reads files below the spec's folder, never writes; imports no TensorFlow.
+`{bucketized: age, boundaries: [...]}`; `sequence_numeric` is like `numeric`. This works
+on the document, before its entries are checked, so that everything after it sees numbers.
+Statistics are those of the feature as it is stored, so a normalizer takes them only as the first
+step, and quantiles only of a number that is not normalized. Reads files below the spec's folder,
+never writes; imports no TensorFlow.
 """
 
 from __future__ import annotations
