@@ -41,11 +41,15 @@ if TYPE_CHECKING:
     from feature_specs.example_parsing import (
         make_parse_example_spec as make_parse_example_spec,
     )
+    from feature_specs.example_parsing import (
+        make_parse_sequence_example_spec as make_parse_sequence_example_spec,
+    )
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
     from input_pipelines.input_fns import train_input_fn as train_input_fn
     from input_pipelines.tfrecords import write_examples as write_examples
+    from input_pipelines.tfrecords import write_sequence_examples as write_sequence_examples
 
     load_spec = _feature_specs.load
     parse_spec = _feature_specs.parse
@@ -71,6 +75,7 @@ _HOMES = {
     "load_spec": "feature_specs:load",
     "make_optimizer": "estimator_kit.optimizers",
     "make_parse_example_spec": "feature_specs.example_parsing",
+    "make_parse_sequence_example_spec": "feature_specs.example_parsing",
     "minimize": "estimator_kit.optimizers",
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
@@ -78,6 +83,7 @@ _HOMES = {
     "serving_input_receiver_fn": "estimator_kit.serving_receiver",
     "train_input_fn": "input_pipelines.input_fns",
     "write_examples": "input_pipelines.tfrecords",
+    "write_sequence_examples": "input_pipelines.tfrecords",
 }
 
 # Modules and packages that import no TensorFlow.

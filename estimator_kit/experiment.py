@@ -33,7 +33,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from feature_specs import parser
 from feature_specs.schema import FeatureSpec
-from input_pipelines import files, input_fns, synthetic
+from input_pipelines import files, input_fns, stored_records, synthetic
 
 _log = logging.getLogger("estimator_kit")
 
@@ -107,7 +107,7 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
 
 def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
     paths = files.expand(config.eval_files, flag="--eval_files")
-    training.check_records(paths, "--eval_files")
+    training.check_records(spec, paths, "--eval_files")
     input_fn = input_fns.eval_input_fn(
         spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps
     )
@@ -134,6 +134,7 @@ def _predict(
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_output(config.predict_output, paths)
     with training.explained(spec, paths, with_labels=False):
+        stored_records.check_kind(spec, paths)
         if model is None:
             assert config.export_dir is not None
             batches = prediction.from_saved_model(

@@ -13,8 +13,9 @@ from input_pipelines.serving_inputs import features_and_receivers
 def serving_input_receiver_fn(spec: FeatureSpec) -> Callable[[], Any]:
     """A `serving_input_receiver_fn` that takes serialized `tf.train.Example`s.
 
-    The receiver is a string tensor [rows] under `examples`; the number of rows is free. Only
-    features that a group reads are needed, so labels and weights are not.
+    Or SequenceExamples, if the spec has feature lists. The receiver is a string tensor [rows]
+    under `examples`; the number of rows is free. Only features that a group reads are needed, so
+    labels and weights are not.
     """
 
     def receiver() -> Any:

@@ -40,7 +40,7 @@ from estimator_kit.tf_estimator import estimator
 from estimator_kit.warm_start import warm_start_settings, warm_started
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
-from input_pipelines import diagnosis, files, input_fns, tfrecords
+from input_pipelines import diagnosis, files, input_fns, stored_records, tfrecords
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
@@ -89,13 +89,13 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     eval_files = files.expand(config.eval_files, flag="--eval_files") if evaluates else []
     _check_apart(train_files, eval_files)
     if evaluates:
-        check_records(eval_files, "--eval_files")
+        check_records(spec, eval_files, "--eval_files")
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
-    plan = _plan(config, train_files, start_step)
+    plan = _plan(config, spec, train_files, start_step)
     _check_already_done(config, plan)
     warm_start = None
     if config.warm_start_from is not None and start_step is None:
@@ -188,14 +188,16 @@ def _check_start(
     return checkpoints.latest_step(config.model_dir)
 
 
-def _plan(config: ExperimentConfig, train_files: list[str], start_step: Optional[int]) -> _Plan:
+def _plan(
+    config: ExperimentConfig, spec: FeatureSpec, train_files: list[str], start_step: Optional[int]
+) -> _Plan:
     start = start_step or 0
     position = find_position(config, train_files, start)
     rows = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
-    check_records(train_files, "--train_files")
+    check_records(spec, train_files, "--train_files")
     goes_on = start < (config.max_steps or math.inf)
     if config.epochs is not None or (position.skip_rows and goes_on):
         _log.info("counting the rows of %d training files", len(train_files))
@@ -207,10 +209,15 @@ def _plan(config: ExperimentConfig, train_files: list[str], start_step: Optional
     return _Plan(start, max_steps, reason, rows, position)
 
 
-def check_records(paths: list[str], flag: str) -> None:
-    """Raises DataError for files without any record, which would train or score nothing."""
+def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
+    """Raises DataError for files that would train or score nothing, or not what the spec means.
+
+    Files without any record, and such as begin with records of the other kind, Example or
+    SequenceExample, which TensorFlow would read without an error and without a part of them.
+    """
     if not tfrecords.any_record(paths):
         raise DataError(f"the {len(paths)} files of {flag} hold no record")
+    stored_records.check_kind(spec, paths)
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:

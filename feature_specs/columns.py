@@ -5,7 +5,8 @@ They feed any canned estimator, and they are what the kit's own, fast reading is
     columns = feature_columns(spec, "wide")
     tf.estimator.LinearClassifier(columns).train(...)
 
-Parse records with `example_parsing.make_parse_example_spec`. Never used by the kit's own training.
+Parse records with `example_parsing.make_parse_example_spec`, or `make_parse_sequence_example_spec`.
+Never used by the kit's own training.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _is_finite_float32(value: Scalar) -> bool:
 
 
 class Feature(Entry):
-    """One feature of a record, as it is stored in a `tf.train.Example`.
+    """One feature of a record, as a `tf.train.Example` or `tf.train.SequenceExample` stores it.
 
     Attributes:
       dtype: `float32`, `int64` or `string`.
@@ -73,6 +73,10 @@ class Feature(Entry):
       default: the value of a record that has no such feature; without it the feature is required.
         For single-valued categoricals `""` and `-1` stand for "missing": no id, a zero embedding.
       required: `true` says what leaving out `default` means; nothing else may be said.
+      feature_list: `true` for a feature of `feature_lists` in a `tf.train.SequenceExample`: a list
+        of steps, each of which has one value. An absent list is an empty one, unless `required`
+        says that it has to be there (it may still have no step). One such feature makes a spec
+        one of SequenceExamples, whose `context` holds all other features and the labels.
     """
 
     dtype: Dtype
@@ -81,27 +85,46 @@ class Feature(Entry):
     ] = ()
     default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = None
     required: Optional[Literal[True]] = None
+    feature_list: bool = False
 
     @property
     def variable(self) -> bool:
-        return self.shape == "variable"
+        """Whether it is a list whose length differs: one of the record's, or a feature list."""
+        return self.feature_list or self.shape == "variable"
 
     @property
     def single(self) -> bool:
-        return self.shape == ()
+        return self.shape == () and not self.feature_list
 
     @property
     def length(self) -> int:
         """Number of values of a fixed shape."""
-        assert not isinstance(self.shape, str), "a variable feature has no length"
+        assert not self.variable and not isinstance(self.shape, str), "a list has no length"
         return math.prod(self.shape)
 
     @property
     def is_required(self) -> bool:
+        if self.feature_list:
+            return self.required is True
         return self.default is None and not self.variable
+
+    @property
+    def form(self) -> str:
+        """How a spec writes its shape, for messages."""
+        return "feature_list: true" if self.feature_list else f"the shape {self.shape}"
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Feature:
+        if self.feature_list:
+            if self.shape != ():
+                raise ValueError(
+                    "feature_list: true is a list of steps with one value each and has no shape; "
+                    "remove shape, or feature_list for a list in the context"
+                )
+            if self.default is not None:
+                raise ValueError(
+                    "a feature list has no default (an absent list is empty); remove default"
+                )
         if self.required and not self.is_required:
             raise ValueError(
                 "required: true goes with neither a default nor shape: variable (an absent list "
@@ -232,6 +255,16 @@ class FeatureSpec:
     drift: Drift = NO_DRIFT
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
+
+    @property
+    def feature_lists(self) -> tuple[str, ...]:
+        """The features that are in `feature_lists`; those of the `context` are all others."""
+        return tuple(name for name, feature in self.features.items() if feature.feature_list)
+
+    @property
+    def sequence_examples(self) -> bool:
+        """Whether records are `tf.train.SequenceExample`s, not `tf.train.Example`s."""
+        return bool(self.feature_lists)
 
     def label_of(self, objective: str) -> str:
         """The name of the label that an objective learns."""

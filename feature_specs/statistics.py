@@ -122,6 +122,8 @@ class FeatureStatistics(Entry):
       lengths, cardinality: see there.
       numbers: for float32 and int64, when there is any finite value.
       words: for string and int64.
+      odd_steps: for a feature list of SequenceExamples, how many of its steps have another number
+        of values than one; None for a feature of the record. `lengths` are numbers of steps.
     """
 
     dtype: Optional[Dtype]
@@ -131,6 +133,7 @@ class FeatureStatistics(Entry):
     cardinality: Cardinality
     numbers: Optional[Numbers] = None
     words: Optional[Words] = None
+    odd_steps: Optional[_Count] = None
 
 
 class Statistics(Entry):
@@ -149,7 +152,11 @@ class Statistics(Entry):
 
     def text(self) -> str:
         """The file's content."""
-        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+        document = self.model_dump(mode="json")
+        for feature in document["features"].values():
+            if feature["odd_steps"] is None:
+                del feature["odd_steps"]
+        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def load(path: pathlib.Path) -> Statistics:

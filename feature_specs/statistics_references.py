@@ -5,10 +5,11 @@
     age:    {bucketized: age, quantiles: 10, statistics: statistics.json}
 
 become `{zscore: {mean: ..., stddev: ...}}`, `{minmax: {min: ..., max: ...}}` and
-`{bucketized: age, boundaries: [...]}`. This works on the document, before its entries are checked,
-so that everything after it sees numbers. Statistics are those of the feature as it is stored, so a
-normalizer takes them only as the first step, and quantiles only of a number that is not normalized.
-Reads files below the spec's folder, never writes; imports no TensorFlow.
+`{bucketized: age, boundaries: [...]}`; `sequence_numeric` is like `numeric`. This works
+on the document, before its entries are checked, so that everything after it sees numbers.
+Statistics are those of the feature as it is stored, so a normalizer takes them only as the first
+step, and quantiles only of a number that is not normalized. Reads files below the spec's folder,
+never writes; imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -48,16 +49,17 @@ class StatisticsReferences:
         What is wrong in any other way is left as it is, for the check of entries to report.
         """
         try:
-            if "numeric" in value and "normalizer" in value:
-                return {**value, "normalizer": self._normalizer(value, (*path, "normalizer"))}
+            source = value.get("numeric", value.get("sequence_numeric"))
+            if source is not None and "normalizer" in value:
+                normalizer = self._normalizer(value["normalizer"], source, (*path, "normalizer"))
+                return {**value, "normalizer": normalizer}
             if "bucketized" in value and {"quantiles", "statistics"}.intersection(value):
                 return self._bucketized(value, path)
         except _Wrong as error:
             return error.problem
         return value
 
-    def _normalizer(self, column: Mapping[str, Any], path: Path) -> Any:
-        given = column["normalizer"]
+    def _normalizer(self, given: Any, feature: Any, path: Path) -> Any:
         steps = list(given) if isinstance(given, (list, tuple)) else [given]
         listed = isinstance(given, (list, tuple))
         for i, step in enumerate(steps):
@@ -68,7 +70,7 @@ class StatisticsReferences:
                 continue
             if "statistics" in numbers:
                 place = (*path, *([i] if listed else []), kind)
-                steps[i] = {kind: self._step(kind, column["numeric"], numbers, i, place)}
+                steps[i] = {kind: self._step(kind, feature, numbers, i, place)}
         return steps if listed else steps[0]
 
     def _step(

@@ -48,6 +48,11 @@ def unknown(path: Path, name: str, what: str, known: Iterator[str] | list[str]) 
     return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")
 
 
+def _list_form(spec: FeatureSpec) -> str:
+    """How the features of a spec say that they are lists."""
+    return f"{'feature_list: true or ' * spec.sequence_examples}shape: variable"
+
+
 def _check_feature(
     spec: FeatureSpec,
     column: Numeric | SequenceNumeric | Identity | Vocabulary | HashBucket,
@@ -61,16 +66,18 @@ def _check_feature(
         if feature.dtype == "string" or not feature.variable:
             yield Problem(
                 path,
-                f"feature {column.source!r} is {feature.dtype} with the shape {feature.shape}, "
-                "expected numbers with shape: variable, one a step",
+                f"feature {column.source!r} is {feature.dtype} with {feature.form}, "
+                f"expected numbers with {_list_form(spec)}, one a step",
             )
         return
     if isinstance(column, Numeric):
         if feature.dtype == "string":
             yield Problem(path, f"feature {column.source!r} is a string, expected a number")
         if feature.variable:
+            hint = "; for one number a step make it sequence_numeric" * feature.feature_list
             yield Problem(
-                path, f"feature {column.source!r} is of variable length, expected a fixed shape"
+                path,
+                f"feature {column.source!r} is of variable length, expected a fixed shape{hint}",
             )
         return
     wanted = ("int64",) if isinstance(column, Identity) else ("string", "int64")
@@ -90,7 +97,7 @@ def _check_feature(
         yield Problem(
             (*path[:-1], "sequence"),
             f"feature {column.source!r} has one value a record, expected a list of steps; declare "
-            "it with shape: variable, or remove sequence",
+            f"it with {_list_form(spec)}, or remove sequence",
         )
     if isinstance(column, Vocabulary) and column.words is not None:
         word_type = "int64" if isinstance(column.words[0], int) else "string"
@@ -179,8 +186,8 @@ def _check_weighted(spec: FeatureSpec, column: Weighted, path: Path) -> Problems
     elif weight.dtype != "float32" or not weight.variable:
         yield Problem(
             (*path, "weight"),
-            f"feature {column.weight!r} is {weight.dtype} with the shape {weight.shape}, expected "
-            "float32 with shape: variable, one weight an id",
+            f"feature {column.weight!r} is {weight.dtype} with {weight.form}, expected "
+            f"float32 with {_list_form(spec)}, one weight an id",
         )
 
 

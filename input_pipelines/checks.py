@@ -64,6 +64,14 @@ def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.
         }
 
 
+def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
+    """A feature list [rows, steps, values] as [rows, steps], after a look at each step."""
+    message = f"{PREFIX}feature {name!r} must have one value in each step of its feature list"
+    good = tf.reduce_all(tf.equal(steps.values.row_lengths(), 1))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return steps.with_values(tf.identity(steps.flat_values))
+
+
 def label(name: str, values: tf.Tensor, classes: Optional[int]) -> tf.Tensor:
     """Labels [rows]: in [0, classes), or finite when `classes` is None."""
     if classes is None:

@@ -13,15 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
-from input_pipelines import tfrecords
+from input_pipelines import stored_records, tfrecords
 from input_pipelines.transforms import Transform
-
-_LIST_OF_DTYPE = {"float32": "float_list", "int64": "int64_list", "string": "bytes_list"}
-_DTYPE_OF_LIST = {kind: dtype for dtype, kind in _LIST_OF_DTYPE.items()}
 
 
 def find_bad_record(
@@ -67,11 +63,11 @@ def _reason(spec: FeatureSpec, record: bytes, function: Any, with_labels: bool) 
 
 
 def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:
-    """What is wrong with one serialized Example, or None when these checks find nothing."""
+    """What is wrong with one serialized record, or None when these checks find nothing."""
     try:
-        features = tf.train.Example.FromString(record).features.feature
-    except DecodeError:
-        return "is no serialized tf.train.Example"
+        features = stored_records.read(spec, record)
+    except stored_records.RecordError as error:
+        return str(error)
     for name in spec.used_features():
         reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
         reason = reason or _identity_reason(spec, name, features.get(name))
@@ -95,16 +91,23 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
 
 def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
     kind = stored.WhichOneof("kind") if stored is not None else None
-    values = stored_values(stored)
+    values = stored_records.values(stored)
+    if feature.feature_list and feature.is_required and stored is None:
+        return (
+            f"{what} is missing from its feature_lists, and the spec says required: true; remove "
+            "that if records may lack it (and if these are tf.train.Examples, which have no "
+            "feature_lists, say shape: variable in place of feature_list: true)"
+        )
     if not values:
-        if feature.is_required:
+        if feature.is_required and not feature.feature_list:
             return (
                 f"{what} is missing, and it has no default in the spec; "
                 "give it one if records may lack it"
             )
         return None
-    if kind is not None and kind != _LIST_OF_DTYPE[feature.dtype]:
-        return f"{what} is {_DTYPE_OF_LIST[kind]}, expected {feature.dtype}"
+    found = stored_records.DTYPE_OF_LIST[kind] if kind is not None else feature.dtype
+    if found != feature.dtype:
+        return f"{what} is {found}, expected {feature.dtype}"
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {len(values)} values, expected {feature.length}"
     if feature.dtype == "float32":
@@ -131,7 +134,9 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
 
 def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optional[str]:
     source = next(spec.features_of(column.source))
-    ids, weights = (len(stored_values(features.get(name))) for name in (source, column.weight))
+    ids, weights = (
+        len(stored_records.values(features.get(name))) for name in (source, column.weight)
+    )
     if ids != weights:
         return (
             f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
@@ -143,7 +148,7 @@ def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optio
 def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
     for names in spec.groups.values():
         lengths = {
-            feature: len(stored_values(features.get(feature)))
+            feature: len(stored_records.values(features.get(feature)))
             for name in names
             if spec.is_sequence(name)
             for feature in spec.features_of(name)
@@ -152,12 +157,6 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
             counts = ", ".join(f"{name!r} has {count}" for name, count in lengths.items())
             return f"its lists of steps differ in length: {counts}; a group's must be equal"
     return None
-
-
-def stored_values(stored: Any) -> Any:
-    """The values of a `tf.train.Feature`, of whatever type; none for None."""
-    kind = stored.WhichOneof("kind") if stored is not None else None
-    return getattr(stored, kind).value if kind else []
 
 
 def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:
@@ -187,4 +186,4 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
 
 
 def _single(stored: Any) -> Any:
-    return stored_values(stored)[0]
+    return stored_records.values(stored)[0]

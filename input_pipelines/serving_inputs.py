@@ -22,8 +22,9 @@ def features_and_receivers(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str,
 
     Returns:
       The features that the model reads, and the receiver tensors that a request fills: serialized
-      `tf.train.Example`s, a string tensor [rows], under `examples`; the number of rows is free.
-      Only features that a group reads are needed, so labels and weights are not.
+      `tf.train.Example`s (SequenceExamples if the spec has feature lists), a string tensor [rows],
+      under `examples`; the number of rows is free. Only features that a group reads are needed, so
+      labels and weights are not.
     """
     examples = tf.compat.v1.placeholder(tf.string, [None], name="input_example_tensor")
     return Transform(spec).features(examples), {EXAMPLES: examples}

@@ -18,9 +18,9 @@ import tensorflow as tf
 from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
 from feature_specs.schema import FeatureSpec
 from feature_specs.vocabulary import read_words
-from input_pipelines import tfrecords
+from input_pipelines import stored_records, tfrecords
 from input_pipelines.analyze.sizes import collision_share
-from input_pipelines.diagnosis import explain, stored_values
+from input_pipelines.diagnosis import explain
 from input_pipelines.errors import DataError
 
 # From here on a rate is a warning. They are for a first look: low enough to see what is forgotten,
@@ -89,15 +89,15 @@ class _Counts:
         if reason is not None:
             self._problems.setdefault(reason, []).append(f"{path}: record {number}")
             return
-        features = tf.train.Example.FromString(record).features.feature
+        features = stored_records.read(self._spec, record)
         for name, counter in self._values.items():
-            values = stored_values(features.get(name))
+            values = stored_records.values(features.get(name))
             if values:
                 counter.update(values)
             else:
                 self._missing[name] += 1
         for name, counter in self._labels.items():
-            counter.update(stored_values(features.get(name)))
+            counter.update(stored_records.values(features.get(name)))
 
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))

@@ -1,8 +1,9 @@
-"""Reads and writes TFRecord files: serialized `tf.train.Example`s, plain or GZIP by their name.
+"""Reads and writes TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
-and not per byte. `write_examples` writes small data (a test, a demo, a converted CSV) from Python
-values; a file appears under its name only when it is whole.
+and not per byte. `write_examples` and `write_sequence_examples` write small data (a test, a demo, a
+converted CSV) from Python values; a file is GZIP when its name ends in .gz, and appears under its
+name only when it is whole.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -31,6 +32,8 @@ _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _GZIP_SUFFIXES = (".gz", ".gzip")
 
 Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
+# Of a SequenceExample: the context, and the steps of each feature list.
+SequenceRow = tuple[Mapping[str, Any], Mapping[str, Optional[Sequence[Any]]]]
 
 
 def compression_type(path: str) -> str:
@@ -123,6 +126,40 @@ def example(row: Mapping[str, Value]) -> tf.train.Example:
     return tf.train.Example(features=tf.train.Features(feature=features))
 
 
+def sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Optional[Sequence[Any]]]
+) -> tf.train.SequenceExample:
+    """A `tf.train.SequenceExample` of one row.
+
+    Args:
+      context: values as for `example`.
+      feature_lists: a list of steps each, and a step is one number or string. (It may be a list
+        of them, which the kit writes but does not read.) All steps are stored with one type. None
+        leaves the feature list out; an empty list is there and has no step.
+    """
+    lists = {n: _feature_list(n, steps) for n, steps in feature_lists.items() if steps is not None}
+    return tf.train.SequenceExample(
+        context=example(context).features, feature_lists=tf.train.FeatureLists(feature_list=lists)
+    )
+
+
+def _feature_list(name: str, steps: Sequence[Any]) -> tf.train.FeatureList:
+    if isinstance(steps, (str, bytes)) or not isinstance(steps, (list, tuple, np.ndarray)):
+        raise TypeError(f"{name!r}: got {steps!r}, expected a list of steps")
+    parts = [list(s) if isinstance(s, (list, tuple, np.ndarray)) else [s] for s in steps]
+    together = _feature(name, [value for part in parts for value in part])
+    kind = together.WhichOneof("kind")
+    features = []
+    end = 0
+    for part in parts:
+        step = tf.train.Feature()
+        end += len(part)
+        if part and kind:
+            getattr(step, kind).value.extend(getattr(together, kind).value[end - len(part) : end])
+        features.append(step)
+    return tf.train.FeatureList(feature=features)
+
+
 def _feature(name: str, value: Any) -> tf.train.Feature:
     values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     if not values:
@@ -149,6 +186,24 @@ def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
     Missing folders are made. The file is written beside its place and renamed when it is whole,
     so that a reader never finds half of it.
     """
+    return _write(path, rows, example)
+
+
+def write_sequence_examples(path: str, rows: Iterable[SequenceRow]) -> int:
+    """As `write_examples`, of `tf.train.SequenceExample`s.
+
+        write_sequence_examples(path, [({"user": "ann", "click": 1}, {"prices": [2.5, 3.0]})])
+
+    Args:
+      path: the file.
+      rows: of each record its context and its feature lists, as `{name: value}` and
+        `{name: [value of step 0, value of step 1, ...]}`. None leaves a feature or a feature list
+        out; an empty list is a feature list without steps.
+    """
+    return _write(path, rows, lambda row: sequence_example(*row))
+
+
+def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder or ".")
     temporary = os.path.join(folder, f".tmp-{name}")
@@ -157,7 +212,7 @@ def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
         with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
             for row in rows:
                 try:
-                    record = example(row)
+                    record = encode(row)
                 except (TypeError, ValueError) as error:
                     raise type(error)(f"{path}: row {count}: {error}") from error
                 writer.write(record.SerializeToString(deterministic=True))

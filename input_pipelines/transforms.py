@@ -1,9 +1,10 @@
 """The fast reading's first half: serialized records to ids and numbers, many rows at once.
 
-`Transform` parses a batch of serialized `tf.train.Example`s and turns features into what the model
-gathers from: float32 numbers and int64 ids, one entry a column. Training, evaluation, prediction
-and serving all call this one class, in a tf.data map or in the serving graph, so they cannot
-differ. It gives the same ids, bit for bit, as the `tf.feature_column` of the same spec.
+`Transform` parses a batch of serialized `tf.train.Example`s, or of SequenceExamples if the spec has
+feature lists, and turns features into what the model gathers from: float32 numbers and int64 ids,
+one entry a column. Training, evaluation, prediction and serving all call this one class, in a
+tf.data map or in the serving graph, so they cannot differ. It gives the same ids, bit for bit, as
+the `tf.feature_column` of the same spec.
 
 An id of -1 stands for "none": a missing value, or a word outside a vocabulary without
 out-of-vocabulary buckets. The weights of a weighted column are beside its ids, under the name that
@@ -19,7 +20,6 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from feature_specs import example_parsing
 from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
@@ -33,6 +33,7 @@ from feature_specs.column_kinds import (
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, lookups
+from input_pipelines.record_parsing import RecordParser
 
 Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
 
@@ -77,8 +78,7 @@ class Transform:
 
     def __init__(self, spec: FeatureSpec):
         self._spec = spec
-        self._parse_dict = example_parsing.feature_parse_dict(spec)
-        self._label_parse_dict = example_parsing.label_parse_dict(spec)
+        self._parser = RecordParser(spec)
         # What the model reads: categorical columns under embeddings and indicators, once each.
         self._outputs = tuple(
             dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
@@ -95,16 +95,17 @@ class Transform:
         }
 
     def features(self, serialized: tf.Tensor) -> Features:
-        """A string [rows] of serialized Examples as `{column: numbers or ids}`.
+        """A string [rows] of serialized records as `{column: numbers or ids}`.
 
         Numeric columns are float32 [rows, n], single-valued categorical ones int64 [rows], lists
         a `tf.RaggedTensor` of int64 [rows, None], sequences of numbers one of float32. -1 is no id.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
-            length than declared, holds NaN or infinity, or an identity id outside its size.
+            length than declared or a step without one value, holds NaN or infinity, or an identity
+            id outside its size.
         """
-        return self._columns(tf.io.parse_example(serialized, self._parse_dict))
+        return self._columns(self._parser.parse(serialized, with_labels=False))
 
     def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
         """As `features`, and `{label: value}` with int64 or float32 [rows].
@@ -112,7 +113,7 @@ class Transform:
         A weight is float32 [rows] under `<label>/weight`, a true probability under
         `<label>/true_probability`.
         """
-        parsed = tf.io.parse_example(serialized, {**self._parse_dict, **self._label_parse_dict})
+        parsed = self._parser.parse(serialized, with_labels=True)
         return self._columns(parsed), self._labels(parsed)
 
     def _columns(self, parsed: dict[str, Any]) -> Features:

@@ -1,6 +1,6 @@
 """Analysis of records into a first feature spec: what `run.py --mode=analyze` does.
 
-    wire          serialized Examples -> arrays, whatever their features
+    wire, protobuf_records      serialized records -> arrays, whatever their features
     values, numbers, summary    arrays -> counts, moments and sketches that merge
     scan          files -> one summary, spread over processes
     columns, labels, sizes      statistics -> entries of a spec, each with its reason

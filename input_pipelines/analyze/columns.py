@@ -12,6 +12,9 @@ Rules, in this order (`size` below is the number of ids of the column):
      counts are exact and the frequent words cover half of all values; otherwise a hash bucket;
   5. other int64: as float32.
 
+A feature list of SequenceExamples is a list by these rules, and has columns of steps besides, for
+models that read them in their order. Numbers of a feature list have no other columns.
+
 Up to 16 categories become an indicator for the deep group, more an embedding. Reads statistics
 only; writes nothing.
 """
@@ -55,6 +58,7 @@ class Choice:
       feature: its entry under `features`; None when it is left out of the spec.
       columns: its columns.
       wide, deep: names of those that the groups list.
+      steps: names of those with one value a step, which have a group of their own.
       ignored: whether it is listed under `ignored`.
       why: for a feature that is left out or ignored.
     """
@@ -63,6 +67,7 @@ class Choice:
     columns: tuple[Entry, ...] = ()
     wide: tuple[str, ...] = ()
     deep: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     ignored: bool = False
     why: str = ""
 
@@ -87,7 +92,7 @@ def is_category(name: str, statistics: FeatureStatistics) -> bool:
 def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]:
     """Why an int64 feature is one of categories, or None when it is a number."""
     cardinality, numbers = statistics.cardinality, statistics.numbers
-    if statistics.lengths.max > 1:
+    if statistics.lengths.max > 1 or statistics.odd_steps is not None:
         return "a list of integers"
     if cardinality.exact and cardinality.value <= _FEW_INTEGERS:
         return f"only {cardinality.value} different integers"
@@ -125,6 +130,11 @@ def choose(
     if statistics.dtype is None or not statistics.values:
         return Choice(why=f"none of {rows:,} records has a value of it")
     reason = _useless(statistics, rows)
+    if statistics.odd_steps:
+        reason = (
+            f"{statistics.odd_steps:,} of its steps have another number of values than one, which "
+            "no column reads; store one value a step"
+        )
     if reason:
         return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
     if is_category(name, statistics):
@@ -167,8 +177,11 @@ def _different(statistics: FeatureStatistics) -> str:
 
 
 def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
-    """The shape, [] for one value, and what the comment says of lengths."""
+    """The shape, [] for one value, or "feature_list", and what the comment says of lengths."""
     lengths = statistics.lengths
+    if statistics.odd_steps is not None:
+        text = f"{lengths.min} to {lengths.max} steps, {lengths.mean:.3g} on average"
+        return "feature_list", text
     if lengths.max <= 1:
         return [], ""
     given = [int(length) for length in lengths.counts if length != "0"]
@@ -183,12 +196,12 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
     value: dict[str, Any] = {"dtype": statistics.dtype}
     comments = []
     if shape != []:
-        value["shape"] = shape
+        value.update({"feature_list": True} if shape == "feature_list" else {"shape": shape})
         comments.append(lengths)
     missing = percent(statistics.missing, rows)
     if not statistics.missing:
         comments.append("in every record")
-    elif shape == "variable":
+    elif shape in ("variable", "feature_list"):
         comments.append(f"empty in {missing} of the records")
     else:
         value["default"], meaning = _default(name, statistics)
@@ -271,8 +284,13 @@ def _number(
             why=f"numbers of differing length ({lengths}) fit no column; store as many in every "
             "record, or their sum, mean or maximum",
         )  # fmt: skip
-    scaled = free_name(f"{name}_scaled", taken)
     entry, why = _normalizer(numbers)
+    if shape == "feature_list":
+        step = free_name(f"{name}_step", taken)
+        about = f"{_range(numbers)}; {_different(statistics)}; {why}"
+        column = Entry(step, {"sequence_numeric": name, "normalizer": entry}, about)
+        return Choice(feature, (column,), steps=(step,))
+    scaled = free_name(f"{name}_scaled", taken)
     columns = [
         Entry(scaled, {"numeric": name, "normalizer": entry},
               f"{_range(numbers)}; {_different(statistics)}; {why}")
@@ -359,4 +377,14 @@ def _category(
             f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
         )
     deep = deep_column(name, ids=ids, size=size, taken=taken)
-    return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))
+    columns = [Entry(name, value, why), deep]
+    if statistics.odd_steps is None:
+        return Choice(feature, tuple(columns), (name,), (deep.name,))
+    step = free_name(f"{name}_step", taken)
+    dense = free_name(f"{step}_{'hot' if 'indicator' in deep.value else 'emb'}", taken)
+    of_step = {k: step if v == name else v for k, v in deep.value.items()}
+    columns += [
+        Entry(step, {**value, "sequence": True}, "the same ids, one a step and in their order"),
+        Entry(dense, of_step, "the vector of each step"),
+    ]
+    return Choice(feature, tuple(columns), (name,), (deep.name,), (dense,))

@@ -79,8 +79,10 @@ def write(
         f"{len(files):,} files. Every choice is a rule of thumb with its reason beside it: read "
         "it, change what you know better, then train."
     )
-    texts = {SPEC_FILE: spec_text.spec_text(choices, entries, heading=heading)}
-    texts[STATISTICS_FILE] = statistics.text()
+    text = spec_text.spec_text(
+        choices, entries, heading=heading, step_groups=summary.step_groups()
+    )
+    texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
     for name, chosen in words.items():
         if chosen.words and name in choices and choices[name].feature is not None:
             texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
@@ -104,7 +106,8 @@ def vocabulary_words(
 def words_of(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
     """The words for the vocabulary file of one feature."""
     feature = summary.features[name]
-    single_integer = feature.dtype == "int64" and feature.longest <= 1
+    single = feature.longest <= 1 and not feature.is_feature_list
+    single_integer = feature.dtype == "int64" and single
     return choose_words(
         _all_words(summary, name), min_count,
         exact=feature.counter is None or feature.counter.exact is not None,

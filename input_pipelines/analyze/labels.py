@@ -44,6 +44,10 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
             )
         if not found.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")
+        if found.odd_steps is not None:
+            raise DataError(
+                f"--labels: {label!r} is a feature list; a label is one value in the context"
+            )
         if found.lengths.max > 1:
             raise DataError(
                 f"--labels: feature {label!r} has up to {found.lengths.max} values in a record; "

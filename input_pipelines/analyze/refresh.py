@@ -93,6 +93,14 @@ def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
                 f"feature {name!r} is {found.dtype} in the records, and {entry.dtype} in the "
                 f"spec {spec.source}; correct the spec"
             )
+        listed = getattr(entry, "feature_list", False)
+        if found is not None and listed != (found.odd_steps is not None):
+            where = "" if listed else "not "
+            raise DataError(
+                f"{name!r} is {'no' if listed else 'a'} feature list in the records, and does "
+                f"{where}say feature_list: true in the spec {spec.source}; correct the spec, or "
+                "give files that it is for"
+            )
     for column in spec.columns.values():
         if isinstance(column, Vocabulary) and column.file is not None:
             found = statistics.features.get(column.source)

@@ -23,9 +23,10 @@ import tensorflow as tf
 
 from input_pipelines import tfrecords
 from input_pipelines.analyze import sketches, table_blocks
+from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
-from input_pipelines.analyze.wire import NotAnExample, parse_block
+from input_pipelines.analyze.wire import parse_block
 from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
@@ -61,7 +62,8 @@ def scan(
       dtypes: of tables, types that a spec says; see `reader.open_table`.
 
     Raises:
-      DataError: there is no record, a file or record is corrupt, or a feature has two types.
+      DataError: there is no record, a file or record is corrupt, a feature has two types, or files
+        are of two kinds, Examples and SequenceExamples.
       MissingPackageError: the package for sketches, or for tables, is not installed.
     """
     sketches.library()  # Now, and not after an hour.
@@ -90,6 +92,7 @@ def scan(
             f"there is no record in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
             "nothing can be learned of them"
         )
+    summary.check_files()
     return summary
 
 
@@ -136,16 +139,20 @@ def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
     """One process's part: the records of some files."""
     summary = RecordSummary(exact_limit)
     for path in files:
-        before = 0
+        before, lists = 0, False
         for records in _chunks(path):
             try:
                 found = parse_block(records)
             except NotAnExample as error:
                 raise DataError(
-                    f"{path}: record {before + error.row}: is no serialized tf.train.Example"
+                    f"{path}: record {before + error.row}: is no serialized tf.train.Example "
+                    "or SequenceExample"
                 ) from error
             summary.add(found, len(records), path, before)
             before += len(records)
+            lists = lists or any(b.feature_list for blocks in found.values() for b in blocks)
+        if before:
+            summary.see_file(path, feature_lists=lists)
     return summary
 
 

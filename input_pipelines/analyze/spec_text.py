@@ -27,6 +27,7 @@ def spec_text(
     *,
     heading: str,
     drift: Optional[Mapping[str, Any]] = None,
+    step_groups: Sequence[Sequence[str]] = (),
 ) -> str:
     """A spec document.
 
@@ -35,6 +36,7 @@ def spec_text(
       labels: of each label its entries under `labels` and `objectives`.
       heading: the comment at the top.
       drift: names with their thresholds, under `features` and `labels`.
+      step_groups: names of feature lists, those together that have one length in every record.
     """
     used = [choice for choice in choices.values() if choice.feature is not None]
     lines = [*_comment(heading, 0), ""]
@@ -50,6 +52,17 @@ def spec_text(
     ):
         names = [name for choice in used for name in getattr(choice, group)]
         if names:
+            lines += [*_comment(why, 2), *_list(group, names)]
+    number = 0
+    for members in step_groups:
+        names = [column for n in members if n in choices for column in choices[n].steps]
+        if names:
+            number += 1
+            why = (
+                "steps in their order, of lists that are equally long in every record; read by "
+                "models of your own, with self.sequence_input"
+            )
+            group = "steps" if number == 1 else f"steps_{number}"
             lines += [*_comment(why, 2), *_list(group, names)]
     lines += ["", *_section("labels", (label for label, _ in labels))]
     lines += ["", *_section("objectives", (objective for _, objective in labels))]

@@ -6,6 +6,7 @@ the first record of each type is remembered, so that two of them can be named.
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from typing import Optional
 
@@ -20,8 +21,8 @@ from feature_specs.statistics import (
     Words,
 )
 from input_pipelines.analyze.numbers import NumberSummary
+from input_pipelines.analyze.protobuf_records import FeatureBlock
 from input_pipelines.analyze.values import EXACT_LIMIT, ValueCounter
-from input_pipelines.analyze.wire import FeatureBlock
 from input_pipelines.errors import DataError
 
 # Different numbers that are counted one by one, for exact quantiles.
@@ -47,6 +48,11 @@ class FeatureSummary:
         self.name = name
         self.limit = limit
         self.first: dict[str, Place] = {}  # type -> the first record that has it
+        # Whether in a feature list -> the first record that has it there.
+        self.first_in: dict[bool, Place] = {}
+        self.odd_steps = 0
+        # Of the lengths of a feature list in each record: equal for lists of equal lengths.
+        self.digest = 0
         self.lengths: Counter[int] = Counter()  # of the records that have a value
         self.values = 0
         self.longest = 0
@@ -55,13 +61,22 @@ class FeatureSummary:
         self.counter: Optional[ValueCounter] = None
 
     @property
+    def is_feature_list(self) -> bool:
+        return next(iter(self.first_in), False)
+
+    @property
     def dtype(self) -> Optional[str]:
         return next(iter(self.first), None)
 
     def add(self, block: FeatureBlock, file: str, before: int) -> None:
         """Adds a block of `file` that comes after `before` records."""
+        place = (file, before + int(block.rows[0]))
+        self._see_in(block.feature_list, place)
         if block.dtype:
-            self._see(block.dtype, (file, before + int(block.rows[0])))
+            self._see(block.dtype, place)
+        if block.feature_list:
+            self.odd_steps += block.odd_steps
+            self._add_digest(_positions(file, before, block.rows), block.lengths)
         full = block.lengths[block.lengths > 0]
         if not len(full):
             return
@@ -82,6 +97,10 @@ class FeatureSummary:
         """Adds what another summary knows of the same feature."""
         for dtype, place in other.first.items():
             self._see(dtype, place)
+        for feature_list, place in other.first_in.items():
+            self._see_in(feature_list, place)
+        self.odd_steps += other.odd_steps
+        self.digest = (self.digest + other.digest) % 2**64
         self.lengths.update(other.lengths)
         self.values += other.values
         if other.shortest is None:
@@ -119,6 +138,7 @@ class FeatureSummary:
             ),
             numbers=self._numbers(),
             words=self._words(),
+            odd_steps=self.odd_steps if self.is_feature_list else None,
         )
 
     def _numbers(self) -> Optional[Numbers]:
@@ -157,6 +177,21 @@ class FeatureSummary:
                 "or analyze those of one type"
             )
 
+    def _see_in(self, feature_list: bool, place: Place) -> None:
+        self.first_in[feature_list] = min(self.first_in.get(feature_list, place), place)
+        if len(self.first_in) > 1:
+            (file, record), (other, step) = self.first_in[False], self.first_in[True]
+            raise DataError(
+                f"feature {self.name!r} is one of the record in {file}: record {record} and a "
+                f"feature list in {other}: record {step}; if these are tf.train.Examples and "
+                "tf.train.SequenceExamples together, analyze files of one kind, otherwise give "
+                "one of the two another name"
+            )
+
+    def _add_digest(self, positions: np.ndarray, lengths: np.ndarray) -> None:
+        parts = positions * lengths.astype(np.uint64)
+        self.digest = (self.digest + int(parts.sum(dtype=np.uint64))) % 2**64
+
     def _see_lengths(self, shortest: int, longest: int) -> None:
         self.longest = max(self.longest, longest)
         self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
@@ -177,6 +212,7 @@ class RecordSummary:
         self.features: dict[str, FeatureSummary] = {}
         self.rounded: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.
         self._limit = limit
 
     def add(
@@ -188,7 +224,30 @@ class RecordSummary:
             for block in parts:
                 self._feature(name).add(block, file, before)
 
+    def see_file(self, path: str, *, feature_lists: bool) -> None:
+        """Notes a file that has records, and whether any of them has feature lists."""
+        self.files[feature_lists] = min(self.files.get(feature_lists, path), path)
+
+    def check_files(self) -> None:
+        """Raises DataError when only some of the files have feature lists."""
+        if len(self.files) > 1:
+            raise DataError(
+                f"the records of {self.files[True]} are tf.train.SequenceExamples, and none of "
+                f"{self.files[False]} has feature_lists, so that they seem to be tf.train.Examples"
+                " (or all their lists are absent); analyze files of one kind"
+            )
+
+    def step_groups(self) -> list[list[str]]:
+        """Names of feature lists, those together that are of one length in every record."""
+        groups: dict[int, list[str]] = {}
+        for name in sorted(self.features):
+            if self.features[name].is_feature_list:
+                groups.setdefault(self.features[name].digest, []).append(name)
+        return list(groups.values())
+
     def merge(self, other: RecordSummary) -> None:
+        for feature_lists, path in other.files.items():
+            self.see_file(path, feature_lists=feature_lists)
         self.rows += other.rows
         self.rounded.update(other.rounded)
         for name in sorted(other.features):
@@ -213,6 +272,14 @@ class RecordSummary:
                 )
             self.features[name] = FeatureSummary(name, self._limit)
         return self.features[name]
+
+
+def _positions(file: str, before: int, rows: np.ndarray) -> np.ndarray:
+    """A random number for each record of a file, the same for every feature."""
+    number = rows.astype(np.uint64) + np.uint64(before + (zlib.crc32(file.encode()) << 32))
+    number = number * np.uint64(0x9E3779B97F4A7C15)
+    number = (number ^ (number >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return number ^ (number >> np.uint64(32))
 
 
 def _length_bin(length: int) -> int:

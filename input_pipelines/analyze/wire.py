@@ -1,4 +1,4 @@
-"""Reads blocks of serialized `tf.train.Example`s into arrays, without knowing their features.
+"""Reads blocks of serialized Examples or SequenceExamples into arrays, whatever their features.
 
 `tf.io.parse_example` has to be told every name and type, passes over what it was not told, and
 stops at the first other type; the protobuf library takes records one at a time. Analysis needs all
@@ -8,7 +8,8 @@ at once: the k-th map entry of every record in one step, the k-th byte of every 
 Only the form that every common writer produces is read so (fields in order, packed numbers, no
 unknown fields). A record of any other form goes to the protobuf library, which decides what it
 means or that it is no Example: the result is the library's for every record, only the speed is
-not. Reads only; keeps nothing between blocks.
+not. So do feature lists whose steps are of several types or say none. A SequenceExample without
+feature lists is an Example in all but name. Reads only; keeps nothing between blocks.
 
     for name, columns in parse_block(records).items():
         for column in columns:      # one a type; more than one is for the caller to refuse
@@ -19,48 +20,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Optional
 
 import numpy as np
-import tensorflow as tf
-from google.protobuf.message import DecodeError
+
+from input_pipelines.analyze.protobuf_records import NO_TYPE, FeatureBlock, parse_records
 
 # The wire format's tags: the field's number times 8 plus its wire type, 2 for "with a length".
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
 _DTYPE_OF_TAG = {0x0A: "string", 0x12: "float32", 0x1A: "int64"}
-_DTYPE_OF_LIST = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
-_NO_TYPE = ""
 
 # Read past the end of a record stays inside the buffer: a varint, or a word of a name.
 _PADDING = 16
 _LONGEST_LENGTH = 5  # bytes of a varint; a record is under 2 GB
 _LONGEST_VARINT = 10
-
-
-class NotAnExample(ValueError):
-    """A record that protobuf cannot read; `row` is its position in the block."""
-
-    def __init__(self, row: int):
-        super().__init__(f"record {row} of the block is no serialized tf.train.Example")
-        self.row = row
-
-
-@dataclasses.dataclass(frozen=True)
-class FeatureBlock:
-    """The values of one feature, of one type, in one block.
-
-    Attributes:
-      dtype: `float32`, `int64`, `string`, or empty for a feature that says no type (and so holds
-        nothing).
-      rows: [n] the records that have it, increasing.
-      lengths: [n] the number of values in each of them, 0 or more.
-      values: all values one after the other, as float32 or int64 or a list of bytes.
-    """
-
-    dtype: str
-    rows: np.ndarray
-    lengths: np.ndarray
-    values: Union[np.ndarray, list[bytes]]
 
 
 class _Odd(Exception):
@@ -90,25 +63,8 @@ def parse_block(records: Sequence[bytes]) -> dict[str, list[FeatureBlock]]:
             keep[error.rows] = False
             place = place[keep]
             common = [records[i] for i in place.tolist()]
-    for row in sorted(odd):
-        for name, block in _parse_one(records[row], row).items():
-            found.setdefault(name, []).append(block)
-    return found
-
-
-def _parse_one(record: bytes, row: int) -> dict[str, FeatureBlock]:
-    """One record as protobuf reads it."""
-    try:
-        features = tf.train.Example.FromString(record).features.feature
-    except DecodeError:
-        raise NotAnExample(row) from None
-    found = {}
-    for name, feature in features.items():
-        kind = feature.WhichOneof("kind")
-        dtype = _DTYPE_OF_LIST[kind] if kind else _NO_TYPE
-        values = list(getattr(feature, kind).value) if kind else []
-        array = values if dtype == "string" else np.array(values, dtype or np.float32)
-        found[name] = FeatureBlock(dtype, np.array([row]), np.array([len(values)]), array)
+    for name, blocks in parse_records(records, sorted(odd)).items():
+        found.setdefault(name, []).extend(blocks)
     return found
 
 
@@ -117,9 +73,12 @@ def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list
     buffer = np.frombuffer(data, np.uint8)
     sizes = np.fromiter((len(r) for r in records), np.int64, len(records))
     ends = np.cumsum(sizes)
-    entries = _entries(buffer, ends - sizes, ends)
+    context, lists = _tops(buffer, ends - sizes, ends)
     found: dict[str, list[FeatureBlock]] = {}
-    for name, group in _by_name(data, buffer, entries):
+    for name, group in _by_name(data, buffer, _entries(buffer, *lists)):
+        block = _steps(data, buffer, group)
+        found[name] = [dataclasses.replace(block, rows=place[block.rows])]
+    for name, group in _by_name(data, buffer, _entries(buffer, *context)):
         tags = buffer[group.value]
         tags = np.where(group.value == group.end, 0, tags)
         for tag in np.unique(tags).tolist():
@@ -174,11 +133,31 @@ def _delimited(
     return start, end, good
 
 
-def _entries(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Entries:
-    """All map entries of records that lie at [starts, ends)."""
-    rows = np.flatnonzero(ends > starts)  # An empty record is an Example without features.
-    at, limit, good = _delimited(buffer, starts[rows], ends[rows], _FIELD_1)
-    _need(good & (limit == ends[rows]), rows)
+_Places = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, where a map starts, where it ends
+
+
+def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Places, _Places]:
+    """The features (or context) of records that lie at [starts, ends), and the feature lists.
+
+    A record has one, both in this order, or none: an empty one is an Example without features.
+    """
+    found = []
+    rows, at = np.arange(len(starts)), starts
+    for tag in (_FIELD_1, _FIELD_2):
+        here = np.flatnonzero((at < ends) & (buffer[at] == tag))
+        start, limit, good = _delimited(buffer, at[here], ends[here], tag)
+        _need(good, here)
+        found.append((here, start, limit))
+        at = at.copy()
+        at[here] = limit
+    _need(at == ends, rows)
+    return found[0], found[1]
+
+
+def _entries(
+    buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray
+) -> _Entries:
+    """All entries of the maps of some records that lie at [at, limit)."""
     parts = []
     while True:
         left = at < limit
@@ -270,7 +249,7 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
     rows = group.row
     if tag == 0:
         _need(group.value == group.end, rows)
-        return FeatureBlock(_NO_TYPE, rows, np.zeros(len(rows), np.int64), np.zeros(0, np.float32))
+        return FeatureBlock(NO_TYPE, rows, np.zeros(len(rows), np.int64), np.zeros(0, np.float32))
     if tag not in _DTYPE_OF_TAG:
         raise _Odd(rows)
     dtype = _DTYPE_OF_TAG[tag]
@@ -290,6 +269,24 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
     else:
         lengths[full], numbers = _integers(buffer, at, stop, rows[full])
     return FeatureBlock(dtype, rows, lengths, numbers)
+
+
+def _steps(data: bytes, buffer: np.ndarray, group: _Entries) -> FeatureBlock:
+    """Feature lists of one name: the values of all steps, each of which is read as a feature is."""
+    lengths = np.zeros(len(group.row), np.int64)
+    owner, start, end = _repeated(buffer, group.value, group.end, group.row)
+    if not len(owner):
+        nothing = np.zeros(0, np.float32)
+        return FeatureBlock(NO_TYPE, group.row, lengths, nothing, feature_list=True)
+    rows = group.row[owner]
+    tags = np.where(start == end, 0, buffer[start])
+    _need(tags == np.bincount(tags).argmax(), rows)
+    _need(tags != 0, rows)
+    steps = _Entries(rows, start, start - start, start, end)
+    block = _values(data, buffer, steps, int(tags[0]))
+    np.add.at(lengths, owner, block.lengths)
+    odd = int((block.lengths != 1).sum())
+    return FeatureBlock(block.dtype, group.row, lengths, block.values, True, odd)
 
 
 def _ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -326,7 +323,15 @@ def _strings(
     data: bytes, buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, list[bytes]]:
     """Repeated bytes: how many in each place, and all of them."""
-    lengths = np.zeros(len(at), np.int64)
+    owner, starts, ends = _repeated(buffer, at, limit, rows)
+    lengths = np.bincount(owner, minlength=len(at))
+    return lengths, [data[s:e] for s, e in zip(starts.tolist(), ends.tolist())]
+
+
+def _repeated(
+    buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Repeated fields with a length: the place that each is in, and where its content lies."""
     which: Optional[np.ndarray] = None  # None while all places have a value left.
     parts = []
     numbers = np.arange(len(at))
@@ -339,13 +344,13 @@ def _strings(
                 break
         start, end, good = _delimited(buffer, at, limit, _FIELD_1)
         _need(good, rows[numbers])
-        lengths[numbers] += 1
         parts.append((numbers, start, end))
         at = end
     if not parts:
-        return lengths, []
-    starts, ends = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+        nothing = np.zeros(0, np.int64)
+        return nothing, nothing, nothing
+    owner, starts, ends = (np.concatenate([part[i] for part in parts]) for i in range(3))
     if len(parts) > 1 or which is not None:
-        order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")
-        starts, ends = starts[order], ends[order]
-    return lengths, [data[s:e] for s, e in zip(starts.tolist(), ends.tolist())]
+        order = np.argsort(owner, kind="stable")
+        owner, starts, ends = owner[order], starts[order], ends[order]
+    return owner, starts, ends

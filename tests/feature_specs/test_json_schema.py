@@ -42,6 +42,8 @@ def test_the_specs_of_other_tests_are_right():
     [
         ("features", "price", {"dtype": "float32", "shape": [2, 3]}, True),
         ("features", "price", {"dtype": "float64"}, False),
+        ("features", "price", {"dtype": "float32", "feature_list": True}, True),
+        ("features", "price", {"dtype": "float32", "feature_list": "yes"}, False),
         ("features", "price", {"dtype": "float32", "shape": "long"}, False),
         ("features", "price", {"dtype": "float32", "defualt": 0}, False),
         ("columns", "price", {"numeric": "price", "normalizer": "log1p"}, True),

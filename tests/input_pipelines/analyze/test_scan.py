@@ -21,6 +21,8 @@ ROWS = [
     {"age": 50, "price": 4.0, "city": "", "tags": None, "vector": [2.0, 0.0]},
 ]
 
+NO_RECORD = "is no serialized tf.train.Example or SequenceExample"
+
 
 def write(path, rows):
     tfrecords.write_examples(str(path), rows)
@@ -131,7 +133,7 @@ def test_a_record_that_is_no_example(tmp_path):
             writer.write(record if i != 8250 else b"not an example")
     with pytest.raises(DataError) as error:
         scan([path])
-    assert str(error.value) == f"{path}: record 8250: is no serialized tf.train.Example"
+    assert str(error.value) == f"{path}: record 8250: {NO_RECORD}"
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
@@ -165,7 +167,7 @@ def test_an_error_in_another_process_is_the_same(tmp_path):
         writer.write(b"no")
     with pytest.raises(DataError) as error:
         scan(paths, workers=2, group_bytes=1)
-    assert str(error.value) == f"{paths[1]}: record 0: is no serialized tf.train.Example"
+    assert str(error.value) == f"{paths[1]}: record 0: {NO_RECORD}"
 
 
 def test_too_many_features(tmp_path):

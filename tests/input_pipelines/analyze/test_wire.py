@@ -11,6 +11,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 from input_pipelines.analyze import wire
+from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.tfrecords import example
 
 KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64", None: ""}
@@ -125,7 +126,7 @@ def test_other_forms_mean_what_protobuf_says(record, expected):
 )
 def test_what_is_no_example_is_told_by_its_place(record):
     common = example({"x": 1}).SerializeToString()
-    with pytest.raises(wire.NotAnExample, match="record 2 of the block") as error:
+    with pytest.raises(NotAnExample, match="record 2 of the block") as error:
         wire.parse_block([common, common, record, common])
     assert error.value.row == 2
 
@@ -137,7 +138,7 @@ def test_every_cut_of_a_record_is_judged_as_protobuf_does():
         try:
             expected = reference([record])
         except Exception:
-            with pytest.raises(wire.NotAnExample):
+            with pytest.raises(NotAnExample):
                 wire.parse_block([record])
         else:
             assert by_arrays([record]) == expected

@@ -1,0 +1,116 @@
+"""Records one by one through the protobuf library, into the arrays that `wire` reads many at once.
+
+The library decides what a record means; `wire` gives it those that are not in the common form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Union
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+_DTYPE_OF_LIST = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
+NO_TYPE = ""
+
+
+class NotAnExample(ValueError):
+    """A record that protobuf cannot read; `row` is its position in the block."""
+
+    def __init__(self, row: int):
+        super().__init__(f"record {row} of the block is no serialized tf.train.Example")
+        self.row = row
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureBlock:
+    """The values of one feature, of one type, in one block.
+
+    Attributes:
+      dtype: `float32`, `int64`, `string`, or empty for a feature that says no type (and so holds
+        nothing).
+      rows: [n] the records that have it, increasing.
+      lengths: [n] the number of values in each of them, 0 or more.
+      values: all values one after the other, as float32 or int64 or a list of bytes.
+      feature_list: whether they are the steps of a feature list, and not of the record itself.
+      odd_steps: how many of the steps have another number of values than one.
+    """
+
+    dtype: str
+    rows: np.ndarray
+    lengths: np.ndarray
+    values: Union[np.ndarray, list[bytes]]
+    feature_list: bool = False
+    odd_steps: int = 0
+
+
+class _Gathered:
+    """The values of one feature, of one type, of records that come one by one."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[int, int] = {}  # by row
+        self.values: list[Any] = []
+        self.odd_steps = 0
+
+    def add(self, row: int, values: Sequence[Any]) -> None:
+        self.lengths[row] = self.lengths.get(row, 0) + len(values)
+        self.values.extend(values)
+
+    def block(self, dtype: str, feature_list: bool) -> FeatureBlock:
+        values = self.values if dtype == "string" else np.array(self.values, dtype or np.float32)
+        rows, lengths = (np.array(list(part)) for part in (self.lengths, self.lengths.values()))
+        return FeatureBlock(dtype, rows, lengths, values, feature_list, self.odd_steps)
+
+
+def parse_records(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, list[FeatureBlock]]:
+    """The features of the records in some rows, by name; rows increase.
+
+    Raises:
+      NotAnExample: a record cannot be read.
+    """
+    gathered: dict[tuple[str, str, bool], _Gathered] = defaultdict(_Gathered)
+    for row in rows:
+        context, lists = _by_protobuf(records[row], row)
+        for name, feature in context.items():
+            dtype, values = _stored(feature)
+            gathered[name, dtype, False].add(row, values)
+        for name, feature_list in lists.items():
+            steps = [_stored(step) for step in feature_list.feature]
+            dtypes = {dtype for dtype, _ in steps} or {NO_TYPE}
+            if len(dtypes) == 1:
+                found = gathered[name, dtypes.pop(), True]
+                found.add(row, [value for _, values in steps for value in values])
+                found.odd_steps += sum(len(values) != 1 for _, values in steps)
+                continue
+            # A step that says no type is one of the list's, whose others do.
+            typed = next(dtype for dtype, _ in steps if dtype)
+            for dtype, values in steps:
+                found = gathered[name, dtype or typed, True]
+                found.add(row, values)
+                found.odd_steps += len(values) != 1
+    result: dict[str, list[FeatureBlock]] = {}
+    for (name, dtype, feature_list), found in gathered.items():
+        result.setdefault(name, []).append(found.block(dtype, feature_list))
+    return result
+
+
+def _by_protobuf(record: bytes, row: int) -> tuple[Any, Any]:
+    """The features of a record and its feature lists, by name; an Example has none."""
+    try:
+        parsed = tf.train.SequenceExample.FromString(record)
+        return parsed.context.feature, parsed.feature_lists.feature_list
+    except DecodeError:
+        pass
+    try:  # It may hold something unknown in the place of feature lists.
+        return tf.train.Example.FromString(record).features.feature, {}
+    except DecodeError:
+        raise NotAnExample(row) from None
+
+
+def _stored(feature: Any) -> tuple[str, Any]:
+    kind = feature.WhichOneof("kind")
+    return (_DTYPE_OF_LIST[kind], getattr(feature, kind).value) if kind else (NO_TYPE, ())
