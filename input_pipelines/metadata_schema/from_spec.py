@@ -53,6 +53,8 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
     for name, feature in spec.features.items():
         message = _add(schema, name, feature)
         _add_shape(schema, message, feature)
+        if feature.feature_list:
+            lost.append(f"features.{name}.feature_list: true; a list in the Schema")
         if name in spec.ignored:
             message.lifecycle_stage = proto.library().DISABLED
         elif name not in served:  # A weight of a label, or a true probability.

@@ -253,3 +253,11 @@ def test_a_vocabulary_file_comes_back(tmp_path):
     found, texts = back(document, directory=tmp_path)
     assert found["columns"]["city"] == {"vocabulary": "city", "file": "vocabularies/city.txt"}
     assert texts["vocabularies/city.txt"].split() == words[:55]
+
+
+def test_a_feature_list_is_told_to_be_a_list():
+    document = copy.deepcopy(SPEC)
+    document["features"]["tags"] = {"dtype": "string", "feature_list": True}
+    _, features, lost, _ = exported(document)
+    assert features["tags"].value_count.min == 0
+    assert "features.tags.feature_list: true; a list in the Schema" in lost
