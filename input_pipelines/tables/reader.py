@@ -13,21 +13,24 @@ lines are read twice: for the types of whole columns, then for the rows.
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
-from input_pipelines.tables import csv_files, json_files, kinds, parquet_files, streams
+from input_pipelines.tables import (
+    csv_files,
+    found_columns,
+    json_files,
+    kinds,
+    parquet_files,
+    streams,
+)
 from input_pipelines.tables.columns import Column
-from input_pipelines.tables.json_files import JsonColumns
 from input_pipelines.tables.library import arrow
 from input_pipelines.tables.options import CsvOptions
 from input_pipelines.tables.storable import DIGITS, all_columns, schema
-from input_pipelines.tables.text_types import TextColumn
 
 # Rows of a batch: arrays so long that the cost of each call vanishes; as many as the analysis
 # takes of TFRecords at a time, so that sums of floats are rounded in the same places.
@@ -153,14 +156,14 @@ def open_table(
     known = dict(dtypes or {})
     names: dict[str, tuple[str, ...]] = {}
     if kind == kinds.PARQUET:
-        columns = _parquet_columns(files)
+        columns = found_columns.of_parquet(files)
     elif kind == kinds.CSV:
         names = {path: csv_files.names(path, csv) for path in files}
         for path in files:
-            _same_names(files[0], names[files[0]], path, names[path])
-        columns = _csv_columns(files, csv, names, known)
+            found_columns.check_names(files[0], names[files[0]], path, names[path])
+        columns = found_columns.of_csv(files, csv, names, known)
     else:
-        columns = _json_columns(files)
+        columns = found_columns.of_json_lines(files)
     columns = [
         dataclasses.replace(column, dtype="float32")
         if column.dtype == "int64" and known.get(column.name) == "float32" else column
@@ -241,96 +244,3 @@ def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:
                 held, count = [], 0
     if held:
         yield held[0] if len(held) == 1 else joined()
-
-
-# --- Columns -------------------------------------------------------------------------------------
-
-
-def _same_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:
-    lacks = [name for name in names if name not in others]
-    has = [name for name in others if name not in names]
-    if lacks or has:
-        changes = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
-        changes += [f"has {', '.join(map(repr, has))}"] if has else []
-        raise DataError(
-            f"{path} {' and '.join(changes)}, unlike {first}; the files of a table have the same "
-            "columns"
-        )
-
-
-def _parquet_columns(files: Sequence[str]) -> list[Column]:
-    found: dict[str, Column] = {}
-    places: dict[str, str] = {}
-    for path in files:
-        columns = {column.name: column for column in parquet_files.columns(path)}
-        if found:
-            _same_names(files[0], list(found), path, list(columns))
-        for name, column in columns.items():
-            known = found.get(name)
-            if known is None or known.dtype is None:
-                found[name], places[name] = column, path
-            elif column.dtype is not None and (column.dtype, column.multi) != (
-                known.dtype, known.multi
-            ):  # fmt: skip
-                raise DataError(
-                    f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
-                    f"{path}; a feature has one type"
-                )
-    return list(found.values())
-
-
-def _type(column: Column) -> str:
-    return f"lists of {column.dtype}" if column.multi else str(column.dtype)
-
-
-def _csv_columns(
-    files: Sequence[str],
-    csv: CsvOptions,
-    names: Mapping[str, tuple[str, ...]],
-    dtypes: Mapping[str, str],
-) -> list[Column]:
-    def look(path: str) -> dict[str, TextColumn]:
-        found = {name: TextColumn(name) for name in names[path]}
-        row = 0
-        for batch in csv_files.batches(path, csv, names[path]):
-            for name, column in zip(batch.schema.names, batch.columns):
-                if dtypes.get(name) != "string":
-                    found[name].add(column, path, row)
-            row += batch.num_rows
-        return found
-
-    first, *others = _in_threads(look, files)
-    for other in others:
-        for name, column in first.items():
-            column.merge(other[name])
-    return [
-        Column(name, dtype, note=note)
-        for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
-    ]
-
-
-def _json_columns(files: Sequence[str]) -> list[Column]:
-    def look(path: str) -> JsonColumns:
-        found = JsonColumns()
-        row = 0
-        for batch in json_files.batches(path):
-            found.add(batch, path, row)
-            row += batch.num_rows
-        return found
-
-    first, *others = _in_threads(look, files)
-    for other in others:
-        first.merge(other)
-    return list(first.found.values())
-
-
-def _in_threads(look: Any, files: Sequence[str]) -> list[Any]:
-    """What a function finds in each file; pyarrow leaves the interpreter to other threads."""
-    with concurrent.futures.ThreadPoolExecutor(min(os.cpu_count() or 1, len(files))) as pool:
-        waiting = [pool.submit(look, path) for path in files]
-        try:
-            return [future.result() for future in waiting]
-        except BaseException:
-            for future in waiting:
-                future.cancel()
-            raise
