@@ -33,7 +33,7 @@ from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from feature_specs import parser
 from feature_specs.schema import FeatureSpec
-from input_pipelines import files, input_fns, stored_records, synthetic
+from input_pipelines import files, input_fns, stored_records, synthetic, tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
@@ -134,7 +134,7 @@ def _predict(
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_output(config.predict_output, paths)
     with training.explained(spec, paths, with_labels=False):
-        stored_records.check_kind(spec, paths)
+        stored_records.check_kind(spec, tfrecords.first_records(paths))
         if model is None:
             assert config.export_dir is not None
             batches = prediction.from_saved_model(

@@ -212,12 +212,14 @@ def _plan(
 def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
     """Raises DataError for files that would train or score nothing, or not what the spec means.
 
-    Files without any record, and such as begin with records of the other kind, Example or
-    SequenceExample, which TensorFlow would read without an error and without a part of them.
+    Files that are no TFRecords, that all together have no record, and such as begin with records of
+    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
+    without a part of them.
     """
-    if not tfrecords.any_record(paths):
+    records = tfrecords.first_records(paths)
+    if not records:
         raise DataError(f"the {len(paths)} files of {flag} hold no record")
-    stored_records.check_kind(spec, paths)
+    stored_records.check_kind(spec, records)
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:

@@ -18,7 +18,6 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import tfrecords
 from input_pipelines.errors import DataError
 
 DTYPE_OF_LIST = {"float_list": "float32", "int64_list": "int64", "bytes_list": "string"}
@@ -76,24 +75,24 @@ def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
     )
 
 
-def check_kind(spec: FeatureSpec, files: Sequence[str]) -> None:
-    """Looks at the first records of the files, before a run would read them the wrong way.
+def check_kind(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
+    """Looks at some records of each file, before a run would read them the wrong way.
 
-    Only those: the first block of the first file that has a record.
+    Args:
+      spec: the feature spec.
+      records: serialized ones by file, as `tfrecords.first_records` gives them.
 
     Raises:
       DataError: one is of the other kind than the spec's.
     """
-    for path in files:
-        for block in tfrecords.blocks([path]).take(1):
-            for number, record in enumerate(block.numpy()):
-                try:
-                    reason = wrong_kind(spec, tf.train.SequenceExample.FromString(record))
-                except DecodeError:
-                    continue  # The run itself will say so.
-                if reason:
-                    raise DataError(f"{path}: record {number}: {reason}")
-            return
+    for path, some in records.items():
+        for number, record in enumerate(some):
+            try:
+                reason = wrong_kind(spec, tf.train.SequenceExample.FromString(record))
+            except DecodeError:
+                continue  # The run itself will say so.
+            if reason:
+                raise DataError(f"{path}: record {number}: {reason}")
 
 
 def values(stored: Any) -> Any:

@@ -8,10 +8,11 @@ name only when it is whole.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -19,10 +20,14 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.sharding import Shard
+from input_pipelines.tables import kinds
 
 # Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
 # shuffle and to keep in memory (a few MB).
 BLOCK = 1024
+
+# Records at the start of a file that a run looks at before it begins.
+_FIRST = 64
 
 # Files that are read at the same time, so that a shuffled window holds rows of several.
 _OPEN_FILES = 16
@@ -58,11 +63,18 @@ def blocks(
             records = records.shard(shard.count, shard.index)
         return records.batch(BLOCK)
 
+    return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
+
+
+def _named(files: Sequence[str]) -> tf.data.Dataset:
+    """The path and the compression of each file."""
     compressions = [compression_type(path) for path in files]
-    names = tf.data.Dataset.from_tensor_slices((list(files), compressions))
-    if not interleaved:
-        return names.flat_map(read)
-    return names.interleave(
+    return tf.data.Dataset.from_tensor_slices((list(files), compressions))
+
+
+def _interleaved(files: Sequence[str], read: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
+    """Elements of several files in turn, read in parallel, in the same order at each reading."""
+    return _named(files).interleave(
         read,
         cycle_length=min(_OPEN_FILES, len(files)),
         num_parallel_calls=tf.data.AUTOTUNE,
@@ -76,20 +88,38 @@ def count_records(files: Sequence[str], shard: Shard = Shard()) -> int:
     Raises:
       DataError: a file is corrupt.
     """
-    try:
+    with _naming_what_is_corrupt(files):
         sizes = blocks(files, shard, interleaved=True).map(lambda block: tf.size(block, tf.int64))
         return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
+
+
+def first_records(files: Sequence[str]) -> dict[str, list[bytes]]:
+    """The first records, up to 64, of each file that has any.
+
+    Raises:
+      DataError: a file is corrupt there, or is no TFRecord file.
+    """
+
+    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
+
+    found = _interleaved(files, read)
+    with _naming_what_is_corrupt(files):
+        return {path.decode(): list(first) for path, first in found.as_numpy_iterator()}
+
+
+@contextlib.contextmanager
+def _naming_what_is_corrupt(files: Sequence[str]) -> Iterator[None]:
+    """Turns the error of a reading that names no file into one that does."""
+    try:
+        yield
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
         for path in files:
             broken = corruption(path)
             if broken is not None:
                 raise DataError(broken) from None
         raise
-
-
-def any_record(files: Sequence[str]) -> bool:
-    """Whether the files hold any record at all."""
-    return any(int(tf.size(block)) for block in blocks(files).take(1))
 
 
 def first_line(error: tf.errors.OpError) -> str:
@@ -108,10 +138,17 @@ def corruption(path: str) -> Optional[str]:
         reason = first_line(error)
         if count:
             return f"{path}: corrupt after record {count - 1}: {reason}"
+        kind = kinds.kind_of(path)
+        if kind != kinds.TFRECORD:
+            return (
+                f"{path}: is {kind} by its name, and no TFRecord file; analysis reads tables, all "
+                "else reads TFRecords: write its rows with ek.write_examples"
+            )
         named = "is GZIP" if compression_type(path) else "is not compressed"
         return (
             f"{path}: corrupt from its start: {reason}; by its name it {named}: "
-            "is that so, and is it a TFRecord file?"
+            "is that so, and is it a TFRecord file? (Tables end in .csv, .tsv, .json, .jsonl or "
+            ".parquet.)"
         )
     return None
 

@@ -21,6 +21,9 @@ from input_pipelines.tables.options import CsvOptions
 _BLOCK = 4 * 2**20
 _SHOWN = 100
 
+# What separates fields where it is no comma.
+_DELIMITERS = ("\t", ";", "|")
+
 
 def names(path: str, options: CsvOptions) -> tuple[str, ...]:
     """The names of a file's columns.
@@ -41,6 +44,12 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
                 f"{path}: two columns are named {name!r}; rename one, or, if the file has no line "
                 "of names, give them with --csv_columns"
             )
+    other = next((sign for sign in _DELIMITERS if sign in found[0]), None)
+    if len(found) == 1 and other is not None and not options.delimiter:
+        raise DataError(
+            f"{path}: its only column is named {found[0]!r}; is {other!r} what separates the "
+            "fields? Then give it with --csv_delimiter; if not, give the one that does"
+        )
     return found
 
 

@@ -25,6 +25,8 @@ from input_pipelines.tables.library import arrow, one_line, reading
 _BLOCK = 4 * 2**20
 _ROW = re.compile(r"^JSON parse error: (.*?)\.? in row (\d+)$")
 
+_CHANGED = re.compile(r"^Column\((.*)\) changed from (\w+) to (\w+)$")
+
 # Integers from here on are of more than 64 bits.
 _BIG = 2.0**63
 
@@ -165,9 +167,19 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
             raise DataError(f"{path}: after row {before}: {message}") from error
         row = before + int(match[2]) + 1
         raise DataError(
-            f"{path}: row {row}: {match[1]}; a line holds one object, and a key has values of one "
-            "type"
+            f"{path}: row {row}: {_said(match[1])}; a line holds one object, and a key has values "
+            "of one type"
         ) from error
+
+
+def _said(message: str) -> str:
+    """What pyarrow says of a line, with the key as users write it: it names `/a/[]` or nothing."""
+    match = _CHANGED.match(message)
+    if match is None:
+        return message
+    key = match[1].strip("/").removesuffix("/[]")
+    what = f"the values of {key!r} change" if key else "the line changes"
+    return f"{what} from {match[2]} to {match[3]}"
 
 
 def _is_date(dtype: Any) -> bool:

@@ -33,6 +33,9 @@ _SHORT = 19
 
 Place = tuple[str, int, str]
 
+# Where the first field with a line break is kept, beside the kinds.
+_BREAK = "line break"
+
 
 class TextColumn:
     """How many values of a column are of which kind, and the first of each."""
@@ -41,11 +44,13 @@ class TextColumn:
         self.name = name
         self.counts: Counter[str] = Counter()
         self.first: dict[str, Place] = {}
+        self.broken = 0  # Fields that hold line breaks.
 
     def add(self, column: Any, path: str, before: int) -> None:
         """Adds values of a file that come after `before` rows there."""
         compute = arrow("compute")
         rest = column.drop_null()
+        self._see_breaks(rest, column, path, before)
         if self.counts["text"] and not self._numbers:
             # Words: a number among them changes nothing.
             self.counts["text"] += len(rest)
@@ -70,10 +75,14 @@ class TextColumn:
     def merge(self, other: TextColumn) -> None:
         """Adds the values of a later file."""
         self.counts.update(other.counts)
+        self.broken += other.broken
         self.first = {**other.first, **self.first}
 
     def dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
         """The type, None when there is no value; and a note, mostly empty.
+
+        Line breaks inside quotes are legal, and also what two stray quotes make of the rows between
+        them, so the note tells of them.
 
         Args:
           declared: the type that a spec says.
@@ -81,6 +90,13 @@ class TextColumn:
         Raises:
           DataError: a value is not of the declared type.
         """
+        dtype, note = self._dtype(declared)
+        if self.broken:
+            breaks = f"{self.broken:,} fields hold line breaks, the first one in {self._at(_BREAK)}"
+            note = f"{note}; {breaks}" if note else breaks
+        return dtype, note
+
+    def _dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
         total = sum(self.counts.values())
         if declared == "string" or not total:
             return declared, ""
@@ -147,6 +163,14 @@ class TextColumn:
             big = pa.array([not -(2**63) <= int(v) < 2**63 for v in found.to_pylist()])
             self._see("big", found.filter(big), column, path, before)
             return found.filter(compute.invert(big))
+
+    def _see_breaks(self, rest: Any, column: Any, path: str, before: int) -> None:
+        compute = arrow("compute")
+        broken = rest.filter(compute.match_substring(rest, "\n"))
+        self.broken += len(broken)
+        if len(broken) and _BREAK not in self.first:
+            row = compute.index(column, broken[0]).as_py()
+            self.first[_BREAK] = (path, before + row + 1, broken[0].as_py())
 
     def _see(self, kind: str, found: Any, column: Any, path: str, before: int) -> None:
         if not len(found):

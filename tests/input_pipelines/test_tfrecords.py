@@ -60,8 +60,19 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 def test_no_record_at_all_is_noticed(tmp_path):
     path = str(tmp_path / "a.tfrecord")
     tfrecords.write_examples(path, [])
-    assert not tfrecords.any_record([path])
+    assert tfrecords.first_records([path]) == {}
     assert tfrecords.count_records([path]) == 0
+
+
+def test_the_first_records_of_each_file(tmp_path):
+    paths = [str(tmp_path / name) for name in ("b.tfrecord", "a.tfrecord.gz", "empty.tfrecord")]
+    for path, count in zip(paths, (70, 2, 0)):
+        tfrecords.write_examples(path, [{"x": i} for i in range(count)])
+    first = tfrecords.first_records(paths)
+    assert list(first) == paths[:2]
+    assert [len(records) for records in first.values()] == [64, 2]
+    numbers = [tf.train.Example.FromString(r).features.feature["x"] for r in first[paths[0]]]
+    assert [number.int64_list.value[0] for number in numbers] == list(range(64))
 
 
 def break_file(path: str, how: str) -> None:
@@ -93,6 +104,19 @@ def test_a_broken_file_is_named_with_its_last_good_record(tmp_path, how, message
     break_file(path, how)
     with pytest.raises(DataError, match=f"^{path}: {message}"):
         tfrecords.count_records([path])
+    with pytest.raises(DataError, match=f"^{path}: {message}"):
+        tfrecords.first_records([path])
+
+
+def test_a_table_in_the_place_of_records_is_told(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n" * 10)
+    with pytest.raises(DataError) as error:
+        tfrecords.first_records([str(path)])
+    assert str(error.value) == (
+        f"{path}: is CSV by its name, and no TFRecord file; analysis reads tables, all else reads "
+        "TFRecords: write its rows with ek.write_examples"
+    )
 
 
 def test_patterns_are_expanded_sorted_and_once(tmp_path):

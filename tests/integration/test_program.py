@@ -106,6 +106,8 @@ def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
         (["--model_params=hidden_unit=[8]"], 2,
          "error: model WideDeepModel: unknown parameter 'hidden_unit'; did you mean 'hidden_uni"),
         (["--train_files=/nowhere/*"], 65, "error: no file matches '/nowhere/*' of --train_files"),
+        (["--train_files=README.md"], 65, "error: README.md: corrupt from its start: "),
+        (["--eval_files=README.md"], 65, "error: README.md: corrupt from its start: "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
         (["--best_metric=auc", "--exporters=best"], 2,
          "error: --best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),

@@ -55,6 +55,7 @@ def test_types_missing_values_and_quotes(tmp_path):
     assert [row["flag"] for row in rows] == [b"true", b"false", b"true", None]
     assert [row["never"] for row in rows] == [None] * 4
     assert notes == [
+        f"name: 1 fields hold line breaks, the first one in {path}: row 2",
         "zip: text, since 1 of 4 numbers begin with a zero that would be lost, the first one "
         f"'00123' in {path}: row 1",
     ]
@@ -95,6 +96,27 @@ def test_integers_of_no_64_bits_stay_text(tmp_path):
         "b: text, since 1 of 2 integers are none of 64 bits, the first one '9223372036854775808' "
         f"in {path}: row 1"
     ]
+
+
+def test_line_breaks_in_fields_are_told_for_two_stray_quotes_make_them(tmp_path):
+    one = write(tmp_path / "1.csv", 'a,b\n1,"x\n2,y"\n3,"x\ny"\n')
+    two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
+    _, rows, notes = load([one, two])
+    assert [row["b"] for row in rows] == [b"x\n2,y", b"x\ny", b"\n"]
+    assert notes == [f"b: 3 fields hold line breaks, the first one in {one}: row 1"]
+
+
+@pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
+def test_another_delimiter_is_asked_for(tmp_path, sign, shown):
+    path = write(tmp_path / "a.csv", f"a{sign}b\n1{sign}2\n")
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == (
+        f"{path}: its only column is named {f'a{sign}b'!r}; is {shown} what separates the fields? "
+        "Then give it with --csv_delimiter; if not, give the one that does"
+    )
+    assert load([path], delimiter=sign)[1] == [{"a": 1, "b": 2}]
+    assert load([path], delimiter=",")[1] == [{f"a{sign}b": f"1{sign}2".encode()}]
 
 
 def test_not_finite_numbers_are_told(tmp_path):

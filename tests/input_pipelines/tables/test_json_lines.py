@@ -53,8 +53,8 @@ def test_values_and_types(tmp_path, monkeypatch, block):
         (['{"a": 1}', '{"a": "x"}'], {
             1: "column 'a' is a number in FILE: row 1 and text in FILE: row 2; a feature has one "
                "type",
-            4 * 2**20: "FILE: row 2: Column(/a) changed from number to string; a line holds one "
-                       "object, and a key has values of one type"}),
+            4 * 2**20: "FILE: row 2: the values of 'a' change from number to string; a line holds "
+                       "one object, and a key has values of one type"}),
         (['{"a": 1}', '{"a": 1'],
          "FILE: row 2: Missing a comma or '}' after an object member; a line holds one object, "
          "and a key has values of one type"),
@@ -103,7 +103,7 @@ def test_a_list_in_place_of_lines(tmp_path, monkeypatch):
         f"{path}: a line is longer than 1 MB; JSON lines have an object a line, not one list of "
         "them"
     )
-    with pytest.raises(DataError, match=r"row 1: Column.. changed from object to array; a line ho"):
+    with pytest.raises(DataError, match=r"row 1: the line changes from object to array; a "):
         load(write(tmp_path / "b.json", ["[1]"]))
 
 
