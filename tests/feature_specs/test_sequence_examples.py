@@ -358,18 +358,22 @@ SEQUENCE_EXAMPLE_INSTEAD = (
 @pytest.mark.parametrize("mode", ["train", "train_and_evaluate", "predict", "validate"])
 @pytest.mark.parametrize("sequence_examples", [True, False])
 def test_the_other_kind_of_record_is_refused(config, tmp_path, mode, sequence_examples):
-    path = f"{tmp_path}/other.tfrecord"
+    first, path = f"{tmp_path}/first.tfrecord", f"{tmp_path}/other.tfrecord"
+    rows = make_rows(5)
+    examples = [{**context, **lists} for context, lists in rows]
     if sequence_examples:
         message = SEQUENCE_EXAMPLE_INSTEAD
         (tmp_path / "spec.yaml").write_text(json.dumps(test_sequences.DOCUMENT))
-        ek.write_sequence_examples(path, make_rows(5))
+        ek.write_examples(first, examples)
+        ek.write_sequence_examples(path, rows)
     else:
         message = EXAMPLE_INSTEAD
-        ek.write_examples(path, [{**context, **lists} for context, lists in make_rows(5)])
+        ek.write_sequence_examples(first, rows)
+        ek.write_examples(path, examples)
     files = {"train_and_evaluate": "eval_files", "predict": "predict_files"}
-    update = {"mode": mode, files.get(mode, "train_files"): (path,)}
+    update = {"mode": mode, files.get(mode, "train_files"): (first, path)}
     if mode == "validate":
-        update["validate_rows"] = 1
+        update.update(validate_rows=1, train_files=(path,))
     with pytest.raises((ek.DataError, ek.ConfigError)) as error:
         ek.run(config.model_copy(update=update))
     assert str(error.value).splitlines()[-1] == f"{path}: record 0: {message}"
