@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Union
 
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs import parser, statistics
+from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines import files, spec_check
 from input_pipelines.analyze import drift, scan
+from input_pipelines.analyze.summary import RecordSummary
+from input_pipelines.tables import kinds
+from input_pipelines.tables.options import CsvOptions
 
 
 def reports(config: ExperimentConfig) -> Iterator[str]:
@@ -33,7 +38,7 @@ def data_report(config: ExperimentConfig) -> str:
     """What was found in `config.validate_rows` rows of the training files, warnings last.
 
     Raises:
-      ConfigError: records do not fit the spec; the message has the report, too.
+      ConfigError: records do not fit the spec; the message has the report behind the errors.
       DataError: a file cannot be read.
     """
     paths = files.expand(config.train_files, flag="--train_files")
@@ -44,11 +49,13 @@ def data_report(config: ExperimentConfig) -> str:
 def drift_report(config: ExperimentConfig) -> str:
     """How far the training files moved from the baseline, warnings last.
 
-    Reads all records of the training files, and of the baseline where it is given as files.
+    Reads all records of the training files, and of the baseline where it is given as files. Either
+    may be tables, whose text is then read as the types that the spec says; the options of CSV are
+    for both, where both are CSV.
 
     Raises:
-      ConfigError: something moved further than the spec allows (the message has the report, too),
-        or the statistics of the baseline cannot be used.
+      ConfigError: something moved further than the spec allows, or cannot be compared with it (the
+        message has the report behind the errors), or the statistics of the baseline cannot be used.
       DataError: a file cannot be read, or has no record.
       MissingPackageError: the package for sketches is not installed.
     """
@@ -59,19 +66,44 @@ def drift_report(config: ExperimentConfig) -> str:
             before = statistics.load(pathlib.Path(config.baseline_statistics))
         except statistics.StatisticsError as error:
             raise ConfigError(f"--baseline_statistics: {error}") from error
+        csv, old_notes = config.csv_options(), []
     else:
         baseline = files.expand(config.baseline_files, flag="--baseline_files")
-        before = scan.scan(baseline).statistics(len(baseline))
-    report = drift.compare(spec, before, scan.scan(paths).statistics(len(paths)))
+        csv = _options_of(baseline, paths, config)
+        old = _summary(spec, baseline, csv)
+        before = old.statistics(len(baseline))
+        old_notes = [f"note: the baseline: {note}" for note in old.notes]
+        csv = _options_of(paths, baseline, config)
+    new = _summary(spec, paths, csv)
+    report = drift.compare(spec, before, new.statistics(len(paths)))
     heading = "the data drifted further than the spec allows"
-    return _text(heading, report.lines, report.warnings, report.errors)
+    if report.unusable:
+        also = ", and the others drifted further than it allows"
+        more = len(report.errors) > len(report.unusable)
+        heading = f"some data are not as the spec says{also if more else ''}"
+    notes = [*old_notes, *(f"note: {note}" for note in new.notes)]
+    return _text(heading, [*report.lines, *notes], report.warnings, report.errors)
+
+
+def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> RecordSummary:
+    entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
+    dtypes = {name: entry.dtype for name, entry in entries.items()}
+    return scan.scan(paths, csv=csv, dtypes=dtypes)
+
+
+def _options_of(
+    paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
+) -> CsvOptions:
+    """The options for some files: the usual ones where the others alone are CSV."""
+    only_others = kinds.kind_of_all(paths) != kinds.CSV and kinds.kind_of_all(others) == kinds.CSV
+    return CsvOptions() if only_others else config.csv_options()
 
 
 def _text(
     heading: str, lines: Sequence[str], warnings: Sequence[str], errors: Sequence[str]
 ) -> str:
-    """A report; raises ConfigError when it has errors."""
+    """A report; raises ConfigError when it has errors, which come first."""
     lines = [*lines, *(f"warning: {warning}" for warning in warnings)]
     if errors:
-        raise ConfigError(f"{heading}\n" + "\n".join([*lines, *errors]))
+        raise ConfigError("\n".join([heading, *errors, *lines]))
     return "\n".join(lines)

@@ -168,8 +168,9 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     listing(
         "baseline_files",
-        "With --mode=validate: TFRecord files of before; how far --train_files moved from them is "
-        "measured, and held against the section drift of the spec.",
+        "With --mode=validate: files of before (TFRecord, Parquet, CSV or JSON lines, by their "
+        "names, as --train_files may then be); how far --train_files moved from them is measured, "
+        "and held against the section drift of the spec.",
     )
     text(
         "baseline_statistics",

@@ -97,9 +97,12 @@ def _run(config: ExperimentConfig) -> int:
 def validation_report(config: ExperimentConfig) -> str:
     """Reads the spec and says what is in it; raises SpecError when it cannot be used."""
     spec = parser.load(config.spec)
+    data = "the data only with --validate_rows"
+    if config.validate_rows or config.has_baseline:
+        data = "what was found in the data comes below"
     lines = [
         f"{config.spec}: the spec and the flags are right "
-        "(the model's parameters were not looked at, the data only with --validate_rows)"
+        f"(the model's parameters were not looked at, {data})"
     ]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)

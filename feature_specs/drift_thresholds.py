@@ -7,14 +7,15 @@
         missing:        {warn: 0.01, stop: 0.05}
       features:
         item_id: {l_infinity: {}}        # new items every day: measured, and never too far
+        note: {}                         # of this one nothing is
       labels:
         click: {l_infinity: {warn: 0.005, stop: 0.02}}
 
 What is over `warn` is reported, what is over `stop` is an error. `default` is for every feature
 that is not ignored and for every label; what a name of its own gives takes its place, measure by
-measure, and `{}` sets no threshold. Where nothing is given, nothing is checked. The measures are
-those of `input_pipelines.analyze.distances`; this module knows the YAML alone. Imports no
-TensorFlow.
+measure. `{}` sets no threshold: for a measure, in its own place, and for a name, of any measure.
+Where nothing is given, nothing is checked. The measures are those of
+`input_pipelines.analyze.distances`; this module knows the YAML alone. Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Thresholds(Entry):
 
 
 class Measures(Entry):
-    """The thresholds of each measure.
+    """The thresholds of each measure; for a name, `{}` is none at all, whatever the default says.
 
     Attributes:
       l_infinity: of categories (strings, integers that are ids, classes): how much the share of
@@ -71,7 +72,8 @@ class Drift(Entry):
 
     Attributes:
       default: for each feature that is not ignored, and for each label.
-      features, labels: for single ones.
+      features, labels: for single ones, in the place of the default, measure by measure; of a name
+        with `{}` nothing is too far.
     """
 
     default: Measures = Measures()

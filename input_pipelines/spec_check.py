@@ -2,7 +2,10 @@
 
 Looks at the first rows of the files, spread evenly over them, one record at a time: what stops a
 run is an error, what makes a model worse than it looks is a warning. Prints rates a feature, a
-label and a table, so that a person can judge. Reads only, and needs no session.
+label and a table, so that a person can judge. "Missing" is what the model takes for it: a feature
+that is absent, and "" or -1 where they stand for that (`feature_specs.missing_values`). What share
+of values collides in hash buckets is not measured but expected, from how many there are. Reads
+only, and needs no session.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
+from feature_specs.missing_values import missing_value
 from feature_specs.schema import FeatureSpec
 from feature_specs.vocabulary import read_words
 from input_pipelines import stored_records, tfrecords
 from input_pipelines.analyze.sizes import collision_share
+from input_pipelines.cross_counts import CrossCounter
 from input_pipelines.diagnosis import explain
 from input_pipelines.errors import DataError
 
@@ -82,6 +87,17 @@ class _Counts:
         self._missing: Counter[str] = Counter()
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in spec.used_features()}
         self._labels: dict[str, Counter[Any]] = {name: Counter() for name in spec.labels}
+        # As they are stored.
+        words = {name: missing_value(spec, name) for name in spec.features}
+        self._words = {n: w.encode() if isinstance(w, str) else w for n, w in words.items()}
+        self._weights: dict[str, Counter[str]] = {
+            name: Counter() for name, label in spec.labels.items() if label.weight is not None
+        }
+        self._crosses = {
+            name: CrossCounter.of(spec, column)
+            for name, column in spec.columns.items()
+            if isinstance(column, Crossed)
+        }
 
     def add(self, path: str, number: int, record: bytes) -> None:
         self.rows += 1
@@ -90,19 +106,41 @@ class _Counts:
             self._problems.setdefault(reason, []).append(f"{path}: record {number}")
             return
         features = stored_records.read(self._spec, record)
+
+        def present(name: str) -> list[Any]:
+            word = self._words[name]
+            stored = stored_records.values(features.get(name))
+            return [value for value in stored if word is None or value != word]
+
         for name, counter in self._values.items():
-            values = stored_records.values(features.get(name))
+            values = present(name)
             if values:
                 counter.update(values)
             else:
                 self._missing[name] += 1
         for name, counter in self._labels.items():
             counter.update(stored_records.values(features.get(name)))
+        for name, found in self._weights.items():
+            self._add_weight(str(self._spec.labels[name].weight), features, found)
+        for cross in self._crosses.values():
+            if cross is not None:
+                cross.add(features)
+
+    def _add_weight(self, weight: str, features: dict[str, Any], found: Counter[str]) -> None:
+        values = stored_records.values(features.get(weight))
+        if values:
+            found["zero"] += not values[0]
+            return
+        found["missing"] += 1
+        found["zero"] += not self._spec.features[weight].default
 
     def report(self) -> DataReport:
         good = self.rows - sum(map(len, self._problems.values()))
         lines, warnings = [f"{self.rows:,} records, {good:,} of them fit the spec"], []
-        rates = [*self._feature_lines(good), *self._label_lines(), *self._column_lines()]
+        rates = [
+            *self._feature_lines(good), *self._label_lines(), *self._weight_lines(good),
+            *self._column_lines(), *self._table_lines(),
+        ]  # fmt: skip
         if good:
             for line, warning in rates:
                 lines.append(f"  {line}")
@@ -142,6 +180,16 @@ class _Counts:
             warning = f"label {name!r} has one value only, {only[0]}" if len(only) == 1 else None
             yield line, warning
 
+    def _weight_lines(self, good: int) -> Iterator[tuple[str, Optional[str]]]:
+        for name, found in self._weights.items():
+            weight = self._spec.labels[name].weight
+            zero, missing = (found[what] / max(good, 1) for what in ("zero", "missing"))
+            line = f"weight {weight} of label {name}: 0 in {zero:.1%}, missing in {missing:.1%}"
+            warning = None
+            if zero == 1:
+                warning = f"weight {weight!r} of label {name!r} is 0 in all of the records"
+            yield line, warning
+
     def _column_lines(self) -> Iterator[tuple[str, Optional[str]]]:
         for name, column in self._spec.columns.items():
             if isinstance(column, Vocabulary):
@@ -151,18 +199,33 @@ class _Counts:
                 outside = sum(n for v, n in values.items() if not 0 <= v < column.size)
                 yield _outside_line(name, outside, sum(values.values()), "outside its size")
             elif isinstance(column, HashBucket):
-                ids = len(self._values.get(column.source, ()))
-                share = collision_share(ids, column.size)
-                line = (
-                    f"column {name}: {ids:,} values in {column.size:,} buckets, {share:.1%} collide"
+                yield _hashed_line(
+                    name, len(self._values.get(column.source, ())), "values", column.size
                 )
-                yield line, f"{line}; raise size" if share >= MANY_COLLIDE else None
+            elif isinstance(column, Crossed):
+                cross = self._crosses[name]
+                if cross is not None:
+                    yield _hashed_line(name, cross.different, "combinations", column.size)
+                else:
+                    yield f"column {name}: a cross of lists or buckets, which is not counted", None
+
+    def _table_lines(self) -> Iterator[tuple[str, Optional[str]]]:
+        shared: dict[str, list[str]] = {}
+        for name in self._spec.used_columns():
+            column = self._spec.columns[name]
+            if isinstance(column, Embedding) and column.shared is not None:
+                shared.setdefault(column.shared, []).append(name)
         for name in self._spec.used_columns():
             column = self._spec.columns[name]
             if isinstance(column, Embedding):
                 size = self._spec.size_of(column.source)
                 mib = size * column.dimension * 4 / _MIB
-                yield f"table {name}: {size:,} x {column.dimension}, {mib:,.1f} MiB", None
+                of = name
+                if column.shared is not None:
+                    if name != shared[column.shared][0]:
+                        continue  # The same table.
+                    of = f"{column.shared} of {', '.join(shared[column.shared])}"
+                yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB", None
             elif isinstance(column, (Crossed, HashBucket)):
                 size = self._spec.size_of(name)
                 yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
@@ -173,11 +236,14 @@ class _Counts:
         else:
             words = set(read_words(self._spec.vocabulary_path(column))[: column.size])
         values = self._values.get(column.source, Counter())
-        # "" and -1 of a single-valued feature stand for "missing".
-        missing = ("", "-1") if self._spec.features[column.source].single else ()
-        known = {value: n for value, n in values.items() if _shown(value) not in missing}
-        outside = sum(n for value, n in known.items() if _shown(value) not in words)
-        return _outside_line(name, outside, sum(known.values()), "outside its vocabulary")
+        outside = sum(n for value, n in values.items() if _shown(value) not in words)
+        return _outside_line(name, outside, sum(values.values()), "outside its vocabulary")
+
+
+def _hashed_line(name: str, ids: int, what: str, size: int) -> tuple[str, Optional[str]]:
+    share = collision_share(ids, size)
+    line = f"column {name}: {ids:,} {what} in {size:,} buckets, {share:.1%} expected to collide"
+    return line, f"{line}; raise size" if share >= MANY_COLLIDE else None
 
 
 def _outside_line(name: str, outside: int, total: int, what: str) -> tuple[str, Optional[str]]:

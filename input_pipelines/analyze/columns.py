@@ -281,8 +281,9 @@ def _number(
     if shape == "variable":
         return Choice(
             feature, ignored=True,
-            why=f"numbers of differing length ({lengths}) fit no column; store as many in every "
-            "record, or their sum, mean or maximum",
+            why=f"numbers of differing length ({lengths}) fit a sequence_numeric column alone, in "
+            "a group that a model of your own reads; write one, or store as many in every record, "
+            "or their sum, mean or maximum",
         )  # fmt: skip
     entry, why = _normalizer(numbers)
     if shape == "feature_list":
@@ -363,7 +364,7 @@ def _category(
             f"ones cover {share} of all values; {others}"
         )
         if words.unusable:
-            examples = ", ".join(map(ascii, words.unusable[:3]))
+            examples = ", ".join(map(repr, words.unusable[:3]))
             why += f"; {len(words.unusable)} words cannot be in a vocabulary file: {examples}"
     else:
         size = sizes.hash_size(ids)

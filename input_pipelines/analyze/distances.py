@@ -123,7 +123,8 @@ def _share(low: float, high: float) -> str:
 
 
 def _quoted(value: str) -> str:
-    return value if value == _NO_TEXT else ascii(value)
+    # As Python writes it: what cannot be printed is escaped, other letters are not.
+    return value if value == _NO_TEXT else repr(value)
 
 
 # --- Numbers -------------------------------------------------------------------------------------

@@ -6,8 +6,15 @@
 Every feature that is not ignored and every label is measured, whether or not it has a threshold, so
 that a person can choose one. Which measure (`distances`): l_infinity for strings, for integers that
 an identity, vocabulary, hash_bucket or crossed column reads, and for classes; jensen_shannon for
-other numbers; missing for all. A threshold of the other measure adds that one. Reads no
-records and writes nothing.
+other numbers; missing for all. A threshold of the other measure adds that one.
+
+Where the model takes "" or -1 for a missing value (`feature_specs.missing_values`), so do
+`missing` and `l_infinity`, so that it is no drift to write them out or to leave the feature out.
+The empty strings are counted whatever their number; of -1 the count is that of the listed words: 0
+where it is not among them (then it is less frequent than each), a lower bound where counts are
+estimates. jensen_shannon of such an integer, where a threshold asks for it, has -1 as a number.
+
+Reads no records and writes nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ from typing import Literal, Optional, Union
 
 from feature_specs.column_kinds import Crossed, HashBucket, Identity, Vocabulary
 from feature_specs.drift_thresholds import Measures, Thresholds
+from feature_specs.missing_values import missing_value
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.analyze import distances
@@ -73,7 +81,8 @@ class DriftReport:
     Attributes:
       rows_before, rows: number of records.
       findings: the worst first: over `stop`, over `warn`, then by falling distance.
-      unusable: features and labels that have another type than in the spec; they are errors.
+      unusable: what cannot be compared, as features and labels that have another type than in the
+        spec, or are feature lists on one side alone; these are errors.
     """
 
     rows_before: int
@@ -130,7 +139,7 @@ def compare(spec: FeatureSpec, before: Statistics, now: Statistics) -> DriftRepo
         if not statistics.rows:
             raise DataError(f"the statistics of {what} are of no record; nothing can be compared")
     findings: list[Finding] = []
-    unusable: list[str] = []
+    unusable = [*_other_records(spec, before, "baseline"), *_other_records(spec, now, "records")]
     for kind, name, entry in _entries(spec):
         wrong = _other_types(kind, name, entry, before, now)
         if wrong:
@@ -153,14 +162,46 @@ def _other_types(
     kind: str, name: str, entry: Union[Feature, Label], before: Statistics, now: Statistics
 ) -> list[str]:
     wrong = []
+    listed = getattr(entry, "feature_list", False)
     for statistics, what in ((before, "in the baseline"), (now, "in the records")):
         found = statistics.features.get(name)
-        if found is not None and found.dtype not in (None, entry.dtype):
+        if found is None:
+            continue
+        if found.dtype not in (None, entry.dtype):
             wrong.append(
                 f"drift of {kind} {name!r}: it is {found.dtype} {what} and {entry.dtype} in the "
                 "spec, so that nothing can be compared"
             )
+        elif listed != (found.odd_steps is not None):
+            wrong.append(
+                f"drift of {kind} {name!r}: it is {'no' if listed else 'a'} feature list {what} "
+                f"and {'a' if listed else 'no'} feature list in the spec, so that nothing can be "
+                "compared"
+            )
     return wrong
+
+
+def _other_records(spec: FeatureSpec, statistics: Statistics, what: str) -> Iterator[str]:
+    """Says that records are of the other kind, where no feature that is measured says so.
+
+    As `stored_records.wrong_kind` tells them apart: by feature lists that the spec would not read,
+    or by features that are feature lists in the spec, where the records have none.
+    """
+    lists = sorted(n for n, found in statistics.features.items() if found.odd_steps is not None)
+    measured = {name for _, name, _ in _entries(spec)}
+    if lists and not spec.sequence_examples and not measured.intersection(lists):
+        yield (
+            f"the {what}: these are tf.train.SequenceExamples, with the feature lists "
+            f"{', '.join(lists)}, and the spec reads tf.train.Examples, so that nothing can be "
+            "compared"
+        )
+    inside = [name for name in spec.feature_lists if name in statistics.features]
+    if inside and not lists and not measured.intersection(inside):
+        yield (
+            f"the {what}: these are tf.train.Examples, with {', '.join(inside)} among their "
+            "features, and the spec reads tf.train.SequenceExamples, so that nothing can be "
+            "compared"
+        )
 
 
 def _findings(
@@ -170,17 +211,41 @@ def _findings(
     own = section.get(name, Measures())
     old, new = before.features.get(name), now.features.get(name)
     usual = "l_infinity" if is_category(spec, kind, name) else "jensen_shannon"
+    present, new_present = old, new
+    if kind == "feature":
+        word = missing_value(spec, name)
+        present, new_present = _without(old, word), _without(new, word)
     for measure in ("l_infinity", "jensen_shannon"):
         if measure == usual or getattr(own, measure) is not None:
-            distance = _distance(spec, kind, name, measure, old, new)
+            sides = (present, new_present) if measure == "l_infinity" else (old, new)
+            distance = _distance(spec, kind, name, measure, *sides)
             yield Finding(kind, name, measure, distance, thresholds(spec, kind, name, measure))
-    distance = distances.missing(old, new, rows_before=before.rows, rows=now.rows)
+    distance = distances.missing(present, new_present, rows_before=before.rows, rows=now.rows)
     yield Finding(kind, name, "missing", distance, thresholds(spec, kind, name, "missing"))
+
+
+def _without(
+    found: Optional[FeatureStatistics], word: Optional[Union[str, int]]
+) -> Optional[FeatureStatistics]:
+    """The statistics with values that stand for "missing" as missing ones, as far as l_infinity
+    and missing read them."""
+    if found is None or found.words is None or word is None or found.lengths.max > 1:
+        return found
+    top = dict(found.words.top)
+    count = found.words.empty if word == "" else top.pop(str(word), 0)
+    words = found.words.model_copy(update={"top": tuple(top.items())})
+    if word == "":
+        words = words.model_copy(update={"empty": 0})
+    return found.model_copy(update={
+        "values": found.values - count, "missing": found.missing + count, "words": words,
+    })  # fmt: skip
 
 
 def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresholds:
     """What the spec says of a measure of a feature or label; empty when it says nothing."""
     section = spec.drift.features if kind == "feature" else spec.drift.labels
+    if section.get(name) == Measures():
+        return Thresholds()
     own: Optional[Thresholds] = getattr(section.get(name, Measures()), measure)
     if own is not None:
         return own

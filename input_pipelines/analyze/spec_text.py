@@ -3,7 +3,8 @@
     # 0 to 4,000, mean 37.1, stddev 55; about 2,100 different values; a long tail to the right ...
     price_scaled: {numeric: price, normalizer: log1p}
 
-Entries are JSON inside YAML, so every name and word is quoted as it needs to be. Only writes text.
+Entries are JSON inside YAML, so every name and word is quoted as it needs to be; only what cannot
+be printed is escaped. Only writes text.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def spec_text(
     lines += _section("features", (choice.feature for choice in used if choice.feature))
     for name, choice in choices.items():
         if choice.feature is None:
-            lines += _comment(f"left out: {json.dumps(name)}: {choice.why}", 2)
+            lines += _comment(f"left out: {_quoted(name)}: {choice.why}", 2)
     lines += ["", *_section("columns", (c for choice in used for c in choice.columns))]
     lines += ["", "groups:"]
     for group, why in (
@@ -108,7 +109,13 @@ def _comment(text: str, indent: int) -> list[str]:
 
 
 def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT else json.dumps(text)
+    return text if _PLAIN.fullmatch(text) and text.lower() not in _NOT_TEXT else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    # YAML takes some characters that JSON leaves as they are for ends of lines, or refuses them.
+    plain = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in plain)
 
 
 def _flow(value: Any) -> str:

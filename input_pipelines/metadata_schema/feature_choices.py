@@ -259,7 +259,10 @@ def _no_column(reading: Reading, absent: str) -> str:
     if reading.domain_kind in _NO_CATEGORIES:
         return f"its domain is {reading.domain_kind}; make numbers or categories of it"
     if reading.dtype == "float32" and reading.shape == "variable":
-        return "numbers of differing length fit no column; store as many in every record"
+        return (
+            "numbers of differing length fit a sequence_numeric column alone, in a group that a "
+            "model of your own reads; write one, or store as many in every record"
+        )
     return ""
 
 

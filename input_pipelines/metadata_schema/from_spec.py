@@ -130,12 +130,14 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
         if isinstance(column, Vocabulary) and string:
             message.string_domain.name = name
             message.string_domain.value.extend(_words(spec, column))
-            if column.oov_buckets or column.default_id >= 0:
-                message.distribution_constraints.min_domain_mass = 0.0
+            # Whatever becomes of them, other words are no error; by itself a domain is closed.
+            message.distribution_constraints.min_domain_mass = 0.0
             if column.oov_buckets > 1:
                 lost.append(f"{path}.oov_buckets: {column.oov_buckets}; words outside are allowed")
             elif column.default_id >= 0:
                 lost.append(f"{path}.default_id: {column.default_id}; words outside are allowed")
+            elif not column.oov_buckets:
+                lost.append(f"{path}: words outside have no id; they are allowed")
             return column_name
         if isinstance(column, Identity):
             message.int_domain.name = name

@@ -64,7 +64,7 @@ def test_rates_counted_by_hand(spec, tmp_path):
         "  label click: 0 in 75.0%, 1 in 25.0%",
         "  label spent: mean 1",
         "  column city: 33.3% of the values outside its vocabulary",
-        "  column user: 3 values in 4 buckets, 43.8% collide",
+        "  column user: 3 values in 4 buckets, 43.8% expected to collide",
         "  column kind: 25.0% of the values outside its size",
         "  weights of user: 4, 0.0 MiB a logit",
         "  table user_emb: 4 x 2, 0.0 MiB",
@@ -73,7 +73,7 @@ def test_rates_counted_by_hand(spec, tmp_path):
     assert report.warnings == (
         "feature 'price' is missing in 75.0% of the records",
         "column city: 33.3% of the values outside its vocabulary",
-        "column user: 3 values in 4 buckets, 43.8% collide; raise size",
+        "column user: 3 values in 4 buckets, 43.8% expected to collide; raise size",
         "column kind: 25.0% of the values outside its size",
     )
 
@@ -87,6 +87,84 @@ def test_a_vocabulary_file_and_a_label_of_one_value(tmp_path):
     report = spec_check.check(spec, [write(tmp_path, rows)], rows=100)
     assert "  column city: 33.3% of the values outside its vocabulary" in report.lines
     assert "label 'click' has one value only, 1" in report.warnings
+
+
+def test_what_the_model_takes_for_missing_is_missing(tmp_path):
+    document = json.loads(json.dumps(DOCUMENT))
+    document["features"]["code"] = {"dtype": "string", "default": ""}
+    document["columns"]["code"] = {"vocabulary": "code", "list": ["-1", "1"]}
+    document["features"]["tags"] = {"dtype": "string", "shape": "variable"}
+    document["columns"]["tags"] = {"hash_bucket": "tags", "size": 10}
+    document["groups"]["wide"] += ["code", "tags"]
+    more = {"city": "", "user": "", "kind": -1, "code": "-1", "tags": [""]}
+    rows = [ROWS[0], *({**ROWS[0], **more} for _ in range(3))]
+    report = spec_check.check(feature_specs.parse(document), [write(tmp_path, rows)], rows=9)
+    assert {
+        "  feature city: missing in 75.0%, 1 different values",
+        "  feature user: missing in 75.0%, 1 different values",
+        "  feature kind: missing in 75.0%, 1 different values",
+        # Text of a number, and a list.
+        "  feature code: missing in 25.0%, 1 different values",
+        "  feature tags: missing in 25.0%, 1 different values",
+        "  column city: 0.0% of the values outside its vocabulary",
+        "  column kind: 0.0% of the values outside its size",
+        "  column code: 0.0% of the values outside its vocabulary",
+    } <= set(report.lines)
+
+
+def test_crosses_shared_tables_and_weights(tmp_path):
+    document = json.loads(json.dumps(DOCUMENT))
+    document["features"] |= {
+        "town": {"dtype": "string", "default": "rome"},
+        "importance": {"dtype": "float32", "default": 0.0},
+        "tags": {"dtype": "string", "shape": "variable"},
+        "shop": {"dtype": "string", "default": ""},
+    }
+    document["columns"] |= {
+        "town": {"vocabulary": "town", "list": ["rome", "oslo"]},
+        "city_x_kind": {"crossed": ["city", "kind"], "size": 4},
+        "town_x_shop": {"crossed": ["town", "shop"], "size": 100},
+        "tags_x_shop": {"crossed": ["tags", "shop"], "size": 100},
+        "city_emb": {"embedding": "city", "dimension": 2, "shared": "places"},
+        "town_emb": {"embedding": "town", "dimension": 2, "shared": "places"},
+    }
+    document["groups"]["deep"].append("town_emb")
+    document["groups"]["wide"] += ["city_x_kind", "town_x_shop", "tags_x_shop"]
+    document["labels"]["click"]["weight"] = "importance"
+    document["labels"]["spent"]["weight"] = "click"
+    spec = feature_specs.parse(document)
+    weights = [1.0, 0.0, None, 2.0]
+    shops = ["a", None, "", "b"]
+    rows = [
+        {**row, "importance": weight, "shop": shop}
+        for row, weight, shop in zip(ROWS, weights, shops)
+    ]
+    rows.append({**rows[0], "town": "rome"})  # Its default: no other combination than the first.
+    report = spec_check.check(spec, [write(tmp_path, rows)], rows=9)
+    # city and kind are columns: a record without a city has no cross, which leaves 3 in 4 buckets:
+    # 1 - (3/4)^2. A shop is none, so rome with "", a, b in 100: 1 - (99/100)^2 = 1.99%.
+    assert report.lines[8:] == (
+        "  label click: 0 in 80.0%, 1 in 20.0%",
+        "  label spent: mean 1",
+        "  weight importance of label click: 0 in 40.0%, missing in 20.0%",
+        "  weight click of label spent: 0 in 80.0%, missing in 0.0%",
+        "  column city: 25.0% of the values outside its vocabulary",
+        "  column user: 3 values in 4 buckets, 43.8% expected to collide",
+        "  column kind: 20.0% of the values outside its size",
+        "  column town: 0.0% of the values outside its vocabulary",
+        "  column city_x_kind: 3 combinations in 4 buckets, 43.8% expected to collide",
+        "  column town_x_shop: 3 combinations in 100 buckets, 2.0% expected to collide",
+        "  column tags_x_shop: a cross of lists or buckets, which is not counted",
+        "  weights of user: 4, 0.0 MiB a logit",
+        "  table user_emb: 4 x 2, 0.0 MiB",
+        "  table places of city_emb, town_emb: 2 x 2, 0.0 MiB",
+        "  weights of city_x_kind: 4, 0.0 MiB a logit",
+        "  weights of town_x_shop: 100, 0.0 MiB a logit",
+        "  weights of tags_x_shop: 100, 0.0 MiB a logit",
+    )
+    rows = [{**row, "importance": 0.0} for row in ROWS]
+    report = spec_check.check(spec, [write(tmp_path, rows)], rows=9)
+    assert "weight 'importance' of label 'click' is 0 in all of the records" in report.warnings
 
 
 def test_rows_are_spread_over_the_files(spec, tmp_path):
@@ -123,11 +201,17 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
     good = [f"--train_files={write(tmp_path, ROWS)}", "--validate_rows=10"]
     assert main([*arguments, *good]) == 0
     printed = capsys.readouterr().out
+    assert "were not looked at, what was found in the data comes below)" in printed
     assert "4 records, 4 of them fit the spec" in printed
     assert "warning: feature 'price' is missing in 75.0% of the records" in printed
     bad = [f"--train_files={write(tmp_path, [{'city': 'rome'}], 'bad.tfrecord')}"]
     assert main([*arguments, *bad, "--validate_rows=10"]) == 2
-    assert "bad.tfrecord: record 0: feature 'user' is missing" in capsys.readouterr().err
+    # What is wrong stands at the top.
+    assert [line.partition(", and it has")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "error: the data do not fit the spec",
+        f"{tmp_path}/bad.tfrecord: record 0: feature 'user' is missing",
+        "1 records, 0 of them fit the spec",
+    ]
     assert main([*arguments, "--validate_rows=10"]) == 2
     assert "--train_files is missing; --mode=validate needs it" in capsys.readouterr().err
 

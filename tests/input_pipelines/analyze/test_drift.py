@@ -196,6 +196,117 @@ def test_a_feature_of_another_type_is_an_error_whatever_the_thresholds(tmp_path)
     assert "age" not in {finding.name for finding in report.findings}
 
 
+def lists_of(folder, name, rows, kind):
+    path = str(folder / f"{name}.tfrecord")
+    if kind == "Example":
+        tfrecords.write_examples(path, rows)
+    else:
+        ek.write_sequence_examples(
+            path,
+            [({k: v for k, v in row.items() if k != "tags"}, {"tags": row["tags"]})
+             for row in rows],
+        )  # fmt: skip
+    return scan([path]).statistics(1)
+
+
+@pytest.mark.parametrize("kind", ["Example", "SequenceExample"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_records_of_the_other_kind_are_errors_whatever_the_thresholds(tmp_path, kind, ignored):
+    document = copy.deepcopy({**DOCUMENT, "drift": {}})
+    sequences = kind == "Example"  # What the spec reads is the other kind than the records.
+    if sequences:
+        document["features"]["tags"] = {"dtype": "string", "feature_list": True}
+    if ignored:
+        document["ignored"].append("tags")
+        del document["columns"]["tag"]
+        document["groups"]["wide"].remove("tag")
+    spec = feature_specs.parse(document)
+    right = lists_of(tmp_path, "a", BEFORE, "SequenceExample" if sequences else "Example")
+    wrong = lists_of(tmp_path, "b", BEFORE, kind)
+    assert drift.compare(spec, right, right).errors == ()
+    if ignored:
+        these = {
+            "SequenceExample": "tf.train.SequenceExamples, with the feature lists tags, and the "
+            "spec reads tf.train.Examples",
+            "Example": "tf.train.Examples, with tags among their features, and the spec reads "
+            "tf.train.SequenceExamples",
+        }[kind]
+        errors = [
+            f"the {what}: these are {these}, so that nothing can be compared"
+            for what in ("baseline", "records")
+        ]
+    else:
+        found, said = ("no", "a") if sequences else ("a", "no")
+        errors = [
+            f"drift of feature 'tags': it is {found} feature list in the {what} and {said} "
+            "feature list in the spec, so that nothing can be compared"
+            for what in ("baseline", "records")
+        ]
+        report = drift.compare(spec, right, wrong)
+        assert "tags" not in {finding.name for finding in report.findings}
+    assert drift.compare(spec, wrong, right).errors == (errors[0],)
+    assert drift.compare(spec, right, wrong).errors == (errors[1],)
+    assert drift.compare(spec, wrong, wrong).errors == tuple(errors)
+
+
+def test_a_name_with_nothing_sets_no_threshold_at_all(tmp_path):
+    section = copy.deepcopy(DOCUMENT["drift"])
+    section["features"] = {"city": {}, "price": {"missing": {"stop": 0.3}}}
+    section["labels"] = {"click": {}}
+    report = compare(tmp_path, BEFORE, NOW, drift=section)
+    found = verdicts(report)
+    assert found["city", "l_infinity"] == found["city", "missing"] == "-"
+    assert found["click", "l_infinity"] == found["click", "missing"] == "-"
+    # A measure of its own takes the place of the default's, and leaves the others.
+    assert (found["price", "missing"], found["price", "jensen_shannon"]) == ("ok", "warn")
+    spec = feature_specs.parse({**DOCUMENT, "drift": section})
+    assert feature_specs.parse(spec.to_dict()) == spec
+
+
+def test_what_the_model_takes_for_missing_is_missing(tmp_path):
+    def written_out(row):
+        return {"city": "", "item": -1, **row}
+
+    before = [{k: v for k, v in row.items() if k not in ("city", "item")} for row in BEFORE[:2]]
+    before += BEFORE[2:]
+    drifts = {
+        (f.name, f.measure): f.distance.value
+        for f in compare(tmp_path, before, list(map(written_out, before)), drift={}).findings
+    }
+    assert drifts["city", "missing"] == drifts["city", "l_infinity"] == 0.0
+    assert drifts["item", "missing"] == drifts["item", "l_infinity"] == 0.0
+    # A feed of nothing but these: missing in all records, and in 0 of 4 before.
+    now = [{**row, "city": "", "item": -1} for row in BEFORE]
+    drifts = {
+        (f.name, f.measure): (f.distance.value, f.distance.moved)
+        for f in compare(tmp_path, BEFORE, now, drift={}).findings
+    }
+    for name in ("city", "item"):
+        assert drifts[name, "missing"] == (1.0, ("missing 0.00% -> 100.00%",))
+        assert drifts[name, "l_infinity"] == (1.0, ())
+
+
+def test_what_the_model_takes_for_a_value_is_one(tmp_path):
+    # Numbers, lists, and features that only a cross reads, which crosses the empty string too.
+    columns = {**DOCUMENT["columns"], "crossed": {"crossed": ["city", "item"], "size": 10}}
+    del columns["city"], columns["item"]
+    groups = {"wide": ["price", "age", "crossed", "tag"]}
+    now = [{**row, "age": -1, "city": "", "item": -1, "tags": [""]} for row in BEFORE]
+    report = compare(tmp_path, BEFORE, now, columns=columns, groups=groups, drift={})
+    found = {(f.name, f.measure): f.distance.moved for f in report.findings}
+    for name in ("age", "city", "item"):
+        assert found[name, "missing"] == ("missing 0.00% -> 0.00%",)
+    assert found["tags", "missing"] == ("missing 25.00% -> 0.00%",)
+    assert found["city", "l_infinity"][0] == "'' 0.00% -> 100.00%"
+
+
+def test_words_are_shown_as_they_are_written(tmp_path):
+    now = [{**row, "city": "Z\u00fcrich\n"} for row in BEFORE]
+    (finding,) = (f for f in compare(tmp_path, BEFORE, now).findings
+                  if (f.name, f.measure) == ("city", "l_infinity"))  # fmt: skip
+    assert finding.distance.moved[0] == "'Z\u00fcrich\\n' 0.00% -> 100.00%"
+
+
 def test_an_ignored_feature_is_measured_only_where_it_has_a_threshold(tmp_path):
     now = [{**row, "note": "x"} for row in BEFORE]
     assert "note" not in {f.name for f in compare(tmp_path, BEFORE, now).findings}
@@ -234,8 +345,8 @@ def test_files_against_files(folder, capsys):
     captured = capsys.readouterr()
     assert "the spec and the flags are right" in captured.out
     assert captured.err == "\n".join([
-        "error: the data drifted further than the spec allows", *TABLE,
-        *(f"warning: {warning}" for warning in WARNINGS), *ERRORS, "",
+        "error: the data drifted further than the spec allows", *ERRORS, *TABLE,
+        *(f"warning: {warning}" for warning in WARNINGS), "",
     ])  # fmt: skip
     assert validate(folder, f"--train_files={folder}/same.tfrecord", baseline) == 0
     assert "  feature price  jensen_shannon    0.0000   0.1   0.4  ok" in capsys.readouterr().out
@@ -250,6 +361,53 @@ def test_files_against_statistics_that_were_kept(folder, capsys):
     baseline = f"--baseline_statistics={folder}/first/statistics.json"
     assert validate(folder, f"--train_files={folder}/now.tfrecord", baseline) == 2
     assert "\n".join(TABLE) in capsys.readouterr().err
+
+
+def test_tables_against_tables(folder, capsys):
+    names = ["price", "age", "city", "item", "click", "spent"]
+    for name, rows in (("before", BEFORE), ("now", NOW)):
+        lines = [";".join(str(row.get(n, "?")) for n in names) for row in rows]
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = [f"--csv_columns={','.join(names)}", "--csv_delimiter=;", "--csv_missing=?"]
+    table = tuple(line for line in TABLE if " tags " not in line)
+    for now, before, csv in (
+        ("now.csv", "before.csv", options),
+        ("now.csv", "before.jsonl", options),
+        ("now.jsonl", "before.csv", options),
+        ("now.jsonl", "before.jsonl", []),
+    ):
+        files = [f"--train_files={folder}/{now}", f"--baseline_files={folder}/{before}"]
+        assert validate(folder, *files, *csv) == 2
+        printed = capsys.readouterr().err
+        assert ERRORS[0] in printed and WARNINGS[0] in printed
+        assert set(table) <= set(printed.splitlines())
+    # Types are those of the spec: 4 cities of digits are text, and prices without a point numbers.
+    (folder / "digits.csv").write_text("price,city\n" + "1,10\n3,20\n" * 4)
+    files = [f"--{flag}_files={folder}/digits.csv" for flag in ("train", "baseline")]
+    assert validate(folder, *files) == 0
+    assert "  feature city   l_infinity        0.0000   0.1   0.3  ok" in capsys.readouterr().out
+    files = [f"--train_files={folder}/now.jsonl", f"--baseline_files={folder}/before.jsonl"]
+    assert validate(folder, *files, *options) == 65
+    assert "are for CSV files" in capsys.readouterr().err
+
+
+def test_the_heading_says_what_is_wrong(folder, capsys):
+    other = [{**row, "age": str(row["age"])} for row in BEFORE]
+    tfrecords.write_examples(f"{folder}/other.tfrecord", other)
+    tfrecords.write_examples(
+        f"{folder}/both.tfrecord", [{**row, "click": 1 - row["click"]} for row in other]
+    )
+    baseline = f"--baseline_files={folder}/before.tfrecord"
+    wrong = "drift of feature 'age': it is string in the records and int64 in the spec"
+    for name, heading in (
+        ("other", "error: some data are not as the spec says"),
+        ("both", "error: some data are not as the spec says, and the others drifted further than "
+         "it allows"),
+    ):  # fmt: skip
+        assert validate(folder, f"--train_files={folder}/{name}.tfrecord", baseline) == 2
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0] == heading and lines[1].startswith(wrong)
 
 
 def test_in_a_program_of_ones_own(folder):

@@ -109,7 +109,8 @@ def test_the_features_of_a_schema():
         )  # fmt: skip
     assert features["tags"] == text_format.Parse(
         'name: "tags" type: BYTES value_count { min: 0 } '
-        f'string_domain {{ name: "tags" value: "a" value: "b" }} {near}', pb.Feature(),
+        'string_domain { name: "tags" value: "a" value: "b" } '
+        f"distribution_constraints {{ min_domain_mass: 0 }} {near}", pb.Feature(),
     )  # fmt: skip
     assert features["note"] == text_format.Parse(
         'name: "note" type: BYTES shape { } lifecycle_stage: DISABLED', pb.Feature()
@@ -159,6 +160,7 @@ def test_what_is_not_in_a_schema_is_listed():
         "drift of label liked: l_infinity: stop 0.25",
         "drift of label liked: l_infinity: warn 0.1",
         "columns.city.oov_buckets: 2; words outside are allowed",
+        "columns.tag: words outside have no id; they are allowed",
         "columns.level.size: 9, since default_id allows other values",
         "columns.item.size: 30",
         'columns.price: {"numeric": "price", "normalizer": [{"log1p": true}]}',
@@ -189,7 +191,7 @@ def test_what_comes_back():
     assert document["ignored"] == ["note", "importance"]
     columns = document["columns"]
     assert columns["city"] == {"vocabulary": "city", "list": ["rome", "oslo"], "oov_buckets": 1}
-    assert columns["tags"] == {"vocabulary": "tags", "list": ["a", "b"]}
+    assert columns["tags"] == {"vocabulary": "tags", "list": ["a", "b"], "oov_buckets": 1}
     assert columns["kind"] == {"identity": "kind", "size": 3}
     assert columns["level"] == {"hash_bucket": "level", "size": 10000}
     categories = ("city", "kind", "level", "user", "item", "tags")
@@ -251,7 +253,9 @@ def test_a_vocabulary_file_comes_back(tmp_path):
     assert list(features["city"].string_domain.value) == words[:55]
     assert "columns.kind: the list of its integers" in lost
     found, texts = back(document, directory=tmp_path)
-    assert found["columns"]["city"] == {"vocabulary": "city", "file": "vocabularies/city.txt"}
+    assert found["columns"]["city"] == {
+        "vocabulary": "city", "file": "vocabularies/city.txt", "oov_buckets": 1,
+    }  # fmt: skip
     assert texts["vocabularies/city.txt"].split() == words[:55]
 
 

@@ -188,7 +188,8 @@ def test_the_columns_by_the_rules(imported):
 def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imported):
     _, report, texts = imported
     assert [line for line in report if not line.startswith("not in the spec: ")] == [
-        "ignored: ragged: numbers of differing length fit no column; store as many in every record",
+        "ignored: ragged: numbers of differing length fit a sequence_numeric column alone, in a "
+        "group that a model of your own reads; write one, or store as many in every record",
         "ignored: old: its stage in the Schema is DEPRECATED",
         "ignored: photo: its domain is image_domain; make numbers or categories of it",
         "left out: trip: it is of type STRUCT, and a spec knows FLOAT, INT and BYTES",
@@ -263,6 +264,17 @@ ONE = 'feature { name: "a" type: BYTES shape { } } '
 def test_labels(label, expected):
     document, _, _ = spec_of(f'{ONE} feature {{ name: "y" {label} }}', "y")
     assert (document["labels"]["y"], document["objectives"]["y"]) == expected
+
+
+def test_words_are_written_as_they_are_but_for_what_cannot_be_printed():
+    words = ["Zürich", "東京", "😀", "\u2028", "\x7f", "a\\b"]
+    octal = ["".join(f"\\{byte:03o}" for byte in word.encode()) for word in words]
+    domain = " ".join(f'value: "{word}"' for word in octal)
+    text = f'{ONE} feature {{ name: "c" type: BYTES shape {{ }} string_domain {{ {domain} }} }} '
+    document, _, texts = spec_of(text + 'feature { name: "y" type: INT }', "y")
+    assert document["columns"]["c"]["list"] == words
+    written = r'list: ["Zürich", "東京", "😀", "\u2028", "\u007f", "a\\b"]'
+    assert written in texts["spec.yaml"]
 
 
 def test_labels_are_named_or_tagged_or_not_in_serving():
