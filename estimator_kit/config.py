@@ -136,7 +136,10 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
         if self.mode == "analyze":
             problems += self._analysis_problems()
-        problems += self._csv_problems()
+        try:
+            self.csv_options()
+        except ValueError as error:
+            problems.append(str(error))
         if self.mode == "import_schema":
             problems += self._label_problems()
         if trains and self.max_steps is None and self.epochs is None:
@@ -166,20 +169,6 @@ class ExperimentConfig(pydantic.BaseModel):
                 "a model must not be scored on what it was trained on"
             )
         return problems
-
-    def _csv_problems(self) -> list[str]:
-        if self.mode == "analyze" or (self.mode == "validate" and self.has_baseline):
-            try:
-                self.csv_options()
-            except ValueError as error:
-                return [str(error)]
-            return []
-        return [
-            f"--{field} is for --mode=analyze, and for --mode=validate with a baseline; nothing "
-            "else reads CSV files"
-            for field in type(self).model_fields
-            if field.startswith("csv_") and getattr(self, field)
-        ]
 
     def _analysis_problems(self) -> list[str]:
         if self.spec:

@@ -104,16 +104,6 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             {"mode": "validate", "baseline_statistics": "s", "csv_delimiter": "||"},
             ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
         ),
-        (
-            {"csv_delimiter": ";", "csv_skip_spaces": True},
-            [f"--{flag} is for --mode=analyze, and for --mode=validate with a baseline; nothing "
-             "else reads CSV files" for flag in ("csv_delimiter", "csv_skip_spaces")],
-        ),
-        (
-            {"mode": "validate", "validate_rows": 5, "csv_missing": ("?",)},
-            ["--csv_missing is for --mode=analyze, and for --mode=validate with a baseline; "
-             "nothing else reads CSV files"],
-        ),
         # Fields, one by one.
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
