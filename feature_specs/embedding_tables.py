@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 
-from feature_specs.entry import Entry, PositiveFloat, Range, only_key
+from feature_specs.entry import Entry, PositiveFloat, Range, only_key, spelled_out
 
 
 class Zeros(Entry):
@@ -43,7 +43,7 @@ class Uniform(Entry):
 
 
 def _spelled_out(value: Any) -> Any:
-    return {"zeros": True} if value == "zeros" else value
+    return spelled_out(value, "zeros")
 
 
 Initializer = Annotated[

@@ -33,10 +33,10 @@ def value_text(value: Any) -> str:
     return text
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """`; did you mean 'user'?` for the nearest known name, or nothing."""
+def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
+    """`; did you mean 'user'?` for the nearest known name, or nothing below `least` likeness."""
     others = [other for other in known if other != name]
-    near = difflib.get_close_matches(str(name), others, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), others, n=1, cutoff=least)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
