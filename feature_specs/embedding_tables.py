@@ -69,8 +69,9 @@ class Pretrained(Entry):
     Attributes:
       file: relative to the spec, below its folder. A text file has a word and its numbers on each
         line, in any order, for a column over a vocabulary; words that it lacks start from the
-        initializer, and are counted. An `.npy` file is a float array [ids, dimension] in the order
-        of the ids; it may leave out ids at the end, such as out-of-vocabulary buckets.
+        initializer, and are counted. A word goes to the first tab of its line, or to the first
+        space where there is no tab. An `.npy` file is a float array [ids, dimension] in the order
+        of the ids; it may leave out out-of-vocabulary buckets, which are the last ids.
       checkpoint, tensor: a TensorFlow checkpoint, as a path prefix, and the name of the tensor
         [ids, dimension] in it.
     """

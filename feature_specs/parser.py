@@ -19,12 +19,20 @@ from typing import Any, Optional, Union
 
 import pydantic
 
-from feature_specs import group_validation, validation
+from feature_specs import group_validation, pretrained_files, validation
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.entry_messages import entry_at, field_names, message_of, place_in
-from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
+from feature_specs.errors import (
+    Path,
+    Problem,
+    SpecError,
+    did_you_mean,
+    located,
+    nearest,
+    value_text,
+)
 from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
@@ -102,7 +110,7 @@ class _Parser:
         self._stop_on_problems()
         spec = FeatureSpec(
             **sections, ignored=tuple(ignored), drift=drift, directory=self._directory,
-            source=self._source,
+            source=self._source, lines=self._lines,
         )  # fmt: skip
         return self._checked(spec)
 
@@ -130,6 +138,7 @@ class _Parser:
         checks = (
             validation.check_columns,
             validation.check_cycles,
+            pretrained_files.check_entries,
             group_validation.check_groups,
             validation.check_labels,
             validation.check_objectives,
@@ -252,11 +261,7 @@ class _Parser:
         self._add(Problem(path, message))
 
     def _add(self, problem: Problem) -> None:
-        path = problem.path
-        while path and path not in self._lines:
-            path = path[:-1]
-        line = self._lines.get(path)
-        self._problems.append(Problem(problem.path, problem.message, line))
+        self._problems.append(located(problem.path, problem.message, self._lines))
 
     def _stop_on_problems(self) -> None:
         if self._problems:
