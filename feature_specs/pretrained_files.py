@@ -1,7 +1,7 @@
 """What a spec says of pretrained vectors, held against their files without TensorFlow.
 
 `check_entries` needs no file and is part of every reading of a spec. `check` looks at the files,
-for `--mode=validate`, as far as that takes about a second. `pretrained` reads them whole before a
+for `--mode=validate`, as far as is quick. `pretrained` reads them whole before a
 training starts from nothing; nothing else does, so that a model does not need the files that it
 started from. Never writes; imports no TensorFlow and no NumPy.
 """
@@ -21,7 +21,7 @@ from feature_specs.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.vocabulary import inside, not_inside, read_words
 
 # So much of a text file `check` reads.
-_CHECKED_BYTES = 16 * 2**20
+_CHECKED_BYTES = 4 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
 def check(spec: FeatureSpec) -> list[Looked]:
     """Looks at the files of all pretrained vectors.
 
-    Of an `.npy` file it reads the header, of a text file the first 16 MiB, of a checkpoint only
+    Of an `.npy` file it reads the header, of a text file the first 4 MiB, of a checkpoint only
     whether it is there.
 
     Raises:
