@@ -19,6 +19,7 @@ from estimator_kit import (
     cluster,
     data_validation,
     prediction,
+    pretrained_report,
     run_record,
     schema_exchange,
     training,
@@ -54,6 +55,8 @@ def run(config: ExperimentConfig) -> RunResult:
         return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
+        for line in pretrained_report.report(config, spec):
+            _log.info(line.strip())
         for report in data_validation.reports(config):
             _log.info(report)
         return RunResult(mode=config.mode)

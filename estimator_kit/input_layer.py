@@ -7,6 +7,7 @@ checkpoints of the two interchange. A row without ids gets zeros, as with `tf.fe
 
 from __future__ import annotations
 
+import weakref
 from typing import Optional, Union
 
 import tensorflow as tf
@@ -25,8 +26,10 @@ DNN_SCOPE = "input_from_feature_columns/input_layer"
 LINEAR_SCOPE = "linear_model"
 SEQUENCE_SCOPE = "sequence_input_layer"
 
-# The graph collection of (column, table) for tables that start from pretrained vectors.
-PRETRAINED = "estimator_kit/pretrained"
+# The names of the variables of columns that start from pretrained vectors, graph by graph. They are
+# in no collection of the graph: TensorFlow would write it into each MetaGraph. Names, as a variable
+# would hold its graph for good.
+_PRETRAINED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 def check_dense_group(spec: FeatureSpec, group: str) -> None:
@@ -158,8 +161,15 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
             trainable=column.trainable,
         )
     if column.pretrained is not None:
-        v1.add_to_collection(PRETRAINED, (name, table))
+        _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name
     return table
+
+
+def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
+    """The tables of a graph that start from pretrained vectors, by column."""
+    names = _PRETRAINED.get(graph, {})
+    found = {variable.op.name: variable for variable in graph.get_collection("variables")}
+    return {column: found[name] for column, name in names.items()}
 
 
 def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int) -> tf.Tensor:

@@ -15,7 +15,7 @@ from typing import Optional
 
 from absl import flags
 
-from estimator_kit import exit_codes
+from estimator_kit import exit_codes, pretrained_report
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.flagfile import check_flagfiles
@@ -95,7 +95,10 @@ def _run(config: ExperimentConfig) -> int:
 
 
 def validation_report(config: ExperimentConfig) -> str:
-    """Reads the spec and says what is in it; raises SpecError when it cannot be used."""
+    """Reads the spec and says what is in it; raises SpecError when it cannot be used.
+
+    So that it does not say that what a training refuses is right, it looks at pretrained vectors.
+    """
     spec = parser.load(config.spec)
     data = "the data only with --validate_rows"
     if config.validate_rows or config.has_baseline:
@@ -109,6 +112,7 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append(f"  {len(names):>3} {what}: {', '.join(names)}")
     for group, columns in spec.groups.items():
         lines.append(f"  group {group}: {', '.join(columns)}")
+    lines += pretrained_report.report(config, spec)
     if spec.drift.any and not config.has_baseline:
         lines.append(
             "  drift: its thresholds were looked at alone; --baseline_files or "

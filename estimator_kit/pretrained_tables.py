@@ -14,8 +14,9 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.input_layer import PRETRAINED
-from feature_specs import pretrained
+from estimator_kit.input_layer import pretrained_variables
+from feature_specs import pretrained, pretrained_files
+from feature_specs.errors import Problem, SpecError
 from feature_specs.schema import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -25,16 +26,26 @@ def check(spec: FeatureSpec) -> None:
     """Reads every table once and logs how much of it is known.
 
     Raises:
-      SpecError: a file is missing or does not fit its column.
+      SpecError: files are missing or do not fit their columns; its `problems` list them all.
     """
-    for name in pretrained.columns_with(spec):
-        table = pretrained.read(spec, name)
+    problems: list[Problem] = []
+    for name in pretrained_files.columns_with(spec):
+        try:
+            table = pretrained.read(spec, name)
+        except SpecError as error:
+            problems += error.problems
+            continue
         known, size = int(table.known.sum()), len(table.known)
         logger.info(
             "column %s: %s of %s ids start from pretrained vectors, %s from the initializer%s",
             name, f"{known:,}", f"{size:,}", f"{size - known:,}",
             f"; {table.unused:,} vectors are of words outside the vocabulary" * bool(table.unused),
         )  # fmt: skip
+        warning = pretrained_files.frozen_warning(spec, name, known)
+        if warning is not None:
+            logger.warning("%s", warning)
+    if problems:
+        raise SpecError(spec.source, problems)
 
 
 def scaffold(spec: FeatureSpec, warm_started: Collection[str]) -> Optional[Any]:
@@ -44,12 +55,12 @@ def scaffold(spec: FeatureSpec, warm_started: Collection[str]) -> Optional[Any]:
       spec: the feature spec.
       warm_started: names of variables that a warm start sets.
     """
+    found = pretrained_variables(tf.compat.v1.get_default_graph())
     tables = {
-        name: table
-        for name, table in tf.compat.v1.get_collection(PRETRAINED)
-        if table.op.name not in warm_started
+        name: found[name]
+        for name in pretrained_files.columns_with(spec)
+        if name in found and found[name].op.name not in warm_started
     }
-    tables = {name: tables[name] for name in pretrained.columns_with(spec) if name in tables}
     if not tables:
         return None
 

@@ -24,6 +24,7 @@ from feature_specs.entry import (
     Words,
     as_tuple,
     only_key,
+    spelled_out,
 )
 
 
@@ -81,7 +82,7 @@ Normalizer = Annotated[
 def _steps(value: Any) -> Any:
     """Spells `log1p`, one mapping, or a list of both, as a tuple of mappings."""
     steps = value if isinstance(value, (list, tuple)) else [value]
-    return tuple({"log1p": True} if step == "log1p" else step for step in steps)
+    return tuple(spelled_out(step, "log1p") for step in steps)
 
 
 class Numeric(_Column):
@@ -93,8 +94,12 @@ class Numeric(_Column):
 
 
 def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
-    if any(a >= b for a, b in zip(values, values[1:])):
-        raise ValueError("boundaries must increase strictly")
+    for i, (a, b) in enumerate(zip(values, values[1:])):
+        if a >= b:
+            raise ValueError(
+                f"boundaries must increase strictly, and [{i}] is {a}, [{i + 1}] is {b}; "
+                f"{'remove one of the two' if a == b else 'sort them'}"
+            )
     return values
 
 

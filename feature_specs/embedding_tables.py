@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 
-from feature_specs.entry import Entry, PositiveFloat, Range, only_key
+from feature_specs.entry import Entry, PositiveFloat, Range, only_key, spelled_out
 
 
 class Zeros(Entry):
@@ -43,7 +43,7 @@ class Uniform(Entry):
 
 
 def _spelled_out(value: Any) -> Any:
-    return {"zeros": True} if value == "zeros" else value
+    return spelled_out(value, "zeros")
 
 
 Initializer = Annotated[
@@ -69,8 +69,9 @@ class Pretrained(Entry):
     Attributes:
       file: relative to the spec, below its folder. A text file has a word and its numbers on each
         line, in any order, for a column over a vocabulary; words that it lacks start from the
-        initializer, and are counted. An `.npy` file is a float array [ids, dimension] in the order
-        of the ids; it may leave out ids at the end, such as out-of-vocabulary buckets.
+        initializer, and are counted. A word goes to the first tab of its line, or to the first
+        space where there is no tab. An `.npy` file is a float array [ids, dimension] in the order
+        of the ids; it may leave out out-of-vocabulary buckets, which are the last ids.
       checkpoint, tensor: a TensorFlow checkpoint, as a path prefix, and the name of the tensor
         [ids, dimension] in it.
     """

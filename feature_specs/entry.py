@@ -45,6 +45,13 @@ def only_key(value: Any) -> str:
     return next(iter(value)) if one else "unknown"
 
 
+def spelled_out(value: Any, name: str) -> Any:
+    """`name`, which has no values, as the `{name: true}` of its model; anything else as it is."""
+    if isinstance(value, dict) and list(value) == [name] and value[name] is not True:
+        raise ValueError(f"got {value!r}, expected {name} alone, which has no values")
+    return {name: True} if value == name else value
+
+
 def as_tuple(value: Any) -> Any:
     """A list as a tuple; anything else as it is, for pydantic to refuse."""
     return tuple(value) if isinstance(value, list) else value

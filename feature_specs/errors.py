@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 Path = tuple[Union[str, int], ...]
@@ -33,10 +33,10 @@ def value_text(value: Any) -> str:
     return text
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """`; did you mean 'user'?` for the nearest known name, or nothing."""
+def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
+    """`; did you mean 'user'?` for the nearest known name, or nothing below `least` likeness."""
     others = [other for other in known if other != name]
-    near = difflib.get_close_matches(str(name), others, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), others, n=1, cutoff=least)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -63,6 +63,14 @@ class Problem:
     def text(self, source: str) -> str:
         place = source if self.line is None else f"{source}:{self.line}"
         return f"{place}: {path_text(self.path)}: {self.message}"
+
+
+def located(path: Path, message: str, lines: Mapping[Path, int]) -> Problem:
+    """A problem with the line of its place, or of the nearest entry around it that has one."""
+    place = path
+    while place and place not in lines:
+        place = place[:-1]
+    return Problem(path, message, lines.get(place))
 
 
 class SpecError(ValueError):

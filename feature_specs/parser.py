@@ -19,11 +19,20 @@ from typing import Any, Optional, Union
 
 import pydantic
 
-from feature_specs import group_validation, validation
+from feature_specs import group_validation, pretrained_files, validation
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.entry import NAME_PATTERN
-from feature_specs.errors import Path, Problem, SpecError, did_you_mean, nearest, value_text
+from feature_specs.entry_messages import entry_at, field_names, message_of, place_in
+from feature_specs.errors import (
+    Path,
+    Problem,
+    SpecError,
+    did_you_mean,
+    located,
+    nearest,
+    value_text,
+)
 from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
@@ -101,7 +110,7 @@ class _Parser:
         self._stop_on_problems()
         spec = FeatureSpec(
             **sections, ignored=tuple(ignored), drift=drift, directory=self._directory,
-            source=self._source,
+            source=self._source, lines=self._lines,
         )  # fmt: skip
         return self._checked(spec)
 
@@ -129,6 +138,7 @@ class _Parser:
         checks = (
             validation.check_columns,
             validation.check_cycles,
+            pretrained_files.check_entries,
             group_validation.check_groups,
             validation.check_labels,
             validation.check_objectives,
@@ -231,7 +241,7 @@ class _Parser:
 
     def _entry(self, model: type[pydantic.BaseModel], value: Any, path: Path) -> Any:
         if not isinstance(value, Mapping):
-            fields = ", ".join(_field_names(model))
+            fields = ", ".join(field_names(model))
             self._problem(path, f"got {value_text(value)}, expected a mapping of {fields}")
             return None
         try:
@@ -239,8 +249,8 @@ class _Parser:
         except pydantic.ValidationError as error:
             seen: dict[Path, list[str]] = {}
             for item in error.errors():
-                where = _place_in(value, item["loc"], missing=item["type"] == "missing")
-                message = _message(model, item, value if len(where) == 1 else None)
+                where = place_in(value, item["loc"], missing=item["type"] == "missing")
+                message = message_of(model, item, entry_at(value, where[:-1]))
                 if message not in seen.setdefault((*path, *where), []):
                     seen[(*path, *where)].append(message)
             for where, messages in seen.items():
@@ -251,61 +261,12 @@ class _Parser:
         self._add(Problem(path, message))
 
     def _add(self, problem: Problem) -> None:
-        path = problem.path
-        while path and path not in self._lines:
-            path = path[:-1]
-        line = self._lines.get(path)
-        self._problems.append(Problem(problem.path, problem.message, line))
+        self._problems.append(located(problem.path, problem.message, self._lines))
 
     def _stop_on_problems(self) -> None:
         if self._problems:
             raise SpecError(self._source, self._problems)
 
 
-# What pydantic calls otherwise than YAML does.
-_EXPECTED = {"tuple_type": "a list", "model_type": "a mapping"}
-
-
 def _is_list_of_names(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
-
-
-def _field_names(model: type[pydantic.BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _place_in(value: Any, location: tuple[Any, ...], *, missing: bool) -> Path:
-    """The part of a pydantic location that leads into the document (it also names types)."""
-    path: list[Any] = []
-    for i, part in enumerate(location):
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        elif not (missing and i == len(location) - 1):
-            continue
-        path.append(part)
-    return tuple(path)
-
-
-def _message(model: type[pydantic.BaseModel], item: Any, entry: Optional[Mapping[str, Any]]) -> str:
-    """A pydantic error in this project's words; `entry` is given for an error of a field of it."""
-    kind, text = item["type"], item["msg"]
-    if kind == "missing":
-        return "is missing"
-    if kind == "extra_forbidden":
-        key = item["loc"][-1]
-        if entry is None:
-            return "unknown key"
-        free = [name for name in _field_names(model) if name not in entry]
-        return f"unknown key{nearest(key, free) or did_you_mean('', _field_names(model))}"
-    if kind == "value_error":
-        return text.removeprefix("Value error, ")
-    expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
-    if kind == "too_short":
-        least = item["ctx"]["min_length"]
-        expected = f"at least {least} item{'s' if least > 1 else ''}"
-    hint = ""
-    if kind == "literal_error":
-        hint = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
-    return f"got {value_text(item['input'])}, expected {expected[0].lower()}{expected[1:]}{hint}"

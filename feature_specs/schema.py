@@ -33,6 +33,7 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
+from feature_specs.errors import Path, Problem, located
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -244,6 +245,8 @@ class FeatureSpec:
       drift: how far the records may move from those of before.
       directory: the folder that vocabulary files are relative to.
       source: the file it was read from, for messages.
+      lines: where in that file each part of the document is, for messages; no part of what makes
+        two specs equal.
     """
 
     features: Mapping[str, Feature]
@@ -255,6 +258,7 @@ class FeatureSpec:
     drift: Drift = NO_DRIFT
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
+    lines: Mapping[Path, int] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     @property
     def feature_lists(self) -> tuple[str, ...]:
@@ -373,6 +377,10 @@ class FeatureSpec:
             # `{}` for a measure sets no threshold, which is not the same as leaving it out.
             document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)
         return document
+
+    def problem(self, path: Path, message: str) -> Problem:
+        """What is wrong at a place of the document, with the line of it where there is one."""
+        return located(path, message, self.lines)
 
     def fingerprint(self) -> str:
         """SHA-256 over the document and the bytes of its vocabulary files, in hex."""

@@ -28,12 +28,18 @@ Problems = Iterator[Problem]
 
 
 def check_columns(spec: FeatureSpec) -> Problems:
-    """Every source of a column exists and has a fitting type."""
+    """Every source of a column exists and has a fitting type.
+
+    What is wrong with a column that is made from itself is for `check_cycles` to say, once.
+    """
     for name, column in spec.columns.items():
         path: Path = ("columns", name)
         if isinstance(column, Crossed):
             for i, key in enumerate(column.sources):
-                yield from _check_cross_key(spec, key, (*path, "crossed", i))
+                if key != name:
+                    yield from _check_cross_key(spec, key, (*path, "crossed", i))
+        elif _is_from_itself(spec, name):
+            continue
         elif isinstance(column, (Embedding, Indicator)):
             yield from _check_category(spec, column.source, (*path, column.kind), column.kind)
         elif isinstance(column, Weighted):
@@ -204,40 +210,54 @@ def _check_category(spec: FeatureSpec, name: str, path: Path, kind: str) -> Prob
         )
 
 
+def _parents(spec: FeatureSpec, name: str) -> list[str]:
+    """The columns that a column names as what it is made from."""
+    column = spec.columns[name]
+    sources = column.sources if isinstance(column, Crossed) else (column.source,)
+    if isinstance(column, (Numeric, SequenceNumeric, Identity, Vocabulary, HashBucket)):
+        sources = ()  # Made from features alone.
+    elif isinstance(column, Bucketized) and column.source in spec.features:
+        sources = ()
+    return [source for source in sources if source in spec.columns]
+
+
+def _is_from_itself(spec: FeatureSpec, name: str) -> bool:
+    return name in _parents(spec, name)
+
+
 def check_cycles(spec: FeatureSpec) -> Problems:
     """No column is made from itself."""
-
-    def parents(name: str) -> list[str]:
-        column = spec.columns[name]
-        sources = column.sources if isinstance(column, Crossed) else (column.source,)
-        if isinstance(column, (Numeric, SequenceNumeric, Identity, Vocabulary, HashBucket)):
-            sources = ()  # Made from features alone.
-        elif isinstance(column, Bucketized) and column.source in spec.features:
-            sources = ()
-        return [source for source in sources if source in spec.columns]
 
     seen: set[str] = set()
     reported: set[str] = set()
     for start in spec.columns:
         trail = [start]
-        stack = [iter(parents(start))]
+        stack = [iter(_parents(spec, start))]
         while stack:
             for name in stack[-1]:
                 if name in trail:
                     cycle = [*trail[trail.index(name) :], name]
                     if not reported.intersection(cycle):
                         reported.update(cycle)
-                        yield Problem(
-                            ("columns", name), f"columns form a cycle: {' -> '.join(cycle)}"
-                        )
+                        yield Problem(("columns", name), _cycle_text(spec, cycle))
                 elif name not in seen:
                     seen.add(name)
                     trail.append(name)
-                    stack.append(iter(parents(name)))
+                    stack.append(iter(_parents(spec, name)))
                     break
             else:
                 stack.pop()
                 trail.pop()
+
+
+def _cycle_text(spec: FeatureSpec, cycle: list[str]) -> str:
+    if len(cycle) > 2:
+        return f"columns form a cycle: {' -> '.join(cycle)}"
+    if cycle[0] in spec.features:
+        return (
+            f"the column is made from itself; rename it, so that {cycle[0]!r} means the feature"
+        )
+    return "the column is made from itself; name a feature or another column"
 
 
 def check_labels(spec: FeatureSpec) -> Problems:

@@ -14,12 +14,14 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
-    "feature_specs": {"column_kinds", "drift_thresholds", "entry", "errors", "naming", "parser",
-                      "schema", "embedding_tables", "group_validation", "json_schema", "statistics",
-                      "statistics_references", "validation", "vocabulary", "yaml_reader",
-                      "__init__"},
+    "feature_specs": {"column_kinds", "drift_thresholds", "embedding_tables", "entry",
+                      "entry_messages", "errors", "group_validation", "json_schema", "naming",
+                      "parser", "pretrained_files", "schema", "statistics",
+                      "statistics_references", "validation", "vector_files", "vocabulary",
+                      "yaml_reader", "__init__"},
     "input_pipelines": {"errors", "__init__", "tables/__init__", "tables/options"},
-    "estimator_kit": {"config", "errors", "exit_codes", "flagfile", "flags", "main", "__init__"},
+    "estimator_kit": {"config", "errors", "exit_codes", "flagfile", "flags", "main",
+                      "pretrained_report", "__init__"},
 }  # fmt: skip
 
 

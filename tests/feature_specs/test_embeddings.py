@@ -192,58 +192,6 @@ def test_a_tensor_of_a_checkpoint(tmp_path):
     assert table.known.all()
 
 
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("a 1\n", "line 1: 1 numbers after the word 'a', expected 2, the column's dimension"),
-        ("a 1 2 3\n", "line 1: 3 numbers after the word 'a', expected 2, the column's dimension"),
-        ("a 1 2\nb x 1\n", "line 2: could not convert string to float: 'x'"),
-        ("a 1 2\na 1 2\n", "line 2: the word 'a' is there twice"),
-        ("a 1 nan\n", "holds NaN or infinity, at a"),
-        ("q 1 2\n", "has none of the 3 words of the vocabulary"),
-        ("", "has none of the 3 words of the vocabulary"),
-    ],
-)
-def test_what_a_broken_text_file_is_told(tmp_path, text, message):
-    spec = with_file(tmp_path, text)
-    with pytest.raises(SpecError) as error:
-        pretrained.read(spec, "seen_emb")
-    assert "<dict>: columns.seen_emb.pretrained: " in str(error.value)
-    assert message in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"file": "no.txt"}, "No such file or directory"),
-        ({"file": "../vectors.txt"}, "expected a path below the folder of the spec"),
-        ({"file": "wide.npy"}, "got float64 [4, 3], expected floats [at most 4, 2]"),
-        ({"file": "long.npy"}, "got float64 [5, 2], expected floats [at most 4, 2]"),
-        ({"file": "ints.npy"}, "got int64 [4, 2], expected floats"),
-        ({"file": "pickled.npy"}, "Object arrays cannot be loaded when allow_pickle=False"),
-        ({"checkpoint": "none", "tensor": "t"}, "is no checkpoint"),
-        ({"checkpoint": "old", "tensor": "t"}, "has no tensor 't'; it has table"),
-        ({"checkpoint": "old", "tensor": "table"}, "got float32 [3, 2], expected floats [4, 2]"),
-    ],
-)
-def test_what_a_broken_file_is_told(tmp_path, change, message):
-    np.save(tmp_path / "wide.npy", np.zeros((4, 3)))
-    np.save(tmp_path / "long.npy", np.zeros((5, 2)))
-    np.save(tmp_path / "ints.npy", np.zeros((4, 2), np.int64))
-    np.save(tmp_path / "pickled.npy", np.array([[object(), 1]]), allow_pickle=True)
-    checkpoint(tmp_path, np.zeros((3, 2), np.float32))
-    spec = parse(tmp_path, seen_emb={"pretrained": change})
-    with pytest.raises(SpecError) as error:
-        pretrained.read(spec, "seen_emb")
-    assert message in str(error.value)
-
-
-def test_a_text_file_needs_a_vocabulary(tmp_path):
-    spec = with_file(tmp_path, "a 1 2\n", column="user_emb")
-    with pytest.raises(SpecError, match="a text file names words, and column 'user'"):
-        pretrained.read(spec, "user_emb")
-
-
 def test_the_reference_reading_starts_from_the_vectors_too(tmp_path):
     spec = with_file(tmp_path, "a 7 8\n")
     column = columns.feature_column(spec, "seen_emb")

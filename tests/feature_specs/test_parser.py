@@ -117,7 +117,11 @@ columns + c: {numeric: f, normalizer: {zscore: {mean: 1, stddev: 0}}}
 columns + c: {numeric: f, normalizer: {clip: {min: 1, max: 0}}}
     2: columns.c.normalizer.clip: min 1.0 must be below max 0.0
 columns + c: {bucketized: f, boundaries: [1, 1]}
-    2: columns.c.boundaries: boundaries must increase strictly
+    2: columns.c.boundaries: boundaries must increase strictly, and [0] is 1.0, [1] is 1.0; remove
+       one of the two
+columns + c: {bucketized: f, boundaries: [0, 30, 20, 10]}
+    2: columns.c.boundaries: boundaries must increase strictly, and [1] is 30.0, [2] is 20.0; sort
+       them
 columns + c: {bucketized: f, boundaries: [a]}
     2: columns.c.boundaries[0]: got 'a', expected a valid number
 columns + c: {bucketized: f, boundaries: [0, .inf]}
@@ -198,8 +202,18 @@ columns + c: {crossed: [x, i], size: 9}, x: {crossed: [b, i], size: 9},
 
 # --- Cycles, each told once, beside what is wrong with every link
 columns + c: {indicator: c}
-    2: columns.c.indicator: column 'c' is indicator, expected a categorical column for indicator
-    2: columns.c: columns form a cycle: c -> c
+    2: columns.c: the column is made from itself; name a feature or another column
+columns + c: {bucketized: c, boundaries: [1]}
+    2: columns.c: the column is made from itself; name a feature or another column
+columns + c: {weighted: c, weight: w}
+    2: columns.c: the column is made from itself; name a feature or another column
+columns + c: {crossed: [c, q], size: 9}
+    2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column; known: f, i, s, m,
+       v, c
+    2: columns.c: the column is made from itself; name a feature or another column
+features + g: {dtype: string}
+columns + g: {crossed: [i, g], size: 9}
+    2: columns.g: the column is made from itself; rename it, so that 'g' means the feature
 columns + c: {crossed: [d, i], size: 4}, d: {crossed: [i, c], size: 4}
     2: columns.c.crossed[0]: column 'd' is a cross itself; list its keys instead
     2: columns.d.crossed[1]: column 'c' is a cross itself; list its keys instead
@@ -300,7 +314,25 @@ columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
     2: columns.c.normalizer[1].zscore.stddev: got 0, expected greater than 0
 columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, step: 2}}}
-    2: columns.c.normalizer.clip.step: unknown key
+    2: columns.c.normalizer.clip.step: unknown key; known: min, max
+columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stdev: 2}}]}
+    2: columns.c.normalizer[1].zscore.stddev: is missing
+    2: columns.c.normalizer[1].zscore.stdev: unknown key; did you mean 'stddev'?
+columns + c: {numeric: f, normalizer: [log1p, {log1p: {}}]}
+    2: columns.c.normalizer: got {'log1p': {}}, expected log1p alone, which has no values
+columns + c: {embedding: s, dimension: 2, dimenson: 3}
+    2: columns.c.dimenson: unknown key; did you mean 'dimension'? It is there already
+columns + c: {embedding: s, dimension: 2, pretrained: {fil: vectors.txt}}
+    2: columns.c.pretrained.fil: unknown key; did you mean 'file'?
+drift: {default: {missing: {warm: 0.1}}}
+    6: drift.default.missing.warm: unknown key; did you mean 'warn'?
+drift: {features: {s: {linf: {warn: 0.1}, mising: {warn: 0.1}}}}
+    6: drift.features.s.linf: unknown key; known: l_infinity, jensen_shannon, missing
+    6: drift.features.s.mising: unknown key; did you mean 'missing'?
+columns + c: {embedding: s, dimension: 2, initializer: {normal: {stddev: 1, mean: 0}}}
+    2: columns.c.initializer.normal.mean: unknown key; known: stddev
+columns + c: {embedding: s, dimension: 2, initializer: {zeros: {}}}
+    2: columns.c.initializer: got {'zeros': {}}, expected zeros alone, which has no values
 columns + c: {numeric: f, normalizer: {zscore: 3}}
     2: columns.c.normalizer.zscore: got 3, expected a mapping
 columns + c: {bucketized: f, boundaries: []}
@@ -435,7 +467,8 @@ def test_all_problems_of_a_stage_come_at_once_in_line_order(folder):
         "7: features.y.dtype: got 'int63', expected 'float32', 'int64' or 'string'; did you mean "
         "'int64'?",
         "9: columns.x.normalizr: unknown key; did you mean 'normalizer'?",
-        "12: columns.y.boundaries: boundaries must increase strictly",
+        "12: columns.y.boundaries: boundaries must increase strictly, and [0] is 1.0, [1] is 1.0; "
+        "remove one of the two",
         "18: objectives.z.head: got 'binry', expected a head; did you mean 'binary'?",
     ]
     assert_problems("spec.yaml", entries_alone)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit import exit_codes, main
 from input_pipelines import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 
@@ -46,6 +48,10 @@ def config(tmp_path):
     return make
 
 
+def messages(caplog, level):
+    return [record.getMessage() for record in caplog.records if record.levelno == level]
+
+
 def table_of(config):
     return tf.train.load_variable(config.model_dir, TABLE)
 
@@ -61,6 +67,11 @@ def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config
         "column city_emb: 1 of 3 ids start from pretrained vectors, 2 from the initializer; "
         "1 vectors are of words outside the vocabulary" in caplog.messages
     )
+    assert (
+        "column 'city_emb': trainable is false, and 2 of 3 ids (1 of them out-of-vocabulary "
+        "buckets) have no pretrained vector, so they stay at random ones; give vectors for them, "
+        "or initializer: zeros, or trainable: true" in messages(caplog, logging.WARNING)
+    )
     first = table_of(run)
     np.testing.assert_array_equal(first[1], [3, 4])  # The words are rome, oslo.
     assert np.abs(first[[0, 2]]).min() > 0
@@ -69,6 +80,49 @@ def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config
     np.testing.assert_array_equal(table_of(run), first)
     with open(f"{result.export_path}/saved_model.pb", "rb") as file:
         assert b"cities.txt" not in file.read()
+
+
+def test_tensorflow_warns_of_nothing_in_the_graph(config, caplog):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        ek.run(config())
+    assert not [text for text in messages(caplog, logging.WARNING) if "serializing" in text]
+
+
+def validated(config, capsys):
+    """What `--mode=validate` prints, and its exit status."""
+    folder = os.path.dirname(config.spec)
+    status = main.main(["run.py", "--mode=validate", f"--spec={config.spec}",
+                        f"--train_files={folder}/rows.tfrecord", "--model=dnn",
+                        f"--model_dir={config.model_dir}"])  # fmt: skip
+    printed = capsys.readouterr()
+    return status, printed.out + printed.err
+
+
+def test_validate_looks_at_the_file_while_no_checkpoint_has_the_table(config, tmp_path, capsys):
+    status, text = validated(config(), capsys)
+    assert status == 0
+    assert (
+        "\n  pretrained city_emb: cities.txt: 1 of 3 ids have a vector"
+        "\n  warning: column 'city_emb': trainable is false, and 2 of 3 ids" in text
+    )
+    (tmp_path / "cities.txt").unlink()
+    status, text = validated(config(), capsys)
+    assert status == exit_codes.BAD_CONFIG
+    assert "the spec and the flags are right" not in text
+    assert (
+        f"columns.city_emb.pretrained: there is no file '{tmp_path}/cities.txt'; correct the path, "
+        "which starts in the folder of the spec\n" in text
+    )
+    with pytest.raises(ek.SpecError, match=r"spec.yaml:1: columns.city_emb.pretrained: there is"):
+        ek.run(config(mode="validate"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/checkpoint").write_text("")
+    status, text = validated(config(), capsys)
+    assert status == 0
+    assert (
+        "\n  pretrained vectors: not looked at, as the checkpoint in --model_dir has them: city_emb"
+        in text
+    )
 
 
 def test_the_first_checkpoint_has_the_vectors(config):

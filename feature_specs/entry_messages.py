@@ -1,0 +1,94 @@
+"""What pydantic finds wrong in an entry, in the words and at the places of a spec.
+
+Needs the models of entries alone, no whole spec. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pydantic
+
+from feature_specs.errors import Path, did_you_mean, nearest, value_text
+
+# What pydantic calls otherwise than YAML does.
+_EXPECTED = {"tuple_type": "a list", "model_type": "a mapping"}
+
+
+def field_names(model: type[pydantic.BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def place_in(value: Any, location: tuple[Any, ...], *, missing: bool) -> Path:
+    """The part of a pydantic location that leads into the document (it also names types)."""
+    path: list[Any] = []
+    for i, part in enumerate(location):
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        elif not (missing and i == len(location) - 1):
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def entry_at(value: Any, path: Path) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> list[str]:
+    """The keys that the entry at a pydantic location (of `model`, or deeper in it) may have."""
+    models = [model]
+    for part in location:
+        fields = [
+            field.annotation
+            for outer in models
+            for name, field in outer.model_fields.items()
+            if part == (field.alias or name)
+        ]
+        # A place in a list or the tag of a union is no field, and leads no deeper.
+        models = [inner for field in fields for inner in _models_in(field)] or models
+    return list(dict.fromkeys(name for inner in models for name in field_names(inner)))
+
+
+def _models_in(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
+    """The models of a type: itself, or what an Optional, a union, a list or an Annotated has."""
+    arguments = typing.get_args(annotation)
+    for argument in arguments:
+        yield from _models_in(argument)
+    # `tuple[int]` is an instance of `type` in Python 3.9 and 3.10, and no class.
+    if not arguments and isinstance(annotation, type):
+        if issubclass(annotation, pydantic.BaseModel):
+            yield annotation
+
+
+def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
+    """A pydantic error in this project's words; `entry` is what holds the place of the error."""
+    kind, text = item["type"], item["msg"]
+    if kind == "missing":
+        return "is missing"
+    if kind == "extra_forbidden":
+        key = item["loc"][-1]
+        known = _known_keys(model, item["loc"][:-1])
+        # A key that is not there yet is more likely meant than one that is.
+        hint = nearest(key, [name for name in known if name not in entry])
+        there = nearest(key, known, least=0.8)
+        if there and not hint:
+            hint = f"{there} It is there already"
+        return f"unknown key{hint or did_you_mean('', known)}"
+    if kind == "value_error":
+        return text.removeprefix("Value error, ")
+    expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
+    if kind == "too_short":
+        least = item["ctx"]["min_length"]
+        expected = f"at least {least} item{'s' if least > 1 else ''}"
+    hint = ""
+    if kind == "literal_error":
+        hint = nearest(item["input"], re.findall(r"'([^']*)'", item["ctx"]["expected"]))
+    return f"got {value_text(item['input'])}, expected {expected[0].lower()}{expected[1:]}{hint}"
