@@ -7,6 +7,7 @@ checkpoints of the two interchange. A row without ids gets zeros, as with `tf.fe
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Optional, Union
 
 import tensorflow as tf
@@ -77,9 +78,56 @@ def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
     the order of their TensorFlow names, as in a canned DNN. Makes variables in the current scope.
     """
     check_dense_group(spec, group)
-    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    return side_by_side(spec, group, dense_columns(spec, columns_of(spec, group), features))
+
+
+def dense_columns(
+    spec: FeatureSpec, names: Iterable[str], features: Features
+) -> dict[str, tf.Tensor]:
+    """Each column as float32 [rows, its width]; see `dense_input`.
+
+    For a model that reads groups with columns in common: a column is gathered once, from one table.
+    """
+    order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
-        return tf.concat([_dense(spec, name, features) for name in names], axis=1)
+        return {name: _dense(spec, name, features) for name in order}
+
+
+def side_by_side(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The columns of a group out of some dense ones, in the order of `dense_input`."""
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    return tf.concat([dense[name] for name in names], axis=1)
+
+
+def check_field_group(spec: FeatureSpec, group: str) -> None:
+    """Refuses a group that is not made of embeddings of one dimension, one a record."""
+    check_dense_group(spec, group)
+    names = columns_of(spec, group)
+    first = spec.columns[names[0]]
+    for name in names:
+        column = spec.columns[name]
+        if not isinstance(column, Embedding):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is {column.kind}, and this model reads fields, "
+                "which are embeddings; put an embedding of it into the group instead"
+                + (" (of a bucketized column)" if isinstance(column, Numeric) else "")
+            )
+        assert isinstance(first, Embedding)
+        if column.dimension != first.dimension:
+            raise ConfigError(
+                f"group {group!r}: column {name!r} has the dimension {column.dimension}, and "
+                f"{names[0]!r} has {first.dimension}; this model compares fields, so make the "
+                "dimensions equal"
+            )
+
+
+def fields_of(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The embeddings of a group out of some dense columns: float32 [rows, fields, dimension].
+
+    In the order in which the spec lists them.
+    """
+    check_field_group(spec, group)
+    return tf.stack([dense[name] for name in columns_of(spec, group)], axis=1)
 
 
 def check_sequence_group(spec: FeatureSpec, group: str) -> None:

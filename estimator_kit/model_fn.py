@@ -144,6 +144,12 @@ class ModelFn(abc.ABC):
         """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
         return input_layer.dense_input(self.spec, group, features)
 
+    def field_input(self, features: Features, group: str) -> tf.Tensor:
+        """The embeddings of a group, of one dimension: float32 [rows, fields, dimension]."""
+        names = input_layer.columns_of(self.spec, group)
+        dense = input_layer.dense_columns(self.spec, names, features)
+        return input_layer.fields_of(self.spec, group, dense)
+
     def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
         """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
         return input_layer.sequence_input(self.spec, group, features)

@@ -6,15 +6,25 @@ import importlib
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import ModelFn
+from estimator_kit.models.autoint import AutoIntModel
+from estimator_kit.models.dcn import DCNModel
+from estimator_kit.models.deepfm import DeepFMModel
 from estimator_kit.models.dnn import DNNModel
+from estimator_kit.models.fm import FMModel
 from estimator_kit.models.linear import LinearModel
 from estimator_kit.models.wide_deep import WideDeepModel
+from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
 
 MODELS: dict[str, type[ModelFn]] = {
+    "autoint": AutoIntModel,
+    "dcn": DCNModel,
+    "deepfm": DeepFMModel,
     "dnn": DNNModel,
+    "fm": FMModel,
     "linear": LinearModel,
     "wide_deep": WideDeepModel,
+    "xdeepfm": XDeepFMModel,
 }
 
 
