@@ -150,12 +150,33 @@ def sequence_input(
       order of their TensorFlow names; and the int64 [rows] number of steps of each row. As with
       `tf.keras.experimental.SequenceFeatures`, an id that is none is a step of zeros.
     """
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    columns, lengths = sequence_columns(spec, group, features)
+    return tf.concat([columns[name] for name in names], axis=2), lengths
+
+
+def sequence_columns(
+    spec: FeatureSpec, group: str, features: Features
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Each column of a sequence group, float32 [rows, steps, its width], and the lengths."""
     check_sequence_group(spec, group)
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
     with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
-        parts = [_steps(spec, name, steps) for name, steps in zip(names, ragged)]
-        return tf.concat(parts, axis=2), ragged[0].row_lengths()
+        parts = {name: _steps(spec, name, steps) for name, steps in zip(names, ragged)}
+    return parts, ragged[0].row_lengths()
+
+
+def width_of(spec: FeatureSpec, name: str) -> int:
+    """The width of a dense column, or of a step of a sequence column."""
+    column = spec.columns[name]
+    if isinstance(column, Embedding):
+        return column.dimension
+    if isinstance(column, Numeric):
+        return spec.features[column.source].length
+    if isinstance(column, SequenceNumeric):
+        return 1
+    return spec.size_of(spec.category_of(name)[0])
 
 
 def _steps(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:

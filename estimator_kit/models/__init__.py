@@ -9,9 +9,12 @@ from estimator_kit.model_fn import ModelFn
 from estimator_kit.models.autoint import AutoIntModel
 from estimator_kit.models.dcn import DCNModel
 from estimator_kit.models.deepfm import DeepFMModel
+from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
 from estimator_kit.models.fm import FMModel
 from estimator_kit.models.linear import LinearModel
+from estimator_kit.models.recurrent import GRUModel, LSTMModel
+from estimator_kit.models.transformer import TransformerModel
 from estimator_kit.models.wide_deep import WideDeepModel
 from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
@@ -20,9 +23,13 @@ MODELS: dict[str, type[ModelFn]] = {
     "autoint": AutoIntModel,
     "dcn": DCNModel,
     "deepfm": DeepFMModel,
+    "din": DINModel,
     "dnn": DNNModel,
     "fm": FMModel,
+    "gru": GRUModel,
     "linear": LinearModel,
+    "lstm": LSTMModel,
+    "transformer": TransformerModel,
     "wide_deep": WideDeepModel,
     "xdeepfm": XDeepFMModel,
 }
