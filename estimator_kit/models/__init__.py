@@ -13,14 +13,19 @@ from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
 from estimator_kit.models.fm import FMModel
 from estimator_kit.models.linear import LinearModel
+from estimator_kit.models.mmoe import MMoEModel
+from estimator_kit.models.ple import CGCModel, PLEModel
 from estimator_kit.models.recurrent import GRUModel, LSTMModel
+from estimator_kit.models.shared_bottom import SharedBottomModel
 from estimator_kit.models.transformer import TransformerModel
+from estimator_kit.models.two_tower import TwoTowerModel
 from estimator_kit.models.wide_deep import WideDeepModel
 from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
 
 MODELS: dict[str, type[ModelFn]] = {
     "autoint": AutoIntModel,
+    "cgc": CGCModel,
     "dcn": DCNModel,
     "deepfm": DeepFMModel,
     "din": DINModel,
@@ -29,7 +34,11 @@ MODELS: dict[str, type[ModelFn]] = {
     "gru": GRUModel,
     "linear": LinearModel,
     "lstm": LSTMModel,
+    "mmoe": MMoEModel,
+    "ple": PLEModel,
+    "shared_bottom": SharedBottomModel,
     "transformer": TransformerModel,
+    "two_tower": TwoTowerModel,
     "wide_deep": WideDeepModel,
     "xdeepfm": XDeepFMModel,
 }
