@@ -8,6 +8,7 @@ checkpoints of the two interchange. A row without ids gets zeros, as with `tf.fe
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable, Mapping
 from typing import Optional, Union
 
 import tensorflow as tf
@@ -80,9 +81,56 @@ def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
     the order of their TensorFlow names, as in a canned DNN. Makes variables in the current scope.
     """
     check_dense_group(spec, group)
-    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    return side_by_side(spec, group, dense_columns(spec, columns_of(spec, group), features))
+
+
+def dense_columns(
+    spec: FeatureSpec, names: Iterable[str], features: Features
+) -> dict[str, tf.Tensor]:
+    """Each column as float32 [rows, its width]; see `dense_input`.
+
+    For a model that reads groups with columns in common: a column is gathered once, from one table.
+    """
+    order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
-        return tf.concat([_dense(spec, name, features) for name in names], axis=1)
+        return {name: _dense(spec, name, features) for name in order}
+
+
+def side_by_side(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The columns of a group out of some dense ones, in the order of `dense_input`."""
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    return tf.concat([dense[name] for name in names], axis=1)
+
+
+def check_field_group(spec: FeatureSpec, group: str) -> None:
+    """Refuses a group that is not made of embeddings of one dimension, one a record."""
+    check_dense_group(spec, group)
+    names = columns_of(spec, group)
+    first = spec.columns[names[0]]
+    for name in names:
+        column = spec.columns[name]
+        if not isinstance(column, Embedding):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is {column.kind}, and this model reads fields, "
+                "which are embeddings; put an embedding of it into the group instead"
+                + (" (of a bucketized column)" if isinstance(column, Numeric) else "")
+            )
+        assert isinstance(first, Embedding)
+        if column.dimension != first.dimension:
+            raise ConfigError(
+                f"group {group!r}: column {name!r} has the dimension {column.dimension}, and "
+                f"{names[0]!r} has {first.dimension}; this model compares fields, so make the "
+                "dimensions equal"
+            )
+
+
+def fields_of(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """The embeddings of a group out of some dense columns: float32 [rows, fields, dimension].
+
+    In the order in which the spec lists them.
+    """
+    check_field_group(spec, group)
+    return tf.stack([dense[name] for name in columns_of(spec, group)], axis=1)
 
 
 def check_sequence_group(spec: FeatureSpec, group: str) -> None:
@@ -105,12 +153,33 @@ def sequence_input(
       order of their TensorFlow names; and the int64 [rows] number of steps of each row. As with
       `tf.keras.experimental.SequenceFeatures`, an id that is none is a step of zeros.
     """
+    names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
+    columns, lengths = sequence_columns(spec, group, features)
+    return tf.concat([columns[name] for name in names], axis=2), lengths
+
+
+def sequence_columns(
+    spec: FeatureSpec, group: str, features: Features
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Each column of a sequence group, float32 [rows, steps, its width], and the lengths."""
     check_sequence_group(spec, group)
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     ragged = [features[spec.category_of(name)[0]] for name in names]
     with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
-        parts = [_steps(spec, name, steps) for name, steps in zip(names, ragged)]
-        return tf.concat(parts, axis=2), ragged[0].row_lengths()
+        parts = {name: _steps(spec, name, steps) for name, steps in zip(names, ragged)}
+    return parts, ragged[0].row_lengths()
+
+
+def width_of(spec: FeatureSpec, name: str) -> int:
+    """The width of a dense column, or of a step of a sequence column."""
+    column = spec.columns[name]
+    if isinstance(column, Embedding):
+        return column.dimension
+    if isinstance(column, Numeric):
+        return spec.features[column.source].length
+    if isinstance(column, SequenceNumeric):
+        return 1
+    return spec.size_of(spec.category_of(name)[0])
 
 
 def _steps(spec: FeatureSpec, name: str, values: tf.RaggedTensor) -> tf.Tensor:

@@ -37,6 +37,9 @@ Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
 ROWS_TENSOR = "estimator_kit/rows"
 LOSS_TENSOR = "estimator_kit/loss"
 
+# The graph collection of (name, tensor) for predictions beside those of the objectives.
+_OUTPUTS = "estimator_kit/outputs"
+
 # The metric that replaces `loss` in what Estimator returns; see `read_metrics`.
 TOTAL_LOSS = "total_loss"
 
@@ -125,6 +128,20 @@ class ModelFn(abc.ABC):
             [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
         )
 
+    def training_losses(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """Scalar losses by objective that training takes in the place of the objectives' own.
+
+        For a model that learns from more than its logits; none by default. Evaluation always has
+        the objectives' losses.
+
+        Args:
+          labels: by label, [rows].
+          weights: by objective, float32 [rows].
+        """
+        return {}
+
     def optimizers(self) -> Sequence[tuple[str, Any]]:
         """(prefix of variable names, optimizer) for the parts of the model; see `minimize`."""
         return [("", make_optimizer(self.params.optimizer, self.params.learning_rate))]
@@ -144,6 +161,12 @@ class ModelFn(abc.ABC):
         """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
         return input_layer.dense_input(self.spec, group, features)
 
+    def field_input(self, features: Features, group: str) -> tf.Tensor:
+        """The embeddings of a group, of one dimension: float32 [rows, fields, dimension]."""
+        names = input_layer.columns_of(self.spec, group)
+        dense = input_layer.dense_columns(self.spec, names, features)
+        return input_layer.fields_of(self.spec, group, dense)
+
     def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
         """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
         return input_layer.sequence_input(self.spec, group, features)
@@ -151,6 +174,10 @@ class ModelFn(abc.ABC):
     def linear_logits(self, features: Features, group: str) -> tf.Tensor:
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
+
+    def add_output(self, name: str, value: tf.Tensor) -> None:
+        """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
+        tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
 
     # --- Not to override -------------------------------------------------------------------------
 
@@ -183,6 +210,8 @@ class ModelFn(abc.ABC):
             name: objective.loss(logits[name], labels[objective.label_name], weights[name])
             for name, objective in self.objectives.items()
         }
+        if mode == ModeKeys.TRAIN:
+            losses.update(self.training_losses(labels, weights))
         loss = self.loss(losses)
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
@@ -212,6 +241,9 @@ class ModelFn(abc.ABC):
             outputs[f"{name}/predict"] = estimator.export.PredictOutput(predictions)
             for method, output in objective.export_outputs(predictions).items():
                 outputs[f"{name}/{method}"] = output
+        for name, value in tf.compat.v1.get_collection(_OUTPUTS):
+            joint[name] = value
+            outputs[name] = estimator.export.PredictOutput({name: value})
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
         return estimator.EstimatorSpec(mode, predictions=joint, export_outputs=outputs)
 

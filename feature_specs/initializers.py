@@ -1,9 +1,12 @@
-"""The initializer of an embedding table, as TensorFlow has it; the same for both readings."""
+"""What an entry of `embedding_tables.Initializer` is in TensorFlow; the same for both readings.
+
+`initializer` is that of an embedding table; layers of models share `drawn`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -13,13 +16,18 @@ from feature_specs.embedding_tables import Normal, TruncatedNormal, Uniform, Zer
 
 def initializer(column: Embedding) -> Any:
     """A v1 initializer; by default that of `tf.feature_column.embedding_column`."""
-    v1, given = tf.compat.v1, column.initializer
+    if column.initializer is None:
+        return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))
+    return drawn(column.initializer)
+
+
+def drawn(given: Union[Zeros, Normal, Uniform, TruncatedNormal]) -> Any:
+    """The v1 initializer of one entry."""
+    v1 = tf.compat.v1
     if isinstance(given, Zeros):
         return v1.zeros_initializer()
     if isinstance(given, Normal):
         return v1.random_normal_initializer(stddev=given.normal.stddev)
     if isinstance(given, Uniform):
         return v1.random_uniform_initializer(given.uniform.min, given.uniform.max)
-    if isinstance(given, TruncatedNormal):
-        return v1.truncated_normal_initializer(stddev=given.truncated_normal.stddev)
-    return v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))
+    return v1.truncated_normal_initializer(stddev=given.truncated_normal.stddev)

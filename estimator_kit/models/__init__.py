@@ -6,15 +6,41 @@ import importlib
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import ModelFn
+from estimator_kit.models.autoint import AutoIntModel
+from estimator_kit.models.dcn import DCNModel
+from estimator_kit.models.deepfm import DeepFMModel
+from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
+from estimator_kit.models.fm import FMModel
 from estimator_kit.models.linear import LinearModel
+from estimator_kit.models.mmoe import MMoEModel
+from estimator_kit.models.ple import CGCModel, PLEModel
+from estimator_kit.models.recurrent import GRUModel, LSTMModel
+from estimator_kit.models.shared_bottom import SharedBottomModel
+from estimator_kit.models.transformer import TransformerModel
+from estimator_kit.models.two_tower import TwoTowerModel
 from estimator_kit.models.wide_deep import WideDeepModel
+from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
 
 MODELS: dict[str, type[ModelFn]] = {
+    "autoint": AutoIntModel,
+    "cgc": CGCModel,
+    "dcn": DCNModel,
+    "deepfm": DeepFMModel,
+    "din": DINModel,
     "dnn": DNNModel,
+    "fm": FMModel,
+    "gru": GRUModel,
     "linear": LinearModel,
+    "lstm": LSTMModel,
+    "mmoe": MMoEModel,
+    "ple": PLEModel,
+    "shared_bottom": SharedBottomModel,
+    "transformer": TransformerModel,
+    "two_tower": TwoTowerModel,
     "wide_deep": WideDeepModel,
+    "xdeepfm": XDeepFMModel,
 }
 
 

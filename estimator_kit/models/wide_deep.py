@@ -12,29 +12,24 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.input_layer import check_dense_group, check_linear_group
-from estimator_kit.model_fn import Logits, ModelFn, ModelParams
-from estimator_kit.models.dnn import Dropout, HiddenUnits
-from estimator_kit.models.layers import dnn_logits
+from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from estimator_kit.optimizers import make_optimizer
-from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transforms import Features
 
 
 class WideDeepModel(ModelFn):
     """Variables of `tf.estimator.DNNLinearCombinedClassifier`, and its two optimizers."""
 
-    class Params(ModelParams):
+    class Params(DNNParams):
         """Attributes:
         wide_group, deep_group: the groups that the two parts read.
-        hidden_units, dropout: of the deep part.
         optimizer, learning_rate: of the deep part.
         linear_optimizer, linear_learning_rate: of the wide part; FTRL as in the canned one.
         """
 
         wide_group: str = "wide"
         deep_group: str = "deep"
-        hidden_units: HiddenUnits = (256, 128, 64)
-        dropout: Dropout = 0.0
         linear_optimizer: str = "ftrl"
         linear_learning_rate: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
 
@@ -50,12 +45,8 @@ class WideDeepModel(ModelFn):
         with tf.compat.v1.variable_scope("linear"):
             wide = self.linear_logits(features, self.params.wide_group)
         with tf.compat.v1.variable_scope("dnn"):
-            deep = dnn_logits(
-                self.dense_input(features, self.params.deep_group),
-                self.params.hidden_units,
-                self.logits_dimension,
-                dropout=self.params.dropout if mode == ModeKeys.TRAIN else 0.0,
-            )
+            inputs = self.dense_input(features, self.params.deep_group)
+            deep = tower_logits(inputs, self.params, mode, self.logits_dimension)
         return wide + deep
 
     def optimizers(self) -> Sequence[tuple[str, Any]]:

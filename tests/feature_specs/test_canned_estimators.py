@@ -37,12 +37,12 @@ def canned_input(spec, path):
     return input_fn
 
 
-def canned(spec, name, model_dir):
+def canned(spec, name, model_dir, **options):
     wide, deep = feature_columns(spec, "wide"), feature_columns(spec, "deep")
     if name == "linear":
         return tf.estimator.LinearClassifier(wide, model_dir=model_dir)
     if name == "dnn":
-        return tf.estimator.DNNClassifier([8, 4], deep, model_dir=model_dir)
+        return tf.estimator.DNNClassifier([8, 4], deep, model_dir=model_dir, **options)
     return tf.estimator.DNNLinearCombinedClassifier(
         model_dir, linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[8, 4]
     )
@@ -53,11 +53,11 @@ def logits(estimator, input_fn, key, checkpoint):
     return np.array([row[key] for row in rows])
 
 
-def assert_checkpoints_interchange(spec, path, name, tmp_path):
+def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
     """Trains both for three steps; each gives the logits of the other from its checkpoint."""
-    theirs = canned(spec, name, str(tmp_path / "theirs"))
+    theirs = canned(spec, name, str(tmp_path / "theirs"), **options)
     theirs_input = canned_input(spec, path)
-    params = {} if name == "linear" else {"hidden_units": [8, 4]}
+    params = {} if name == "linear" else {"hidden_units": [8, 4], **options}
     ours = tf.estimator.Estimator(
         MODELS[name](spec, params), model_dir=str(tmp_path / "ours"), params={}
     )
@@ -74,9 +74,12 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path):
 
 # tf.feature_column's own layers call a method of theirs that they have deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
-@pytest.mark.parametrize("name", MODELS)
-def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name):
-    assert_checkpoints_interchange(spec, records, name, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("dnn", {}), ("dnn", {"batch_norm": True}), ("linear", {}), ("wide_deep", {})],
+)
+def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name, options):
+    assert_checkpoints_interchange(spec, records, name, tmp_path, **options)
 
 
 EVERY_KIND = {

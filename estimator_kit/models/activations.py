@@ -1,0 +1,52 @@
+"""Activations by name, as `Params` of models take them: float32 of any shape to the same shape.
+
+`prelu` is max(x, 0) + alpha min(x, 0) with one learned alpha a unit, 0.25 at first (He et al., ICCV
+2015); it makes the variable `alpha` in the scope of its layer. The others are TensorFlow's, without
+variables: `swish` is x sigmoid(x), `linear` leaves x as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import pydantic
+import tensorflow as tf
+
+from feature_specs.errors import did_you_mean
+
+
+def prelu(x: tf.Tensor) -> tf.Tensor:
+    """max(x, 0) + alpha min(x, 0), alpha float32 [units]: -2 becomes -0.5 at first."""
+    alpha = tf.compat.v1.get_variable(
+        "alpha", [x.shape[-1]], initializer=tf.compat.v1.constant_initializer(0.25)
+    )
+    return tf.maximum(x, 0.0) + alpha * tf.minimum(x, 0.0)
+
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "elu": tf.nn.elu,
+    "gelu": tf.nn.gelu,
+    "leaky_relu": tf.nn.leaky_relu,
+    "linear": tf.identity,
+    "prelu": prelu,
+    "relu": tf.nn.relu,
+    "relu6": tf.nn.relu6,
+    "selu": tf.nn.selu,
+    "sigmoid": tf.sigmoid,
+    "softplus": tf.math.softplus,
+    "softsign": tf.math.softsign,
+    "swish": tf.nn.silu,
+    "tanh": tf.tanh,
+}
+
+
+def _known(name: str) -> str:
+    if name not in ACTIVATIONS:
+        hint = did_you_mean(name, ACTIVATIONS)
+        raise ValueError(f"no such activation{hint}; there are {', '.join(ACTIVATIONS)}")
+    return name
+
+
+# The name of an activation, checked when a model is made.
+Activation = Annotated[str, pydantic.AfterValidator(_known)]

@@ -1,0 +1,97 @@
+"""The built-in model `dcn`: cross layers and a DNN.
+
+Wang et al., DCN V2: Improved Deep & Cross Network, WWW 2021. With x0 the input and * elementwise:
+
+    cross       x' = x0 * (W x + b) + x
+    low rank    x' = x0 * (U V^T x + b) + x,                      U and V [width, rank]
+    mixture     x' = sum_e g_e(x) x0 * (U_e tanh(C_e tanh(V_e^T x)) + b) + x,   g = softmax(G x)
+
+l cross layers make all products of up to l + 1 inputs, with weights. `stacked` puts the DNN on top
+of them, `parallel` beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Optional
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit.input_layer import check_dense_group
+from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
+from estimator_kit.models.layers import dense_layer
+from input_pipelines.transforms import Features
+
+
+def cross_layer(
+    x0: tf.Tensor, x: tf.Tensor, name: str, *, rank: Optional[int] = None, experts: int = 1
+) -> tf.Tensor:
+    """One cross layer, see the module: float32 [rows, width] from two such.
+
+    Args:
+      rank: of the matrix W; None for a full one.
+      experts: more than 1 for a mixture of low-rank ones.
+    """
+    v1, width = tf.compat.v1, x0.shape[1]
+    with v1.variable_scope(name):
+        if rank is None:
+            return x0 * dense_layer(x, width, "full") + x
+        bias = v1.get_variable("bias", [width], initializer=v1.zeros_initializer())
+        glorot = v1.glorot_uniform_initializer()
+        if experts == 1:
+            v = v1.get_variable("v", [width, rank], initializer=glorot)
+            u = v1.get_variable("u", [rank, width], initializer=glorot)
+            return x0 * (x @ v @ u + bias) + x
+        v = v1.get_variable("v", [experts, width, rank], initializer=glorot)
+        c = v1.get_variable("c", [experts, rank, rank], initializer=glorot)
+        u = v1.get_variable("u", [experts, rank, width], initializer=glorot)
+        low = tf.tanh(tf.einsum("nw,ewr->ner", x, v))
+        low = tf.tanh(tf.einsum("ner,ers->nes", low, c))
+        crossed = x0[:, tf.newaxis] * (tf.einsum("ner,erw->new", low, u) + bias)
+        gate = tf.nn.softmax(dense_layer(x, experts, "gate", use_bias=False))
+        return tf.einsum("ne,new->nw", gate, crossed) + x
+
+
+class DCNModel(ModelFn):
+    """Cross layers over one group, with a DNN on top or beside."""
+
+    class Params(DNNParams):
+        """Attributes:
+        group: the group of columns it reads.
+        crosses: number of cross layers.
+        rank: of their matrices, which are full when it is None; a quarter of the width loses
+          little in the paper.
+        experts: of each cross layer; more than 1 needs a rank.
+        structure: `stacked` or `parallel`; which is better depends on the data.
+        """
+
+        group: str = "deep"
+        crosses: PositiveInt = 2
+        rank: Optional[PositiveInt] = None
+        experts: PositiveInt = 1
+        structure: Literal["stacked", "parallel"] = "stacked"
+
+        @pydantic.model_validator(mode="after")
+        def _experts_have_a_rank(self) -> DCNModel.Params:
+            if self.experts > 1 and self.rank is None:
+                raise ValueError("experts are of low rank; give a rank, or leave experts at 1")
+            return self
+
+    def check_spec(self) -> None:
+        check_dense_group(self.spec, self.params.group)
+
+    def groups(self) -> tuple[str, ...]:
+        return (self.params.group,)
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        p = self.params
+        with tf.compat.v1.variable_scope("dcn"):
+            x0 = x = self.dense_input(features, p.group)
+            for i in range(p.crosses):
+                x = cross_layer(x0, x, f"cross_{i}", rank=p.rank, experts=p.experts)
+            if p.structure == "stacked":
+                top = tower(x, p, mode)
+            else:
+                top = tf.concat([x, tower(x0, p, mode)], axis=1)
+            return dense_layer(top, self.logits_dimension, "logits")

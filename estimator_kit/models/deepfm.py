@@ -1,0 +1,39 @@
+"""The built-in model `deepfm`: a factorization machine and a DNN over the same embeddings.
+
+Guo et al., DeepFM: A Factorization-Machine based Neural Network for CTR Prediction, IJCAI 2017:
+
+    logits = linear(wide) + pairs(fields) + DNN(deep)
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dnn_params import DNNParams, tower_logits
+from estimator_kit.models.field_model import FieldModel
+from estimator_kit.models.fm import pairwise_logits
+from input_pipelines.transforms import Features
+
+
+class DeepFMModel(FieldModel):
+    """`fm` plus a DNN; in the paper `deep` lists what `fields` lists, and may list more."""
+
+    class Params(DNNParams):
+        """Attributes:
+        wide_group: ids and numbers of the first-order part.
+        fields_group: embeddings of one dimension, of the second-order part.
+        deep_group: what the DNN reads; a column that is in `fields` too has one table.
+        """
+
+        wide_group: str = "wide"
+        fields_group: str = "fields"
+        deep_group: str = "deep"
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        wide = self.wide_logits(features)
+        with tf.compat.v1.variable_scope("dnn"):
+            fields, deep = self.inputs(features)
+            deep_logits = tower_logits(deep, self.params, mode, self.logits_dimension)
+        with tf.compat.v1.variable_scope("fm"):
+            return wide + pairwise_logits(fields, self.logits_dimension) + deep_logits

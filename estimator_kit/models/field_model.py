@@ -1,0 +1,59 @@
+"""The base of models over fields: embeddings of one dimension that are compared with each other.
+
+A field group lists embeddings, one a field of the record (numbers enter as embeddings of bucketized
+columns). Such a model may read up to three groups; a column that is in two of them has one table,
+as in the papers, where the deep part reads the embeddings that the fields are made of.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit import input_layer
+from estimator_kit.model_fn import ModelFn
+from input_pipelines.transforms import Features
+
+
+class FieldModel(ModelFn):
+    """Reads the groups that its parameters `fields_group`, `deep_group`, `wide_group` name."""
+
+    def _group(self, part: str) -> Optional[str]:
+        return getattr(self.params, f"{part}_group", None)
+
+    def groups(self) -> tuple[str, ...]:
+        found = (self._group(part) for part in ("wide", "fields", "deep"))
+        return tuple(dict.fromkeys(group for group in found if group is not None))
+
+    def check_spec(self) -> None:
+        for part, check in (
+            ("wide", input_layer.check_linear_group),
+            ("fields", input_layer.check_field_group),
+            ("deep", input_layer.check_dense_group),
+        ):
+            group = self._group(part)
+            if group is not None:
+                check(self.spec, group)
+
+    def inputs(self, features: Features) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
+        """(fields [rows, fields, dimension], deep input [rows, width] or None), both float32.
+
+        Makes the tables in the current scope.
+        """
+        fields, deep = self._group("fields"), self._group("deep")
+        groups = [group for group in (fields, deep) if group is not None]
+        names = [name for group in groups for name in input_layer.columns_of(self.spec, group)]
+        dense = input_layer.dense_columns(self.spec, names, features)
+        assert fields is not None
+        return (
+            input_layer.fields_of(self.spec, fields, dense),
+            None if deep is None else input_layer.side_by_side(self.spec, deep, dense),
+        )
+
+    def wide_logits(self, features: Features) -> tf.Tensor:
+        """The first-order part: float32 [rows, self.logits_dimension]."""
+        with tf.compat.v1.variable_scope("linear"):
+            group = self._group("wide")
+            assert group is not None
+            return self.linear_logits(features, group)

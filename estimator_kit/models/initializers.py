@@ -1,0 +1,116 @@
+"""Initializers of a layer's weights by name, as `Params` of models take them.
+
+    zeros, {constant: 0.1}, {normal: {stddev: 0.1}}, {truncated_normal: {stddev: 0.1}},
+    {uniform: {min: -0.1, max: 0.1}}, orthogonal, {orthogonal: 1.4}, identity, {identity: 0.5},
+    {variance_scaling: {scale: 2, mode: fan_in, distribution: uniform}},
+    glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, lecun_normal
+
+Those that embedding columns of a spec also take are read and made by the same code. The number of
+`orthogonal` (Saxe et al., ICLR 2014) and `identity` is a factor of the matrix. Variance scaling
+draws with the variance scale / n, n being the inputs of a unit (fan_in), its outputs (fan_out) or
+their mean (fan_avg); the last six are its usual cases:
+
+    glorot   scale 1, fan_avg   Glorot & Bengio, AISTATS 2010; the default of dense layers
+    he       scale 2, fan_in    He et al., ICCV 2015; made for relu
+    lecun    scale 1, fan_in    LeCun et al., 1998; made for selu
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pydantic
+import tensorflow as tf
+
+from feature_specs.embedding_tables import Normal, TruncatedNormal, Uniform, Zeros
+from feature_specs.entry import Entry, FiniteFloat, PositiveFloat, only_key
+from feature_specs.initializers import drawn
+
+
+class Constant(Entry):
+    """One number everywhere."""
+
+    constant: FiniteFloat
+
+
+class Orthogonal(Entry):
+    """A random matrix with orthogonal rows or columns, times a factor."""
+
+    orthogonal: PositiveFloat
+
+
+class Identity(Entry):
+    """Ones on the diagonal, times a factor; a matrix that is not square has the rest zero."""
+
+    identity: PositiveFloat
+
+
+class VarianceScaling(Entry):
+    """See the module."""
+
+    class Values(Entry):
+        scale: PositiveFloat = 1.0
+        mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in"
+        distribution: Literal["truncated_normal", "untruncated_normal", "uniform"] = (
+            "truncated_normal"
+        )
+
+    variance_scaling: Values
+
+
+_SCALES = {"glorot": (1.0, "fan_avg"), "he": (2.0, "fan_in"), "lecun": (1.0, "fan_in")}
+_NAMED: dict[str, dict[str, Any]] = {
+    "zeros": {"zeros": True},
+    "orthogonal": {"orthogonal": 1.0},
+    "identity": {"identity": 1.0},
+    **{
+        f"{name}_{word}": {
+            "variance_scaling": {"scale": scale, "mode": mode, "distribution": distribution}
+        }
+        for name, (scale, mode) in _SCALES.items()
+        for word, distribution in (("uniform", "uniform"), ("normal", "truncated_normal"))
+    },
+}
+
+
+def _spelled_out(value: Any) -> Any:
+    return _NAMED.get(value, value) if isinstance(value, str) else value
+
+
+Initializer = Annotated[
+    Union[
+        Annotated[Zeros, pydantic.Tag("zeros")],
+        Annotated[Constant, pydantic.Tag("constant")],
+        Annotated[Normal, pydantic.Tag("normal")],
+        Annotated[TruncatedNormal, pydantic.Tag("truncated_normal")],
+        Annotated[Uniform, pydantic.Tag("uniform")],
+        Annotated[Orthogonal, pydantic.Tag("orthogonal")],
+        Annotated[Identity, pydantic.Tag("identity")],
+        Annotated[VarianceScaling, pydantic.Tag("variance_scaling")],
+    ],
+    pydantic.Discriminator(
+        only_key,
+        custom_error_type="initializer",
+        custom_error_message=f"expected {', '.join(_NAMED)}, {{constant: number}}, "
+        "{normal: {stddev}}, {truncated_normal: {stddev}}, {uniform: {min, max}}, "
+        "{orthogonal: factor}, {identity: factor} or "
+        "{variance_scaling: {scale, mode, distribution}}",
+    ),
+    pydantic.BeforeValidator(_spelled_out),
+]
+
+
+def make_initializer(given: Optional[Any]) -> Any:
+    """A v1 initializer of an `Initializer` entry; Glorot-uniform for None."""
+    v1 = tf.compat.v1
+    if given is None:
+        return v1.glorot_uniform_initializer()
+    if isinstance(given, Constant):
+        return v1.constant_initializer(given.constant)
+    if isinstance(given, Orthogonal):
+        return v1.orthogonal_initializer(gain=given.orthogonal)
+    if isinstance(given, Identity):
+        return v1.initializers.identity(gain=given.identity)
+    if isinstance(given, VarianceScaling):
+        return v1.variance_scaling_initializer(**given.variance_scaling.model_dump())
+    return drawn(given)

@@ -1,0 +1,36 @@
+"""The built-in model `mmoe`: several DNNs, which each objective mixes in its own way.
+
+Ma et al., Modeling Task Relationships in Multi-task Learning with Multi-gate Mixture-of-Experts,
+KDD 2018. With experts f_e and one gate an objective k,
+
+    y_k = tower_k(sum_e g_k(x)_e f_e(x)),    g_k(x) = softmax(G_k x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from estimator_kit.models.dnn_params import HiddenUnits, PositiveInt, tower
+from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gated
+
+
+class MMoEModel(MultiTaskModel):
+    """Experts, gates and towers over one group."""
+
+    class Params(MultiTaskParams):
+        """Attributes:
+        hidden_units: of each expert.
+        experts: their number; the paper has 8.
+        """
+
+        hidden_units: HiddenUnits = (128, 64)
+        experts: PositiveInt = 8
+
+    def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
+        experts = []
+        for i in range(self.params.experts):
+            with tf.compat.v1.variable_scope(f"expert_{i}"):
+                experts.append(tower(inputs, self.params, mode))
+        return {name: gated(experts, inputs, f"gate_{name}") for name in self.objectives}

@@ -1,0 +1,67 @@
+"""Batch and layer normalization on plain variables, without Keras.
+
+Both make `gamma` (ones) and `beta` (zeros), float32 [units], in the scope of their name.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+BATCH_EPSILON = 1e-3
+LAYER_EPSILON = 1e-6
+
+
+def batch_norm(
+    inputs: tf.Tensor, name: str, *, training: bool, momentum: float = 0.99
+) -> tf.Tensor:
+    """gamma (x - mean) / sqrt(variance + 0.001) + beta, over the rows of a batch.
+
+    Ioffe & Szegedy, ICML 2015. In training mean and variance are those of the batch, and the
+    averages `moving_mean` and `moving_variance` move towards them by 1 - momentum: those ops are in
+    the graph's UPDATE_OPS, which `minimize` runs. Otherwise they are the averages, so that a
+    prediction does not depend on the rows beside it.
+
+    Args:
+      inputs: float32 [rows, units].
+      name: of the scope; `batchnorm_0` in `hiddenlayer_0` is what canned estimators have.
+      training: whether to take the batch's own statistics.
+      momentum: 0.99, which has forgotten the start after some 500 steps. (Canned estimators have
+        0.999: evaluations before a few thousand steps then see the starting values.)
+    """
+    v1, units = tf.compat.v1, inputs.shape[1]
+    zeros, ones = v1.zeros_initializer(), v1.ones_initializer()
+    with v1.variable_scope(name):
+        gamma = v1.get_variable("gamma", [units], initializer=ones)
+        beta = v1.get_variable("beta", [units], initializer=zeros)
+        averages = [
+            v1.get_variable(
+                average,
+                [units],
+                initializer=initializer,
+                trainable=False,
+                synchronization=tf.VariableSynchronization.ON_READ,
+                aggregation=tf.VariableAggregation.MEAN,
+            )
+            for average, initializer in (("moving_mean", zeros), ("moving_variance", ones))
+        ]
+    if not training:
+        mean, variance = (tf.convert_to_tensor(average) for average in averages)
+    else:
+        mean, variance = tf.nn.moments(inputs, axes=[0])
+        for average, value in zip(averages, (mean, variance)):
+            update = average.assign_sub((average - value) * (1 - momentum), read_value=False)
+            v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+    return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, BATCH_EPSILON)
+
+
+def layer_norm(inputs: tf.Tensor, name: str) -> tf.Tensor:
+    """gamma (x - mean) / sqrt(variance + 1e-6) + beta, over the units of each row.
+
+    Ba, Kiros & Hinton, 2016. The same in training and afterwards: float32 [..., units].
+    """
+    v1, units = tf.compat.v1, inputs.shape[-1]
+    with v1.variable_scope(name):
+        gamma = v1.get_variable("gamma", [units], initializer=v1.ones_initializer())
+        beta = v1.get_variable("beta", [units], initializer=v1.zeros_initializer())
+    mean, variance = tf.nn.moments(inputs, axes=[-1], keepdims=True)
+    return tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, LAYER_EPSILON)

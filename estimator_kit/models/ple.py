@@ -1,0 +1,79 @@
+"""The built-in models `cgc` and `ple`: experts of all objectives, and experts of one.
+
+Tang et al., Progressive Layered Extraction (PLE): A Novel Multi-Task Learning Model for
+Personalized Recommendations, RecSys 2020. At each level an objective k mixes its own experts with
+the shared ones, and the shared part, below the last level, mixes all:
+
+    x_k' = sum_e softmax(G_k x_k)_e f_e,    e over k's experts of x_k and the shared ones of x_s
+    x_s' = sum_e softmax(G_s x_s)_e f_e,    e over all experts
+
+`cgc` (customized gate control) has one level, `ple` several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from estimator_kit.models.dnn_params import HiddenUnits, PositiveInt, tower
+from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gated
+
+# The name of the shared part among the objectives', which begin with a letter or digit.
+_SHARED = "_shared"
+
+
+class CGCModel(MultiTaskModel):
+    """One level of experts, gates and towers over one group."""
+
+    class Params(MultiTaskParams):
+        """Attributes:
+        hidden_units: of each expert.
+        shared_experts, own_experts: number of experts of all objectives, and of each.
+        """
+
+        hidden_units: HiddenUnits = (128, 64)
+        shared_experts: PositiveInt = 2
+        own_experts: PositiveInt = 2
+
+    def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
+        levels = getattr(self.params, "levels", 1)
+        parts = dict.fromkeys([*self.objectives, _SHARED], inputs)
+        for i in range(levels):
+            with tf.compat.v1.variable_scope(f"level_{i}"):
+                parts = self._level(parts, mode, last=i == levels - 1)
+        return {name: parts[name] for name in self.objectives}
+
+    def _level(
+        self, parts: Mapping[str, tf.Tensor], mode: str, *, last: bool
+    ) -> dict[str, tf.Tensor]:
+        experts: dict[str, list[tf.Tensor]] = {}
+        for name, inputs in parts.items():
+            count = self.params.shared_experts if name == _SHARED else self.params.own_experts
+            experts[name] = []
+            for i in range(count):
+                with tf.compat.v1.variable_scope(f"expert{_suffix(name)}_{i}"):
+                    experts[name].append(tower(inputs, self.params, mode))
+        mixed = {
+            name: gated(experts[name] + experts[_SHARED], parts[name], f"gate{_suffix(name)}")
+            for name in self.objectives
+        }
+        if not last:
+            every = [expert for found in experts.values() for expert in found]
+            mixed[_SHARED] = gated(every, parts[_SHARED], f"gate{_suffix(_SHARED)}")
+        return mixed
+
+
+def _suffix(name: str) -> str:
+    return name if name == _SHARED else f"_of_{name}"
+
+
+class PLEModel(CGCModel):
+    """Several levels of `cgc`."""
+
+    class Params(CGCModel.Params):
+        """Attributes:
+        levels: of experts, each over the one before.
+        """
+
+        levels: PositiveInt = 2

@@ -1,0 +1,23 @@
+"""The built-in model `shared_bottom`: one DNN for all objectives, then a tower for each.
+
+Caruana, Multitask Learning, Machine Learning 28, 1997. The plainest of the multi-task models: all
+that the objectives have in common has to go through one vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from estimator_kit.models.dnn_params import tower
+from estimator_kit.models.multi_task import MultiTaskModel
+
+
+class SharedBottomModel(MultiTaskModel):
+    """`hidden_units` of the bottom, `tower_units` of each objective's tower."""
+
+    def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
+        with tf.compat.v1.variable_scope("bottom"):
+            bottom = tower(inputs, self.params, mode)
+        return dict.fromkeys(self.objectives, bottom)

@@ -1,0 +1,90 @@
+"""The built-in model `transformer`: self-attention over the steps of a sequence.
+
+Vaswani et al., Attention Is All You Need, NIPS 2017, with the normalization in front of each part,
+which trains without a warm-up (Xiong et al., ICML 2020). The steps are projected to one width and
+get the sines and cosines of their position; then, in each block,
+
+    x = x + A(norm(x)),   A: softmax(Q K^T / sqrt(width / heads)) V in several heads, projected
+    x = x + W2 relu(W1 norm(x) + b1) + b2
+
+Positions count back from the last step of a row, so that the most recent one is always 0. Time and
+memory grow with the square of the number of steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit.models.dnn_params import PositiveInt
+from estimator_kit.models.layers import dense_layer
+from estimator_kit.models.normalization import layer_norm
+from estimator_kit.models.sequence_model import SequenceModel, SequenceParams
+from estimator_kit.models.steps import pool_steps
+
+
+def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tensor:
+    """Sines, then cosines, of how far each step is from its row's last: [rows, steps, width].
+
+    Code i of the position p is sin(p / 10000^(2i/width)), and the cosine of it for the second half.
+    """
+    back = lengths[:, tf.newaxis] - 1 - tf.range(steps, dtype=tf.int64)
+    rates = tf.exp(tf.range(width // 2, dtype=tf.float32) * (-2 * math.log(10000.0) / width))
+    angles = tf.cast(back, tf.float32)[:, :, tf.newaxis] * rates
+    return tf.concat([tf.sin(angles), tf.cos(angles)], axis=2)
+
+
+def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) -> tf.Tensor:
+    """Attention of all steps to those that are there: float32 [rows, steps, width]."""
+    width = steps.shape[2]
+    size = tf.shape(steps)
+    with tf.compat.v1.variable_scope(name):
+        query, key, value = (
+            tf.reshape(dense_layer(steps, width, part), [size[0], size[1], heads, width // heads])
+            for part in ("query", "key", "value")
+        )
+        scores = tf.einsum("nqhd,nkhd->nhqk", query, key) / math.sqrt(width // heads)
+        there = tf.sequence_mask(lengths, size[1])[:, tf.newaxis, tf.newaxis, :]
+        # Far enough below any score for a share of exactly 0.
+        weights = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)))
+        found = tf.einsum("nhqk,nkhd->nqhd", weights, value)
+        found = tf.reshape(found, [size[0], size[1], width])
+        return dense_layer(found, width, "output")
+
+
+class TransformerModel(SequenceModel):
+    """Transformer blocks over a sequence group, the steps pooled, and a DNN."""
+
+    class Params(SequenceParams):
+        """Attributes:
+        blocks, heads: number of blocks, and of the heads of each.
+        width: of a step inside, an even multiple of `heads`.
+        feed_forward: units of the layer W1.
+        """
+
+        blocks: PositiveInt = 1
+        heads: PositiveInt = 2
+        width: PositiveInt = 64
+        feed_forward: PositiveInt = 128
+
+        @pydantic.model_validator(mode="after")
+        def _heads_divide_the_width(self) -> TransformerModel.Params:
+            if self.width % self.heads or self.width % 2:
+                raise ValueError(
+                    f"width {self.width} must be even and a multiple of heads, {self.heads}"
+                )
+            return self
+
+    def encode(self, steps: tf.Tensor, lengths: tf.Tensor, mode: str) -> tf.Tensor:
+        p = self.params
+        x = dense_layer(steps, p.width, "input")
+        x = self.drop(x + position_codes(lengths, tf.shape(x)[1], p.width), mode)
+        for i in range(p.blocks):
+            with tf.compat.v1.variable_scope(f"block_{i}"):
+                attended = self_attention(layer_norm(x, "norm_0"), lengths, "attention", p.heads)
+                x += self.drop(attended, mode)
+                inner = dense_layer(layer_norm(x, "norm_1"), p.feed_forward, "inner", tf.nn.relu)
+                x += self.drop(dense_layer(inner, p.width, "outer"), mode)
+        return pool_steps(layer_norm(x, "norm"), lengths, p.pooling)

@@ -1,0 +1,157 @@
+"""The built-in model `two_tower`: a vector for the user, one for the item, and their product.
+
+The logit of a row is <u, v> / temperature, u and v the outputs of two DNNs, of length 1 unless
+`normalize` is off. Training ranks the item of a row above the items of the other rows of its batch
+(Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations, RecSys
+2019), with r the label times its weight:
+
+    loss = -sum_i r_i log softmax_j(<u_i, v_j> / temperature - log p_j)[i] / sum_i r_i
+
+p_j, the probability that item j is in a batch, takes back that popular items are negatives more
+often. It is estimated as training goes (`item_frequency`): ids need not be sorted by frequency, as
+log-uniform sampling would want it. An item that is in the batch twice is no negative of itself.
+A batch is its own sample, so the loss depends on the batch size; take a large one.
+
+Evaluation scores the rows one by one with the head's own loss and metrics. A softmax does not
+calibrate logits: judge the model by `auc/<objective>`, not by `loss`. Predictions have the vectors,
+too, as `user_vector` and `item_vector`, for an index of nearest neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Optional
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.input_layer import check_dense_group, columns_of
+from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
+from estimator_kit.models.item_frequency import log_probability
+from estimator_kit.tf_estimator import ModeKeys
+from feature_specs.schema import Binary
+from input_pipelines.transforms import Features
+
+# The graph collection of the scores [rows, rows] of training, which the loss is made of.
+_SCORES = "estimator_kit/two_tower"
+
+
+def in_batch_scores(
+    users: tf.Tensor,
+    items: tf.Tensor,
+    ids: Optional[tf.Tensor] = None,
+    log_probabilities: Optional[tf.Tensor] = None,
+) -> tf.Tensor:
+    """<u_i, v_j> - log p_j: float32 [rows, rows], each row's own item on the diagonal.
+
+    Args:
+      users, items: float32 [rows, n].
+      ids: int64 [rows] of the items; the same id elsewhere in a batch is no negative.
+      log_probabilities: float32 [rows], log p.
+    """
+    scores = tf.matmul(users, items, transpose_b=True)
+    if log_probabilities is not None:
+        scores -= log_probabilities
+    if ids is not None:
+        same = tf.equal(ids[:, tf.newaxis], ids[tf.newaxis])
+        others = ~tf.eye(tf.shape(ids)[0], dtype=tf.bool)
+        scores = tf.where(same & others, -1e9 * tf.ones_like(scores), scores)
+    return scores
+
+
+def in_batch_loss(scores: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The mean by weight of -log softmax(scores)[i, i]; 0 for a batch without weight.
+
+    Two rows of weight 1 with scores ((1, 0), (0, 1)) cost log(1 + exp(-1)) = 0.3133.
+    """
+    own = tf.range(tf.shape(scores)[0])
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=own, logits=scores)
+    return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+
+
+class TwoTowerModel(ModelFn):
+    """For one binary objective; the rows of label 1 are what is learned from."""
+
+    class Params(DNNParams):
+        """Attributes:
+        user_group, item_group: the groups that the two DNNs read, without a column in common.
+        hidden_units: of each of the two DNNs.
+        dimension: of the two vectors.
+        item_id: the categorical column, one id a record, that says which item a row has, or None
+          for no correction: popular items are then held down by as much as they are popular.
+        normalize: whether the vectors have the length 1.
+        temperature: above 0; lower sharpens the softmax. 0.1 suits vectors of the length 1.
+        frequency_rate: how fast the estimate of p follows; see `item_frequency`.
+        """
+
+        user_group: str = "user"
+        item_group: str = "item"
+        dimension: PositiveInt = 32
+        item_id: Optional[str] = "item"
+        normalize: bool = True
+        temperature: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
+        frequency_rate: float = pydantic.Field(default=0.05, gt=0, le=1)
+
+    def check_spec(self) -> None:
+        p, spec = self.params, self.spec
+        check_dense_group(spec, p.user_group)
+        check_dense_group(spec, p.item_group)
+        both = set(columns_of(spec, p.user_group)) & set(columns_of(spec, p.item_group))
+        if both:
+            raise ConfigError(
+                f"groups {p.user_group!r} and {p.item_group!r} share the columns "
+                f"{', '.join(sorted(both))}; two_tower needs what is of the user and what is of "
+                "the item apart"
+            )
+        heads = [entry.head for entry in spec.objectives.values()]
+        if len(heads) != 1 or not isinstance(next(iter(spec.objectives.values())), Binary):
+            raise ConfigError(
+                f"two_tower learns one binary objective, got the heads {', '.join(heads)}; leave "
+                "out the others"
+            )
+        if p.item_id is not None:
+            read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
+            single = [
+                name for name in read
+                if spec.columns[name].categorical
+                and all(spec.features[f].single for f in spec.features_of(name))
+            ]  # fmt: skip
+            if p.item_id not in single:
+                raise ConfigError(
+                    f"item_id: got {p.item_id!r}, expected a categorical column of one id a record "
+                    f"under group {p.item_group!r}: {', '.join(single) or 'there is none'}; null "
+                    "trains without a correction for popular items"
+                )
+
+    def groups(self) -> tuple[str, ...]:
+        return (self.params.user_group, self.params.item_group)
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        p = self.params
+        vectors = {}
+        for part, group in (("user", p.user_group), ("item", p.item_group)):
+            with tf.compat.v1.variable_scope(part):
+                vector = tower_logits(self.dense_input(features, group), p, mode, p.dimension)
+                vectors[part] = tf.math.l2_normalize(vector, axis=1) if p.normalize else vector
+                self.add_output(f"{part}_vector", vectors[part])
+        users = vectors["user"] / p.temperature
+        if mode == ModeKeys.TRAIN:
+            ids = log_p = None
+            if p.item_id is not None:
+                ids = features[p.item_id]
+                with tf.compat.v1.variable_scope("item_frequency"):
+                    size = self.spec.size_of(p.item_id)
+                    log_p = log_probability(ids, size, rate=p.frequency_rate)
+            scores = in_batch_scores(users, vectors["item"], ids, log_p)
+            tf.compat.v1.add_to_collection(_SCORES, scores)
+        return tf.reduce_sum(users * vectors["item"], axis=1, keepdims=True)
+
+    def training_losses(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        ((name, objective),) = self.objectives.items()
+        (scores,) = tf.compat.v1.get_collection(_SCORES)
+        clicked = tf.cast(labels[objective.label_name], tf.float32) * weights[name]
+        return {name: in_batch_loss(scores, clicked)}

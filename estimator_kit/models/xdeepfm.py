@@ -1,0 +1,72 @@
+"""The built-in model `xdeepfm`: a compressed interaction network beside a linear model and a DNN.
+
+Lian et al., xDeepFM: Combining Explicit and Implicit Feature Interactions for Recommender Systems,
+KDD 2018. Map h of layer k crosses all maps of the layer before with all fields, dimension by
+dimension:
+
+    X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j,    X^0 the fields
+
+and the sums of all maps over the dimension go into the logits. Like the paper's, the network has no
+activation: with one it was worse there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dnn_params import DNNParams, HiddenUnits, tower_logits
+from estimator_kit.models.field_model import FieldModel
+from estimator_kit.models.layers import dense_layer
+from input_pipelines.transforms import Features
+
+
+def interactions(fields: tf.Tensor, maps: Sequence[int]) -> tf.Tensor:
+    """The sums of all maps of all layers: float32 [rows, sum(maps)].
+
+    Args:
+      fields: float32 [rows, fields, dimension].
+      maps: number of maps of each layer. Costs rows * dimension * fields * maps of the layer
+        before * maps.
+    """
+    first = current = tf.transpose(fields, [0, 2, 1])
+    dimension, count = first.shape[1], first.shape[2]
+    sums = []
+    for k, size in enumerate(maps):
+        pairs = current[:, :, :, tf.newaxis] * first[:, :, tf.newaxis, :]
+        pairs = tf.reshape(pairs, [-1, dimension, current.shape[2] * count])
+        current = dense_layer(pairs, size, f"cin_{k}", use_bias=False)
+        current.set_shape([None, dimension, size])
+        sums.append(tf.reduce_sum(current, axis=1))
+    return tf.concat(sums, axis=1)
+
+
+class XDeepFMModel(FieldModel):
+    """Linear model over `wide`, interactions over `fields`, DNN over `deep`, their logits added."""
+
+    class Params(DNNParams):
+        """Attributes:
+        wide_group: ids and numbers of the linear part.
+        fields_group: embeddings of one dimension, of the interactions.
+        deep_group: what the DNN reads; a column that is in `fields` too has one table.
+        maps: maps of each layer of interactions; the paper has up to 200, which is slow.
+        """
+
+        wide_group: str = "wide"
+        fields_group: str = "fields"
+        deep_group: str = "deep"
+        maps: HiddenUnits = (32, 32)
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        wide = self.wide_logits(features)
+        with tf.compat.v1.variable_scope("dnn"):
+            fields, deep = self.inputs(features)
+            deep_logits = tower_logits(deep, self.params, mode, self.logits_dimension)
+        with tf.compat.v1.variable_scope("cin"):
+            crossed = interactions(fields, self.params.maps)
+            return (
+                wide + deep_logits
+                + dense_layer(crossed, self.logits_dimension, "logits", use_bias=False)
+            )  # fmt: skip

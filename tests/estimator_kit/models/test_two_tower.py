@@ -1,0 +1,150 @@
+"""Two towers: the in-batch softmax and its correction beside NumPy, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit.models import MODELS
+from estimator_kit.models.item_frequency import log_probability
+from estimator_kit.models.two_tower import in_batch_loss, in_batch_scores
+from input_pipelines import tfrecords
+from input_pipelines.transforms import Transform
+from tests.conftest import make_rows
+
+RNG = np.random.default_rng(6)
+
+
+@pytest.fixture
+def spec_of(document):
+    def make(**groups):
+        document["groups"] = {
+            "user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"], **groups,
+        }  # fmt: skip
+        document["ignored"] = []
+        del document["columns"]["city_x_tag"]
+        del document["labels"]["buy"], document["objectives"]["buy"]
+        return feature_specs.parse(document)
+
+    return make
+
+
+def test_the_loss_by_hand():
+    loss = in_batch_loss(tf.constant([[1.0, 0.0], [0.0, 1.0]]), tf.ones([2]))
+    assert float(loss) == pytest.approx(math.log1p(math.exp(-1)))
+    assert float(in_batch_loss(tf.zeros([2, 2]), tf.zeros([2]))) == 0
+
+
+def test_the_loss_is_a_softmax_over_the_items_of_a_batch():
+    users, items = RNG.normal(size=(2, 5, 3)).astype(np.float32)
+    ids, weights = np.array([7, 3, 7, 1, 3]), np.float32([1, 0, 0.5, 1, 0])
+    log_p = np.log(np.float32([0.5, 0.1, 0.5, 0.01, 0.1]))
+    scores = in_batch_scores(*map(tf.constant, (users, items, ids, log_p)))
+    expected = total = 0.0
+    for i in range(5):
+        negatives = [j for j in range(5) if j == i or ids[j] != ids[i]]
+        row = [users[i] @ items[j] - log_p[j] for j in negatives]
+        own = users[i] @ items[i] - log_p[i]
+        expected += weights[i] * (np.log(np.exp(row).sum()) - own)
+        total += weights[i]
+    assert float(in_batch_loss(scores, tf.constant(weights))) == pytest.approx(
+        expected / total, rel=1e-5
+    )
+
+
+def test_frequencies_follow_the_algorithm():
+    batches = [[0, 0, 2], [0, 1, -1], [0, 2, 2], [0, 1, 1], [0, 0, 0]]
+    last, gap = {}, {}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        ids = tf.compat.v1.placeholder(tf.int64, [None])
+        log_p = log_probability(ids, 3, rate=0.25)
+        step = tf.compat.v1.train.get_global_step()
+        updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
+        with tf.control_dependencies([log_p, *updates]):
+            count = tf.compat.v1.assign_add(step, 1)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for t, batch in enumerate(batches, start=1):
+            found = session.run((log_p, count), {ids: batch})[0]
+            for i in set(batch):
+                waited = t - last.get(i, 0)
+                gap[i] = 0.75 * gap[i] + 0.25 * waited if i in last else waited
+                last[i] = t
+            np.testing.assert_allclose(np.exp(found), [1 / gap[i] for i in batch], rtol=1e-5)
+        kept = {v.op.name: session.run(v) for v in tf.compat.v1.global_variables()}
+    np.testing.assert_array_equal(kept["last_step"], [5, 4, 3, 2])
+    np.testing.assert_allclose(kept["gap"], [gap[0], gap[1], gap[2], gap[-1]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("item_id", ["user", None])
+def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
+    params = {"item_id": item_id, "hidden_units": [4], "activation": "tanh"}
+    model = MODELS["two_tower"](spec_of(), params)
+    rows = make_rows(12)
+    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.train.get_or_create_global_step()
+        features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
+        result = model(features, labels, "train")
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(tf.compat.v1.tables_initializer())
+        vectors = dict(tf.compat.v1.get_collection("estimator_kit/outputs"))
+        users, items, ids, loss = session.run(
+            (vectors["user_vector"], vectors["item_vector"], features["user"], result.loss)
+        )
+        names = {v.op.name for v in tf.compat.v1.trainable_variables()}
+        before = session.run(tf.compat.v1.trainable_variables())
+        session.run(result.train_op)
+        after = session.run(tf.compat.v1.trainable_variables())
+    np.testing.assert_allclose((users**2).sum(1), 1, rtol=1e-5)
+    assert all((a != b).any() for a, b in zip(after, before)) and len(names) == 10
+    scores = users @ items.T / 0.1  # in the first step every item has the probability 1
+    expected = []
+    for i, row in enumerate(rows):
+        keep = [j for j in range(12) if item_id is None or j == i or ids[j] != ids[i]]
+        if row["click"]:
+            expected.append(np.log(np.exp(scores[i, keep]).sum()) - scores[i, i])
+    assert loss == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_predictions_have_the_vectors(spec_of):
+    model = MODELS["two_tower"](spec_of(), {"item_id": "user", "dimension": 5})
+    records = [tfrecords.example(row).SerializeToString() for row in make_rows(3)]
+    with tf.Graph().as_default():
+        features = Transform(model.spec).features(tf.constant(records))
+        result = model(features, mode="infer")
+    assert result.predictions["user_vector"].shape.as_list() == [3, 5]
+    assert {"user_vector", "item_vector", "click/predict"} < set(result.export_outputs)
+
+
+@pytest.mark.parametrize(
+    ("groups", "params", "message"),
+    [
+        ({}, {}, "item_id: got 'item', expected a categorical column of one id a record under "
+                 "group 'item': user, city; null trains without a correction for popular items"),
+        ({}, {"item_id": "tag"}, "item_id: got 'tag', expected a categorical column of one id a "
+                                 "record under group 'item': user, city; null trains without a "
+                                 "correction for popular items"),
+        ({"user": ["price", "tag_emb", "city_hot"]}, {},
+         "groups 'user' and 'item' share the columns city_hot; two_tower needs what is of the user "
+         "and what is of the item apart"),
+    ],
+)  # fmt: skip
+def test_what_two_towers_refuse(spec_of, groups, params, message):
+    with pytest.raises(ek.ConfigError) as error:
+        MODELS["two_tower"](spec_of(**groups), params)
+    assert str(error.value) == message
+
+
+def test_two_objectives_are_one_too_many(document):
+    document["groups"] = {"user": ["price", "tag_emb"], "item": ["user_emb", "city_hot"]}
+    del document["columns"]["city_x_tag"]
+    with pytest.raises(ek.ConfigError) as error:
+        MODELS["two_tower"](feature_specs.parse(document))
+    assert str(error.value) == (
+        "two_tower learns one binary objective, got the heads binary, binary; leave out the others"
+    )
