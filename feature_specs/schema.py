@@ -33,6 +33,11 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
+from feature_specs.objectives import HEADS as HEADS
+from feature_specs.objectives import Binary as Binary
+from feature_specs.objectives import MultiClass as MultiClass
+from feature_specs.objectives import Objective as Objective
+from feature_specs.objectives import Regression as Regression
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -167,67 +172,6 @@ class Label(Entry):
         if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("the vocabulary has duplicates")
         return self
-
-
-# --- Objectives ----------------------------------------------------------------------------------
-
-
-class _Objective(Entry):
-    """What one output of the model learns.
-
-    Attributes:
-      label: the label it learns, by default the one of the objective's own name.
-      loss_weight: its factor in the sum of the losses, 0 or more.
-    """
-
-    label: Optional[str] = None
-    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-
-    @property
-    def logits_dimension(self) -> int:
-        return 1
-
-    @property
-    def classes(self) -> Optional[int]:
-        """Number of classes, or None for a number."""
-        return None
-
-
-class Binary(_Objective):
-    """Two classes, 0 and 1; one logit."""
-
-    head: Literal["binary"]
-
-    @property
-    def classes(self) -> int:
-        return 2
-
-
-class MultiClass(_Objective):
-    """`num_classes` exclusive classes; one logit a class."""
-
-    head: Literal["multi_class"]
-    num_classes: Annotated[int, Field(ge=3)]
-
-    @property
-    def logits_dimension(self) -> int:
-        return self.num_classes
-
-    @property
-    def classes(self) -> int:
-        return self.num_classes
-
-
-class Regression(_Objective):
-    """A number; one logit, which is the prediction."""
-
-    head: Literal["regression"]
-
-
-Objective = Union[Binary, MultiClass, Regression]
-HEADS: dict[str, type[_Objective]] = {
-    "binary": Binary, "multi_class": MultiClass, "regression": Regression,
-}  # fmt: skip
 
 
 # --- The spec ------------------------------------------------------------------------------------

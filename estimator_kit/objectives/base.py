@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.objectives import reductions
 from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
 from feature_specs.schema import FeatureSpec
 
@@ -22,18 +23,19 @@ class Objective(abc.ABC):
       spec: the feature spec.
       name: its entry under `objectives`.
 
-    Override `row_losses`, `predictions`, `metrics` and `export_outputs`.
+    Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`.
     """
 
     def __init__(self, spec: FeatureSpec, name: str):
         self.name = name
         self.label_name = spec.label_of(name)
         self.label = spec.labels[self.label_name]
-        self.config = spec.objectives[name]
+        # Of the class that its head has in the spec.
+        self.config: Any = spec.objectives[name]
 
     @property
     def logits_dimension(self) -> int:
-        return self.config.logits_dimension
+        return int(self.config.logits_dimension)
 
     @abc.abstractmethod
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -65,20 +67,30 @@ class Objective(abc.ABC):
         """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`."""
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """The mean of the row losses by weight: sum(weight * loss) / sum(weight).
+        """The loss of a batch, by the `reduction` of the spec (see `reductions.reduced`).
 
-        Dividing by the weights and not by the rows keeps the size of the loss, and so of the
-        gradients, the same however many rows are masked. It is 0 for a batch without weight.
-        Losses 1 and 3 with weights 1 and 0.5: (1 + 1.5) / 1.5 = 1.667.
+        It is 0 for a batch without weight.
         """
-        losses = self.row_losses(logits, labels)
-        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+        parts = reductions.sums(self.row_losses(logits, labels), weights)
+        return reductions.reduced(
+            parts, self.config.reduction, divide=tf.math.divide_no_nan
+        )
 
     def _mean_metrics(self, values: dict[str, tf.Tensor], weights: tf.Tensor) -> dict[str, Metric]:
-        """Means by weight of some float32 [rows], in one streaming sum."""
-        rows = tf.stack([tf.ones_like(weights), *values.values()], axis=1)
-        sums = tf.reduce_sum(tf.cast(rows * weights[:, tf.newaxis], tf.float64), axis=0)
-        totals, update = streaming_sum(sums, "means")
-        weight_sum, *parts = tf.unstack(totals)
-        metrics = {name: (ratio(part, weight_sum), update) for name, part in zip(values, parts)}
-        return {**metrics, "weight_sum": (weight_sum, update)}
+        """Means by weight of some float32 [rows], in one streaming sum.
+
+        `loss` must be among them; it is reduced as in training. The sum of the weights is added.
+        """
+        weights = tf.cast(weights, tf.float64)
+        losses = tf.cast(values["loss"], tf.float64)
+        others = {name: value for name, value in values.items() if name != "loss"}
+        sums = [reductions.sums(losses, weights)]
+        if others:
+            rows = tf.cast(tf.stack(list(others.values()), axis=1), tf.float64)
+            sums.append(tf.reduce_sum(rows * weights[:, tf.newaxis], axis=0))
+        totals, update = streaming_sum(tf.concat(sums, axis=0), "means")
+        loss = reductions.reduced(totals[:4], self.config.reduction, divide=ratio)
+        metrics = {"loss": (loss, update)}
+        for i, name in enumerate(others):
+            metrics[name] = (ratio(totals[4 + i], totals[1]), update)
+        return {**metrics, "weight_sum": (totals[1], update)}

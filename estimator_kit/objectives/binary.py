@@ -1,4 +1,4 @@
-"""The binary objective: the probability of class 1, by sigmoid cross-entropy."""
+"""The binary objective: the probability of class 1, by sigmoid cross-entropy or another loss."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.objectives import ranking_curve
+from estimator_kit.objectives import losses, ranking_curve
 from estimator_kit.objectives.base import Objective
 from estimator_kit.objectives.classes import class_names
 from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
@@ -16,17 +16,20 @@ from estimator_kit.tf_estimator import estimator
 class BinaryObjective(Objective):
     """Two classes by one logit.
 
-    loss = -y log p - (1 - y) log(1 - p) with p = sigmoid(logit), computed from the logit as
-    `tf.nn.sigmoid_cross_entropy_with_logits` does: y = 1 and logit = 0 give log 2 = 0.6931.
+    The loss is sigmoid cross-entropy unless the spec names another one (`losses`). A row of class 1
+    costs `positive_penalty` times as much, a label y between 0 and 1 1 + y (penalty - 1) times:
+    y = 1, logit = 0 and a penalty of 3 cost 3 log 2 = 2.0794. (Of sigmoid cross-entropy this is
+    `tf.nn.weighted_cross_entropy_with_logits` for labels 0 and 1.) The penalty is no weight: `mean`
+    divides by the weights alone.
 
     Predictions: logits and logistic, float32 [rows, 1]; probabilities, float32 [rows, 2];
     class_ids, int64 [rows, 1]; classes, string [rows, 1].
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        return tf.nn.sigmoid_cross_entropy_with_logits(
-            labels=tf.cast(labels, tf.float32), logits=logits[:, 0]
-        )
+        labels = tf.cast(labels, tf.float32)
+        rows = losses.two_class_losses(self.config.loss, logits[:, 0], labels)
+        return losses.with_positive_penalty(rows, labels, self.config.positive_penalty)
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         logistic = tf.sigmoid(logits)
@@ -56,7 +59,7 @@ class BinaryObjective(Objective):
         if true_probability is not None:
             known = tf.clip_by_value(true_probability, 1e-7, 1 - 1e-7)
             best_logits = tf.math.log(known) - tf.math.log1p(-known)
-            means["bayes_loss"] = self.row_losses(best_logits[:, tf.newaxis], labels)
+            means["bayes_loss"] = losses.sigmoid_cross_entropy(best_logits, labels)
         metrics = self._mean_metrics(means, weights)
         counts, update = streaming_sum(
             ranking_curve.histogram(scores, labels, weights), "histogram"

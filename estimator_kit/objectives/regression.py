@@ -1,4 +1,4 @@
-"""The regression objective: a number, by squared error."""
+"""The regression objective: a number, by squared error or another loss."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.objectives import losses
 from estimator_kit.objectives.base import Objective
 from estimator_kit.objectives.streaming import Metric
 from estimator_kit.tf_estimator import estimator
@@ -14,13 +15,13 @@ from estimator_kit.tf_estimator import estimator
 class RegressionObjective(Objective):
     """A number by one logit, which is the prediction itself.
 
-    loss = (prediction - label)^2: a prediction of 3 for a label of 1 costs 4.
+    The loss is the squared error unless the spec names another one (`losses`).
 
     Predictions: predictions, float32 [rows, 1].
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        return tf.math.squared_difference(logits[:, 0], tf.cast(labels, tf.float32))
+        return losses.number_losses(self.config.loss, logits[:, 0], tf.cast(labels, tf.float32))
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"predictions": logits}
@@ -36,13 +37,14 @@ class RegressionObjective(Objective):
         metrics = self._mean_metrics(
             {
                 "loss": self.row_losses(logits, labels),
-                "mean_absolute_error": tf.abs(logits[:, 0] - labels),
+                "mean_absolute_error": losses.absolute(logits[:, 0], labels),
+                "mean_squared_error": losses.squared(logits[:, 0], labels),
                 "label_mean": labels,
                 "prediction_mean": logits[:, 0],
             },
             weights,
         )
-        mean_squared_error, update = metrics["loss"]
+        mean_squared_error, update = metrics["mean_squared_error"]
         metrics["root_mean_squared_error"] = (tf.sqrt(mean_squared_error), update)
         return metrics
 
