@@ -160,8 +160,7 @@ def _spelled(names: tuple[str, ...]) -> Callable[[Any], Any]:
         if not isinstance(value, dict) or key not in names:
             shown = key if isinstance(value, dict) and len(value) == 1 else value
             raise ValueError(
-                f"got {value_text(shown)}, expected a loss of this head"
-                f"{did_you_mean(shown, names)}"
+                f"got {value_text(shown)}, expected a loss of this head{did_you_mean(shown, names)}"
             )
         return value
 

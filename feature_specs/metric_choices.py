@@ -111,6 +111,4 @@ class _JsonSchema:
 
 def metrics_of(*names: str) -> Any:
     """The type of a field that lists some of these metrics."""
-    return Annotated[
-        tuple[Any, ...], pydantic.BeforeValidator(_checked(names)), _JsonSchema(names)
-    ]
+    return Annotated[tuple[Any, ...], pydantic.BeforeValidator(_checked(names)), _JsonSchema(names)]

@@ -39,7 +39,7 @@ class _Objective(Entry):
     loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     reduction: Reduction = "mean"
 
-    # The smallest and the largest label.
+    # The `label_bounds` of heads that have the same for all.
     label_range: ClassVar[tuple[Optional[int], Optional[int]]] = (None, None)
 
     @property
@@ -50,6 +50,11 @@ class _Objective(Entry):
     def classes(self) -> Optional[int]:
         """Number of classes, or None for a number."""
         return None
+
+    @property
+    def label_bounds(self) -> tuple[Optional[float], Optional[float]]:
+        """The smallest and the largest value of a label that the head can learn."""
+        return self.label_range
 
     @property
     def width(self) -> int:
@@ -143,6 +148,10 @@ class MultiClass(_Objective):
     def classes(self) -> int:
         return self.num_classes
 
+    @property
+    def label_bounds(self) -> tuple[float, float]:
+        return 0, self.num_classes - 1
+
     @pydantic.model_validator(mode="after")
     def _check(self) -> MultiClass:
         if self.class_penalties is not None and len(self.class_penalties) != self.num_classes:
@@ -172,7 +181,107 @@ class Regression(_Objective):
     metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
 
 
+class MultiLabel(_Objective):
+    """Any number of `num_classes` classes in a row; one logit a class.
+
+    The label is a list of class ids or words (`shape: variable`), or one 0 or 1 a class
+    (`shape: [num_classes]`). `positive_penalty` is a factor on the losses of the classes that a row
+    has.
+    """
+
+    head: Literal["multi_label"]
+    num_classes: Annotated[int, Field(ge=2)]
+    loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
+    positive_penalty: PositiveFloat = 1.0
+    metrics: metrics_of(  # type: ignore[valid-type]
+        "log_loss", "auc", "auc_precision_recall", "confusion", "recall_at_precision",
+        "precision_at_recall",
+    ) = ()  # fmt: skip
+
+    label_range: ClassVar = (0, 1)
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.num_classes
+
+    @property
+    def classes(self) -> int:
+        return self.num_classes
+
+    @property
+    def width(self) -> int:
+        return self.num_classes
+
+
+class PoissonRegression(_Objective):
+    """A count, or a rate of 0 or more; one logit, which is the logarithm of the rate."""
+
+    head: Literal["poisson"]
+    loss: loss_of(losses.Poisson) = _POISSON  # type: ignore[valid-type]
+    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+
+    label_range: ClassVar = (0, None)
+
+
+class LogisticRegression(_Objective):
+    """A share from 0 to 1; one logit, whose sigmoid is the prediction."""
+
+    head: Literal["logistic_regression"]
+    loss: loss_of(  # type: ignore[valid-type]
+        losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Squared, losses.Absolute
+    ) = _SIGMOID
+    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+
+    label_range: ClassVar = (0, 1)
+
+
+class CosineDistance(_Objective):
+    """The direction of a vector of `dimension` numbers; so many logits."""
+
+    head: Literal["cosine"]
+    dimension: Annotated[int, Field(ge=2)]
+    loss: loss_of(losses.Cosine) = _COSINE  # type: ignore[valid-type]
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.dimension
+
+    @property
+    def width(self) -> int:
+        return self.dimension
+
+
+class Quantile(_Objective):
+    """Several `quantiles` of a number, as they increase; one logit each.
+
+    With `non_crossing` a prediction is never below the one of a smaller quantile.
+    """
+
+    head: Literal["quantile"]
+    quantiles: Annotated[
+        tuple[Annotated[float, Field(gt=0, lt=1)], ...],
+        pydantic.BeforeValidator(as_tuple),
+        Field(min_length=1),
+    ]
+    non_crossing: bool = False
+
+    @property
+    def logits_dimension(self) -> int:
+        return len(self.quantiles)
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Quantile:
+        if any(a >= b for a, b in zip(self.quantiles, self.quantiles[1:])):
+            raise ValueError("quantiles must increase strictly")
+        return self
+
+
 HEADS: dict[str, type[_Objective]] = {
     "binary": Binary, "multi_class": MultiClass, "regression": Regression,
+    "multi_label": MultiLabel, "poisson": PoissonRegression,
+    "logistic_regression": LogisticRegression, "cosine": CosineDistance, "quantile": Quantile,
 }  # fmt: skip
-Objective = Union[Binary, MultiClass, Regression]
+Objective = Union[
+    Binary, MultiClass, Regression, MultiLabel, PoissonRegression, LogisticRegression,
+    CosineDistance, Quantile,
+]  # fmt: skip

@@ -33,11 +33,7 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
-from feature_specs.objectives import HEADS as HEADS
-from feature_specs.objectives import Binary as Binary
-from feature_specs.objectives import MultiClass as MultiClass
-from feature_specs.objectives import Objective as Objective
-from feature_specs.objectives import Regression as Regression
+from feature_specs.objectives import Objective
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -153,7 +149,12 @@ class Label(Entry):
 
     Attributes:
       dtype: `int64`, `float32`, or `string` with a `vocabulary`.
+      shape: `()` for one value (the default), `(n,)` for a vector, `"variable"` for a list of
+        classes.
       vocabulary: the classes of a string label, in the order of their ids.
+      missing: what a record without a value is: by default an error; `mask` gives it no weight in
+        this label's loss and metrics; `no_class`, of lists alone, takes it as a row that has none
+        of the classes (an absent list and an empty one are the same to TensorFlow).
       weight: a feature or label whose value weighs the example in this label's loss and metrics;
         0 masks it. `purchase: {dtype: int64, weight: click}` learns purchase from clicks alone.
       true_probability: for data with a known truth, the float feature that holds the probability
@@ -161,9 +162,28 @@ class Label(Entry):
     """
 
     dtype: Dtype
+    shape: Annotated[
+        Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)
+    ] = ()
     vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = None
+    missing: Optional[Literal["mask", "no_class"]] = None
     weight: Optional[str] = None
     true_probability: Optional[str] = None
+
+    @property
+    def variable(self) -> bool:
+        """Whether it is a list of classes."""
+        return self.shape == "variable"
+
+    @property
+    def single(self) -> bool:
+        return self.shape == ()
+
+    @property
+    def length(self) -> int:
+        """Number of values of a label that is no list."""
+        assert not isinstance(self.shape, str), "a list has no length"
+        return math.prod(self.shape)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Label:
@@ -171,6 +191,17 @@ class Label(Entry):
             raise ValueError("a string label needs a vocabulary, and only a string label has one")
         if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("the vocabulary has duplicates")
+        if self.variable and self.dtype == "float32":
+            raise ValueError("a list of classes is int64 or string, not float32")
+        if not self.variable and len(self.shape) > 1:
+            raise ValueError(f"the shape is {list(self.shape)}, expected [] or [n] for a label")
+        if not self.variable and not self.single and self.dtype == "string":
+            raise ValueError("a vector holds numbers; a list of words is shape: variable")
+        if self.missing == "no_class" and not self.variable:
+            raise ValueError(
+                "missing: no_class is for lists (shape: variable); say mask to leave rows without "
+                "a value out, or nothing to make them an error"
+            )
         return self
 
 
@@ -213,6 +244,10 @@ class FeatureSpec:
     def label_of(self, objective: str) -> str:
         """The name of the label that an objective learns."""
         return self.objectives[objective].label or objective
+
+    def objective_of(self, label: str) -> str:
+        """The name of the objective that learns a label; there is one."""
+        return next(name for name in self.objectives if self.label_of(name) == label)
 
     def label_classes(self, label: str) -> Optional[int]:
         """Labels must be in [0, this); None when any finite number will do."""

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_kit.objectives import reductions
 from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
+from feature_specs.metric_choices import MetricChoice
 from feature_specs.schema import FeatureSpec
 
 
@@ -32,6 +33,7 @@ class Objective(abc.ABC):
         self.label = spec.labels[self.label_name]
         # Of the class that its head has in the spec.
         self.config: Any = spec.objectives[name]
+        self.chosen: tuple[MetricChoice, ...] = self.config.metric_choices()
 
     @property
     def logits_dimension(self) -> int:
@@ -39,7 +41,10 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows]."""
+        """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows].
+
+        Labels of heads with several values are float32 [rows, n].
+        """
 
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -51,20 +56,27 @@ class Objective(abc.ABC):
         logits: tf.Tensor,
         labels: tf.Tensor,
         weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor],
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
         """Streaming metrics by name, without the objective's own name.
 
+        Those that the head always has, and those of `metrics` in the spec (`self.chosen`).
+
         Args:
           logits: float32 [rows, logits_dimension].
-          labels: [rows].
-          weights: float32 [rows].
+          labels: [rows], or float32 [rows, n] where a label is a vector or several classes.
+          weights: float32 [rows]; 0 masks the row.
           true_probability: float32 [rows] where the data know it.
+          group: int64 [rows], a hash of each row's group, -1 for none; with `group_by` in the spec.
         """
 
     @abc.abstractmethod
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`."""
+        """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`.
+
+        Empty for a head whose predictions fit neither.
+        """
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """The loss of a batch, by the `reduction` of the spec (see `reductions.reduced`).
@@ -72,9 +84,11 @@ class Objective(abc.ABC):
         It is 0 for a batch without weight.
         """
         parts = reductions.sums(self.row_losses(logits, labels), weights)
-        return reductions.reduced(
-            parts, self.config.reduction, divide=tf.math.divide_no_nan
-        )
+        return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
+
+    def chooses(self, name: str) -> bool:
+        """Whether the spec asks for a metric."""
+        return any(chosen.name == name for chosen in self.chosen)
 
     def _mean_metrics(self, values: dict[str, tf.Tensor], weights: tf.Tensor) -> dict[str, Metric]:
         """Means by weight of some float32 [rows], in one streaming sum.

@@ -145,8 +145,10 @@ def test_losses_equal_those_of_keras():
     keras = tf.keras.losses
     y, z = Y[:, None], Z[:, None]
     pairs = [
-        (losses.sigmoid_focal(Z, Y, gamma=1.5),
-         keras.binary_focal_crossentropy(y, z, gamma=1.5, from_logits=True)),
+        (
+            losses.sigmoid_focal(Z, Y, gamma=1.5),
+            keras.binary_focal_crossentropy(y, z, gamma=1.5, from_logits=True),
+        ),
         (losses.log_cosh(Z, NUMBERS), keras.log_cosh(NUMBERS[:, None], z)),
         (losses.huber(Z, NUMBERS, delta=0.5), keras.huber(NUMBERS[:, None], z, delta=0.5)),
         (losses.hinge(Z, Y), keras.hinge(y, z)),
