@@ -42,7 +42,8 @@ setup(
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
             "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",
-            "pytest-xdist", "ruff", "tensorflow-metadata>=1.15", "types-PyYAML", "wheel",
+            "pytest-xdist", "ruff", "scikit-learn>=1.5", "tensorflow-metadata>=1.15",
+            "types-PyYAML", "wheel",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

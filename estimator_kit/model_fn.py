@@ -263,6 +263,7 @@ class ModelFn(abc.ABC):
                     labels[label],
                     weights[name],
                     labels.get(f"{label}/true_probability"),
+                    labels.get(f"{label}/group"),
                 )
             result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
         result[TOTAL_LOSS] = self._total_loss(result)
@@ -283,7 +284,9 @@ class ModelFn(abc.ABC):
         label = self.objectives[name].label_name
         if f"{label}/weight" in labels:
             return labels[f"{label}/weight"]
-        return tf.ones_like(labels[label], tf.float32)
+        value = labels[label]
+        # A label may be a vector; a weight is one number a row.
+        return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
 
     def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}

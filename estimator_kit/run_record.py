@@ -28,8 +28,12 @@ _PACKAGES = (
     "pydantic",
 )  # fmt: skip
 
-# May change between two starts: they weigh what is learned, or were used up by the first start.
-_FREE_TO_CHANGE = {"objectives": ("loss_weight",), "columns": ("initializer", "pretrained")}
+# May change between two starts: they weigh what is learned, are measured alone, or were used up by
+# the first start.
+_FREE_TO_CHANGE = {
+    "objectives": ("loss_weight", "metrics", "group_by"),
+    "columns": ("initializer", "pretrained"),
+}
 
 
 def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:

@@ -50,16 +50,22 @@ def feature_list_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[
     return {name: _list_entry(name, spec.features[name], sparse) for name in lists}
 
 
-def label_parse_dict(spec: FeatureSpec) -> dict[str, tf.io.FixedLenFeature]:
-    """Parse entries for labels, their weights and true probabilities, for training and evaluation.
+def label_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:
+    """Parse entries for labels, and what weighs and groups them, for training and evaluation.
 
-    Labels have no default: a record without its label must not train on an invented one. In a
-    SequenceExample they are in the context.
+    Labels have no default: a record without its label must not train on an invented one. A label
+    that may be missing, and a list of classes, is read as a list (with `sparse`, as a
+    `tf.io.VarLenFeature`), which shows where there is none. In a SequenceExample labels are in the
+    context.
     """
-    entries: dict[str, tf.io.FixedLenFeature] = {}
+    entries: dict[str, Any] = {}
     for name, label in spec.labels.items():
-        entries[name] = tf.io.FixedLenFeature((), label.dtype)
-        for feature in (label.weight, label.true_probability):
+        if label.variable or label.missing is not None:
+            entries[name] = _entry(name, Feature(dtype=label.dtype, shape="variable"), sparse)
+        else:
+            entries[name] = tf.io.FixedLenFeature(label.shape, label.dtype)
+        group = spec.objectives[spec.objective_of(name)].group
+        for feature in (label.weight, label.true_probability, group):
             if feature is not None and feature in spec.features:
                 entries[feature] = _entry(feature, spec.features[feature], sparse=False)
     return entries
@@ -77,7 +83,7 @@ def make_parse_example_spec(spec: FeatureSpec) -> dict[str, Any]:
             f"{', '.join(spec.feature_lists)}), which tf.io.parse_example does not read; use "
             "make_parse_sequence_example_spec and tf.io.parse_sequence_example"
         )
-    return {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec)}
+    return {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec, sparse=True)}
 
 
 def make_parse_sequence_example_spec(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,7 +104,7 @@ def make_parse_sequence_example_spec(spec: FeatureSpec) -> tuple[dict[str, Any],
             f"{spec.source}: the records are Examples (no feature has feature_list: true); use "
             "make_parse_example_spec and tf.io.parse_example"
         )
-    context = {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec)}
+    context = {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec, sparse=True)}
     return context, feature_list_parse_dict(spec, sparse=True)
 
 

@@ -19,8 +19,9 @@ from pydantic.json_schema import models_json_schema
 from feature_specs.column_kinds import COLUMN_KINDS
 from feature_specs.drift_thresholds import Drift
 from feature_specs.entry import NAME_PATTERN
+from feature_specs.objectives import HEADS
 from feature_specs.parser import VERSION
-from feature_specs.schema import HEADS, Feature, Label
+from feature_specs.schema import Feature, Label
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 

@@ -19,7 +19,7 @@ from typing import Any, Optional, Union
 
 import pydantic
 
-from feature_specs import group_validation, pretrained_files, validation
+from feature_specs import group_validation, label_validation, pretrained_files, validation
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.entry import NAME_PATTERN
@@ -33,7 +33,8 @@ from feature_specs.errors import (
     nearest,
     value_text,
 )
-from feature_specs.schema import HEADS, Feature, FeatureSpec, Label
+from feature_specs.objectives import HEADS
+from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
 
@@ -140,8 +141,8 @@ class _Parser:
             validation.check_cycles,
             pretrained_files.check_entries,
             group_validation.check_groups,
-            validation.check_labels,
-            validation.check_objectives,
+            label_validation.check_labels,
+            label_validation.check_objectives,
             validation.check_drift,
         )
         for problem in itertools.chain.from_iterable(check(spec) for check in checks):

@@ -34,6 +34,7 @@ from feature_specs.column_kinds import (
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
+from feature_specs.objectives import Objective
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -149,7 +150,12 @@ class Label(Entry):
 
     Attributes:
       dtype: `int64`, `float32`, or `string` with a `vocabulary`.
+      shape: `()` for one value (the default), `(n,)` for a vector, `"variable"` for a list of
+        classes.
       vocabulary: the classes of a string label, in the order of their ids.
+      missing: what a record without a value is: by default an error; `mask` gives it no weight in
+        this label's loss and metrics; `no_class`, of lists alone, takes it as a row that has none
+        of the classes (an absent list and an empty one are the same to TensorFlow).
       weight: a feature or label whose value weighs the example in this label's loss and metrics;
         0 masks it. `purchase: {dtype: int64, weight: click}` learns purchase from clicks alone.
       true_probability: for data with a known truth, the float feature that holds the probability
@@ -157,9 +163,28 @@ class Label(Entry):
     """
 
     dtype: Dtype
+    shape: Annotated[
+        Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)
+    ] = ()
     vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = None
+    missing: Optional[Literal["mask", "no_class"]] = None
     weight: Optional[str] = None
     true_probability: Optional[str] = None
+
+    @property
+    def variable(self) -> bool:
+        """Whether it is a list of classes."""
+        return self.shape == "variable"
+
+    @property
+    def single(self) -> bool:
+        return self.shape == ()
+
+    @property
+    def length(self) -> int:
+        """Number of values of a label that is no list."""
+        assert not isinstance(self.shape, str), "a list has no length"
+        return math.prod(self.shape)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Label:
@@ -167,68 +192,18 @@ class Label(Entry):
             raise ValueError("a string label needs a vocabulary, and only a string label has one")
         if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
             raise ValueError("the vocabulary has duplicates")
+        if self.variable and self.dtype == "float32":
+            raise ValueError("a list of classes is int64 or string, not float32")
+        if not self.variable and len(self.shape) > 1:
+            raise ValueError(f"the shape is {list(self.shape)}, expected [] or [n] for a label")
+        if not self.variable and not self.single and self.dtype == "string":
+            raise ValueError("a vector holds numbers; a list of words is shape: variable")
+        if self.missing == "no_class" and not self.variable:
+            raise ValueError(
+                "missing: no_class is for lists (shape: variable); say mask to leave rows without "
+                "a value out, or nothing to make them an error"
+            )
         return self
-
-
-# --- Objectives ----------------------------------------------------------------------------------
-
-
-class _Objective(Entry):
-    """What one output of the model learns.
-
-    Attributes:
-      label: the label it learns, by default the one of the objective's own name.
-      loss_weight: its factor in the sum of the losses, 0 or more.
-    """
-
-    label: Optional[str] = None
-    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-
-    @property
-    def logits_dimension(self) -> int:
-        return 1
-
-    @property
-    def classes(self) -> Optional[int]:
-        """Number of classes, or None for a number."""
-        return None
-
-
-class Binary(_Objective):
-    """Two classes, 0 and 1; one logit."""
-
-    head: Literal["binary"]
-
-    @property
-    def classes(self) -> int:
-        return 2
-
-
-class MultiClass(_Objective):
-    """`num_classes` exclusive classes; one logit a class."""
-
-    head: Literal["multi_class"]
-    num_classes: Annotated[int, Field(ge=3)]
-
-    @property
-    def logits_dimension(self) -> int:
-        return self.num_classes
-
-    @property
-    def classes(self) -> int:
-        return self.num_classes
-
-
-class Regression(_Objective):
-    """A number; one logit, which is the prediction."""
-
-    head: Literal["regression"]
-
-
-Objective = Union[Binary, MultiClass, Regression]
-HEADS: dict[str, type[_Objective]] = {
-    "binary": Binary, "multi_class": MultiClass, "regression": Regression,
-}  # fmt: skip
 
 
 # --- The spec ------------------------------------------------------------------------------------
@@ -273,6 +248,10 @@ class FeatureSpec:
     def label_of(self, objective: str) -> str:
         """The name of the label that an objective learns."""
         return self.objectives[objective].label or objective
+
+    def objective_of(self, label: str) -> str:
+        """The name of the objective that learns a label; there is one."""
+        return next(name for name in self.objectives if self.label_of(name) == label)
 
     def label_classes(self, label: str) -> Optional[int]:
         """Labels must be in [0, this); None when any finite number will do."""

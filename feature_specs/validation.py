@@ -21,7 +21,7 @@ from feature_specs.column_kinds import (
     Weighted,
 )
 from feature_specs.errors import Path, Problem, did_you_mean
-from feature_specs.schema import Binary, FeatureSpec, MultiClass, Regression
+from feature_specs.schema import FeatureSpec
 from feature_specs.vocabulary import VocabularyError, inside, not_inside, read_words
 
 Problems = Iterator[Problem]
@@ -258,66 +258,6 @@ def _cycle_text(spec: FeatureSpec, cycle: list[str]) -> str:
             f"the column is made from itself; rename it, so that {cycle[0]!r} means the feature"
         )
     return "the column is made from itself; name a feature or another column"
-
-
-def check_labels(spec: FeatureSpec) -> Problems:
-    """Labels are no features, and what weighs them is a number."""
-    learned = {spec.label_of(name) for name in spec.objectives}
-    for name, label in spec.labels.items():
-        path: Path = ("labels", name)
-        if name in spec.features:
-            yield Problem(path, "the label is also a feature and would leak into the model")
-        if name not in learned:
-            yield Problem(path, "no objective learns this label; add an objective or remove it")
-        if label.weight is not None:
-            weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
-            if weight is None:
-                known = [*spec.features, *spec.labels]
-                yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
-            elif label.weight == name:
-                yield Problem((*path, "weight"), "a label cannot weigh itself")
-            elif weight.dtype == "string" or not getattr(weight, "single", True):
-                yield Problem((*path, "weight"), f"{label.weight!r} is no single number")
-        if label.true_probability is not None:
-            truth = spec.features.get(label.true_probability)
-            if truth is None or truth.dtype != "float32" or not truth.single:
-                yield unknown(
-                    (*path, "true_probability"),
-                    label.true_probability,
-                    "a float32 feature of one value",
-                    [n for n, f in spec.features.items() if f.dtype == "float32" and f.single],
-                )
-
-
-def check_objectives(spec: FeatureSpec) -> Problems:
-    """Each objective learns a label of its own that fits its head."""
-    owner: dict[str, str] = {}
-    for name, objective in spec.objectives.items():
-        path: Path = ("objectives", name)
-        label_name = spec.label_of(name)
-        label = spec.labels.get(label_name)
-        if label is None:
-            where = path if objective.label is None else (*path, "label")
-            yield unknown(where, label_name, "the name of a label", list(spec.labels))
-            continue
-        if owner.setdefault(label_name, name) != name:
-            yield Problem(path, f"objective {owner[label_name]!r} learns {label_name!r} already")
-        words = len(label.vocabulary) if label.vocabulary is not None else None
-        if isinstance(objective, Regression):
-            if label.dtype == "string":
-                yield Problem(path, f"label {label_name!r} is a string, expected a number")
-        elif isinstance(objective, MultiClass) and label.dtype == "float32":
-            yield Problem(path, f"label {label_name!r} is float32, expected int64 or string")
-        elif words is not None and words != objective.classes:
-            yield Problem(
-                path,
-                f"the head has {objective.classes} classes and the vocabulary of label "
-                f"{label_name!r} {words} words; make them equal",
-            )
-        if label.true_probability is not None and not isinstance(objective, Binary):
-            yield Problem(
-                ("labels", label_name, "true_probability"), "is for the label of a binary head"
-            )
 
 
 def check_drift(spec: FeatureSpec) -> Problems:

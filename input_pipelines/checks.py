@@ -72,16 +72,38 @@ def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
         return steps.with_values(tf.identity(steps.flat_values))
 
 
-def label(name: str, values: tf.Tensor, classes: Optional[int]) -> tf.Tensor:
-    """Labels [rows]: in [0, classes), or finite when `classes` is None."""
-    if classes is None:
-        message, good = "must be finite", tf.math.is_finite(tf.cast(values, tf.float32))
-    else:
-        message = f"must be in [0, {classes - 1}]"
-        good = (values >= 0) & (values <= classes - 1)
+def label(
+    name: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
+) -> tf.Tensor:
+    """Labels of any shape: finite, and inside the bounds (both included) that are given."""
+    low, high = bounds
+    good = tf.math.is_finite(tf.cast(values, tf.float32))
+    message = "must be finite"
+    if low is not None:
+        good &= values >= low
+        message = f"must be finite and {low} or more" if high is None else ""
+    if high is not None:
+        good &= values <= high
+        message = f"must be in [{low}, {high}]"
     check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}label {name!r} {message}"])
     with tf.control_dependencies([check]):
         return tf.identity(values)
+
+
+def label_present(name: str, present: tf.Tensor) -> tf.Tensor:
+    """bool [rows], all true."""
+    check = tf.debugging.Assert(tf.reduce_all(present), [f"{PREFIX}label {name!r} is missing"])
+    with tf.control_dependencies([check]):
+        return tf.identity(present)
+
+
+def label_length(name: str, values: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
+    """Labels that may be missing: of so many values, or of none."""
+    message = f"{PREFIX}label {name!r} must have {length} values, or none"
+    lengths = values.row_lengths()
+    good = tf.reduce_all(tf.equal(lengths, length) | tf.equal(lengths, 0))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return values.with_flat_values(tf.identity(values.flat_values))
 
 
 def weight(name: str, weight: tf.Tensor) -> tf.Tensor:

@@ -161,17 +161,15 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
 
 def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:
     what = f"label {name!r}"
-    reason = _feature_reason(what, Feature(dtype=label.dtype), features.get(name))
-    if reason:
-        return reason.partition(", and it has no default")[0]
-    value = _single(features[name])
-    classes = spec.label_classes(name)
-    if label.vocabulary is not None:
-        if value.decode(errors="replace") not in label.vocabulary:
-            return f"{what} is {value!r}, expected one of {', '.join(label.vocabulary)}"
-    elif classes is not None and not 0 <= value <= classes - 1:
-        expected = "0 or 1" if classes == 2 else f"0 to {classes - 1}"
-        return f"{what} is {value}, expected {expected}"
+    values = stored_records.values(features.get(name))
+    if values or label.missing is None:
+        reason = _stored_label_reason(what, label, features.get(name))
+        if reason:
+            return reason
+        for value in values:
+            reason = _value_reason(spec, name, label, value)
+            if reason:
+                return f"{what} is {reason}"
     if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
         reason = _feature_reason(
@@ -182,7 +180,44 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
         stored = features.get(label.weight)
         if stored is not None and _single(stored) < 0:
             return f"weight {label.weight!r} of {what} is {_single(stored)}, expected 0 or more"
+    weight_label = spec.labels.get(label.weight or "")
+    if weight_label is not None and weight_label.dtype != "string":
+        for value in stored_records.values(features.get(label.weight)):
+            if value < 0:
+                return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
     return None
+
+
+def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
+    if label.variable and not stored_records.values(stored):
+        return (
+            f"{what} is missing or an empty list; say missing: no_class in the spec if that means "
+            "no class, or missing: mask to give such rows no weight"
+        )
+    reason = _feature_reason(what, Feature(dtype=label.dtype, shape=label.shape), stored)
+    return reason.partition(", and it has no default")[0] if reason else None
+
+
+def _value_reason(spec: FeatureSpec, name: str, label: Label, value: Any) -> Optional[str]:
+    """`-1, expected 0 or more`, or None for a value that the head can learn."""
+    objective = spec.objective_of(name)
+    entry = spec.objectives[objective]
+    of_head = f" for the {entry.head} head of objective {objective!r}"
+    if label.vocabulary is not None:
+        if value.decode(errors="replace") not in label.vocabulary:
+            return f"{value!r}, expected one of {', '.join(label.vocabulary)}"
+        return None
+    low, high = entry.label_bounds
+    classes = entry.classes
+    if label.variable and classes is not None:
+        low, high = 0, classes - 1
+    if (low is None or value >= low) and (high is None or value <= high):
+        return None
+    if high is None:
+        return f"{value}, expected {low} or more{of_head}"
+    if entry.head in ("binary", "multi_class"):
+        return f"{value}, expected {'0 or 1' if classes == 2 else f'{low} to {high}'}"
+    return f"{value}, expected {low} to {high}{of_head}"
 
 
 def _single(stored: Any) -> Any:

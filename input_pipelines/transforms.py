@@ -33,6 +33,7 @@ from feature_specs.column_kinds import (
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, lookups
+from input_pipelines.labels import LabelReader
 from input_pipelines.record_parsing import RecordParser
 
 Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
@@ -88,11 +89,7 @@ class Transform:
             for name, column in spec.columns.items()
             if isinstance(column, Vocabulary)
         }
-        self._label_tables = {
-            name: lookups.list_table(label.vocabulary, tf.string, default=-1)
-            for name, label in spec.labels.items()
-            if label.vocabulary is not None
-        }
+        self._labels = LabelReader(spec)
 
     def features(self, serialized: tf.Tensor) -> Features:
         """A string [rows] of serialized records as `{column: numbers or ids}`.
@@ -108,13 +105,9 @@ class Transform:
         return self._columns(self._parser.parse(serialized, with_labels=False))
 
     def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
-        """As `features`, and `{label: value}` with int64 or float32 [rows].
-
-        A weight is float32 [rows] under `<label>/weight`, a true probability under
-        `<label>/true_probability`.
-        """
+        """As `features`, and `{label: value}`; see `labels.LabelReader.read`."""
         parsed = self._parser.parse(serialized, with_labels=True)
-        return self._columns(parsed), self._labels(parsed)
+        return self._columns(parsed), self._labels.read(parsed)
 
     def _columns(self, parsed: dict[str, Any]) -> Features:
         result: Features = {}
@@ -141,24 +134,6 @@ class Transform:
                 steps = [self._spec.category_of(n)[0] for n in names if self._spec.is_sequence(n)]
                 if steps:
                     result.update(checks.same_lengths(group, {n: result[n] for n in steps}))
-        return result
-
-    def _labels(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
-        result = {}
-        with tf.name_scope("labels"):
-            for name in self._spec.labels:
-                value = parsed[name]
-                if name in self._label_tables:
-                    value = self._label_tables[name].lookup(value)
-                result[name] = value
-            for name, label in self._spec.labels.items():
-                if label.weight is not None:
-                    weight = result.get(label.weight, parsed.get(label.weight))
-                    result[f"{name}/weight"] = checks.weight(name, tf.cast(weight, tf.float32))
-                if label.true_probability is not None:
-                    result[f"{name}/true_probability"] = parsed[label.true_probability]
-            for name in self._spec.labels:
-                result[name] = checks.label(name, result[name], self._spec.label_classes(name))
         return result
 
     def _number(self, column: Numeric, parsed: dict[str, Any]) -> tf.Tensor:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from estimator_kit.objectives.base import Objective
 from estimator_kit.objectives.binary import BinaryObjective
+from estimator_kit.objectives.cosine import CosineObjective
 from estimator_kit.objectives.multi_class import MultiClassObjective
-from estimator_kit.objectives.regression import RegressionObjective
+from estimator_kit.objectives.multi_label import MultiLabelObjective
+from estimator_kit.objectives.quantile import QuantileObjective
+from estimator_kit.objectives.regression import (
+    LogisticRegressionObjective,
+    PoissonObjective,
+    RegressionObjective,
+)
 from feature_specs.schema import FeatureSpec
 
-# One class for each head that a spec can name (`feature_specs.schema.HEADS`).
+# One class for each head that a spec can name (`feature_specs.objectives.HEADS`).
 _BY_HEAD: dict[str, type[Objective]] = {
     "binary": BinaryObjective,
+    "cosine": CosineObjective,
+    "logistic_regression": LogisticRegressionObjective,
     "multi_class": MultiClassObjective,
+    "multi_label": MultiLabelObjective,
+    "poisson": PoissonObjective,
+    "quantile": QuantileObjective,
     "regression": RegressionObjective,
 }
 
@@ -22,6 +34,7 @@ def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
 
 
 __all__ = [
-    "BinaryObjective", "MultiClassObjective", "Objective", "RegressionObjective",
-    "make_objectives",
+    "BinaryObjective", "CosineObjective", "LogisticRegressionObjective", "MultiClassObjective",
+    "MultiLabelObjective", "Objective", "PoissonObjective", "QuantileObjective",
+    "RegressionObjective", "make_objectives",
 ]  # fmt: skip

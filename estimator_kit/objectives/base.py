@@ -11,7 +11,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.objectives import reductions
 from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
+from feature_specs.metric_choices import MetricChoice
 from feature_specs.schema import FeatureSpec
 
 
@@ -22,22 +24,27 @@ class Objective(abc.ABC):
       spec: the feature spec.
       name: its entry under `objectives`.
 
-    Override `row_losses`, `predictions`, `metrics` and `export_outputs`.
+    Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`.
     """
 
     def __init__(self, spec: FeatureSpec, name: str):
         self.name = name
         self.label_name = spec.label_of(name)
         self.label = spec.labels[self.label_name]
-        self.config = spec.objectives[name]
+        # Of the class that its head has in the spec.
+        self.config: Any = spec.objectives[name]
+        self.chosen: tuple[MetricChoice, ...] = self.config.metric_choices()
 
     @property
     def logits_dimension(self) -> int:
-        return self.config.logits_dimension
+        return int(self.config.logits_dimension)
 
     @abc.abstractmethod
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows]."""
+        """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows].
+
+        Labels of heads with several values are float32 [rows, n].
+        """
 
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -49,36 +56,55 @@ class Objective(abc.ABC):
         logits: tf.Tensor,
         labels: tf.Tensor,
         weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor],
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
         """Streaming metrics by name, without the objective's own name.
 
+        Those that the head always has, and those of `metrics` in the spec (`self.chosen`).
+
         Args:
           logits: float32 [rows, logits_dimension].
-          labels: [rows].
-          weights: float32 [rows].
+          labels: [rows], or float32 [rows, n] where a label is a vector or several classes.
+          weights: float32 [rows]; 0 masks the row.
           true_probability: float32 [rows] where the data know it.
+          group: int64 [rows], a hash of each row's group, -1 for none; with `group_by` in the spec.
         """
 
     @abc.abstractmethod
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`."""
+        """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`.
+
+        Empty for a head whose predictions fit neither.
+        """
 
     def loss(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """The mean of the row losses by weight: sum(weight * loss) / sum(weight).
+        """The loss of a batch, by the `reduction` of the spec (see `reductions.reduced`).
 
-        Dividing by the weights and not by the rows keeps the size of the loss, and so of the
-        gradients, the same however many rows are masked. It is 0 for a batch without weight.
-        Losses 1 and 3 with weights 1 and 0.5: (1 + 1.5) / 1.5 = 1.667.
+        It is 0 for a batch without weight.
         """
-        losses = self.row_losses(logits, labels)
-        return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), tf.reduce_sum(weights))
+        parts = reductions.sums(self.row_losses(logits, labels), weights)
+        return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
+
+    def chooses(self, name: str) -> bool:
+        """Whether the spec asks for a metric."""
+        return any(chosen.name == name for chosen in self.chosen)
 
     def _mean_metrics(self, values: dict[str, tf.Tensor], weights: tf.Tensor) -> dict[str, Metric]:
-        """Means by weight of some float32 [rows], in one streaming sum."""
-        rows = tf.stack([tf.ones_like(weights), *values.values()], axis=1)
-        sums = tf.reduce_sum(tf.cast(rows * weights[:, tf.newaxis], tf.float64), axis=0)
-        totals, update = streaming_sum(sums, "means")
-        weight_sum, *parts = tf.unstack(totals)
-        metrics = {name: (ratio(part, weight_sum), update) for name, part in zip(values, parts)}
-        return {**metrics, "weight_sum": (weight_sum, update)}
+        """Means by weight of some float32 [rows], in one streaming sum.
+
+        `loss` must be among them; it is reduced as in training. The sum of the weights is added.
+        """
+        weights = tf.cast(weights, tf.float64)
+        losses = tf.cast(values["loss"], tf.float64)
+        others = {name: value for name, value in values.items() if name != "loss"}
+        sums = [reductions.sums(losses, weights)]
+        if others:
+            rows = tf.cast(tf.stack(list(others.values()), axis=1), tf.float64)
+            sums.append(tf.reduce_sum(rows * weights[:, tf.newaxis], axis=0))
+        totals, update = streaming_sum(tf.concat(sums, axis=0), "means")
+        loss = reductions.reduced(totals[:4], self.config.reduction, divide=ratio)
+        metrics = {"loss": (loss, update)}
+        for i, name in enumerate(others):
+            metrics[name] = (ratio(totals[4 + i], totals[1]), update)
+        return {**metrics, "weight_sum": (totals[1], update)}

@@ -1,4 +1,7 @@
-"""The regression objective: a number, by squared error."""
+"""Objectives of one number: regression, poisson and logistic_regression.
+
+They differ in the link from the logit to the prediction, and in their losses.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,22 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.objectives import losses
 from estimator_kit.objectives.base import Objective
-from estimator_kit.objectives.streaming import Metric
+from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
 from estimator_kit.tf_estimator import estimator
 
 
 class RegressionObjective(Objective):
     """A number by one logit, which is the prediction itself.
 
-    loss = (prediction - label)^2: a prediction of 3 for a label of 1 costs 4.
+    The loss is the squared error unless the spec names another one (`losses`).
 
     Predictions: predictions, float32 [rows, 1].
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        return tf.math.squared_difference(logits[:, 0], tf.cast(labels, tf.float32))
+        return losses.number_losses(self.config.loss, logits[:, 0], tf.cast(labels, tf.float32))
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"predictions": logits}
@@ -30,21 +34,71 @@ class RegressionObjective(Objective):
         logits: tf.Tensor,
         labels: tf.Tensor,
         weights: tf.Tensor,
-        true_probability: Optional[tf.Tensor],
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
         labels = tf.cast(labels, tf.float32)
+        predictions = self.predictions(logits)["predictions"][:, 0]
         metrics = self._mean_metrics(
             {
                 "loss": self.row_losses(logits, labels),
-                "mean_absolute_error": tf.abs(logits[:, 0] - labels),
+                "mean_absolute_error": losses.absolute(predictions, labels),
+                "mean_squared_error": losses.squared(predictions, labels),
                 "label_mean": labels,
-                "prediction_mean": logits[:, 0],
+                "prediction_mean": predictions,
             },
             weights,
         )
-        mean_squared_error, update = metrics["loss"]
+        mean_squared_error, update = metrics["mean_squared_error"]
         metrics["root_mean_squared_error"] = (tf.sqrt(mean_squared_error), update)
+        if self.chooses("mean_relative_error"):
+            metrics["mean_relative_error"] = _mean_relative_error(predictions, labels, weights)
         return metrics
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {"regress": estimator.export.RegressionOutput(predictions["predictions"])}
+
+
+class PoissonObjective(RegressionObjective):
+    """A count by one logit z, the logarithm of its rate.
+
+    loss = exp(z) - y z, with `full` + log(y!): see `losses.poisson`.
+
+    Predictions: predictions, the rate exp(z), and logits, float32 [rows, 1].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        full = self.config.loss.poisson.full
+        return losses.poisson(logits[:, 0], tf.cast(labels, tf.float32), full=full)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"predictions": tf.exp(logits), "logits": logits}
+
+
+class LogisticRegressionObjective(RegressionObjective):
+    """A share from 0 to 1 by one logit, whose sigmoid is the prediction.
+
+    The loss is sigmoid cross-entropy unless the spec names another one (`losses`).
+
+    Predictions: predictions, the sigmoid, and logits, float32 [rows, 1].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        labels = tf.cast(labels, tf.float32)
+        return losses.two_class_losses(self.config.loss, logits[:, 0], labels)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"predictions": tf.sigmoid(logits), "logits": logits}
+
+
+def _mean_relative_error(predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Metric:
+    """The mean of |prediction - label| / |label|, by weight, over the rows whose label is not 0.
+
+    A prediction of 3 for a label of 2 is 0.5. A label of 0 has no relative error; NaN without any
+    other.
+    """
+    has = tf.cast(tf.not_equal(labels, 0), tf.float64) * tf.cast(weights, tf.float64)
+    errors = tf.math.divide_no_nan(tf.abs(predictions - labels), tf.abs(labels))
+    sums = tf.stack([tf.reduce_sum(tf.cast(errors, tf.float64) * has), tf.reduce_sum(has)])
+    total, update = streaming_sum(sums, "relative_error")
+    return ratio(total[0], total[1]), update

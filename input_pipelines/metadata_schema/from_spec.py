@@ -98,23 +98,36 @@ def _add_shape(schema: Any, message: Any, feature: Feature) -> None:
 
 def _add_label(spec: FeatureSpec, name: str, label: Label, schema: Any, lost: list[str]) -> None:
     message = _add(schema, name, label)
-    message.shape.SetInParent()
-    message.presence.min_fraction = 1.0
-    message.presence.min_count = 1
+    if label.variable:
+        message.value_count.min = 0 if label.missing else 1
+    else:
+        message.shape.SetInParent()
+        for size in label.shape:
+            message.shape.dim.add(size=int(size))
+    if label.missing is None:
+        message.presence.min_fraction = 1.0
+        message.presence.min_count = 1
     message.not_in_environment.append(_SERVING)
     message.annotation.tag.append(LABEL_TAG)
-    classes = spec.label_classes(name)
+    entry = spec.objectives[spec.objective_of(name)]
+    low, high = entry.label_bounds
+    if label.variable and entry.classes is not None:
+        low, high = 0, entry.classes - 1
     if label.vocabulary is not None:
         message.string_domain.name = name
         message.string_domain.value.extend(label.vocabulary)
-    elif classes is not None and label.dtype == "int64":
+    elif label.dtype == "int64" and low is not None:
         message.int_domain.name = name
-        message.int_domain.min, message.int_domain.max = 0, classes - 1
-        message.int_domain.is_categorical = True
-    elif classes is not None:
+        message.int_domain.min = int(low)
+        if high is not None:
+            message.int_domain.max = int(high)
+        message.int_domain.is_categorical = entry.classes is not None
+    elif low is not None:
         message.float_domain.name = name
-        message.float_domain.min, message.float_domain.max = 0.0, 1.0
-    for field in ("weight", "true_probability"):
+        message.float_domain.min = float(low)
+        if high is not None:
+            message.float_domain.max = float(high)
+    for field in ("weight", "true_probability", "missing"):
         if getattr(label, field) is not None:
             lost.append(f"labels.{name}.{field}: {getattr(label, field)}")
     _add_drift(spec, "label", name, message, lost)

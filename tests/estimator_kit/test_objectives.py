@@ -15,7 +15,8 @@ from estimator_kit.objectives import make_objectives, ranking_curve
 def make(objective: dict, label: dict):
     spec = feature_specs.parse(
         {
-            "features": {"x": {"dtype": "float32"}},
+            "features": {"x": {"dtype": "float32"}, "user": {"dtype": "string"}},
+            "ignored": [] if "group_by" in objective else ["user"],
             "columns": {"x": {"numeric": "x"}},
             "groups": {"deep": ["x"]},
             "labels": {"y": label},
@@ -30,14 +31,19 @@ THREE = ({"head": "multi_class", "num_classes": 3}, {"dtype": "int64"})
 NUMBER = ({"head": "regression"}, {"dtype": "float32"})
 
 
-def evaluate(objective, batches, truth=None):
-    """Metrics of (logits, labels, weights) batches, streamed."""
+def evaluate(objective, batches, truth=None, groups=None):
+    """Metrics of (logits, labels, weights) batches, streamed; truth and groups a batch each."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         logits = tf.compat.v1.placeholder(tf.float32, [None, objective.logits_dimension])
-        labels = tf.compat.v1.placeholder(objective.label.dtype, [None])
+        width = objective.config.width
+        labels = tf.compat.v1.placeholder(
+            objective.label.dtype if width == 1 else tf.float32,
+            [None] if width == 1 else [None, width],
+        )
         weights = tf.compat.v1.placeholder(tf.float32, [None])
         known = tf.compat.v1.placeholder(tf.float32, [None]) if truth is not None else None
-        metrics = objective.metrics(logits, labels, weights, known)
+        group = tf.compat.v1.placeholder(tf.int64, [None]) if groups is not None else None
+        metrics = objective.metrics(logits, labels, weights, known, group)
         values = {name: value for name, (value, _) in metrics.items()}
         updates = [update for _, update in metrics.values()]
         session.run(tf.compat.v1.local_variables_initializer())
@@ -45,6 +51,8 @@ def evaluate(objective, batches, truth=None):
             feed = {logits: z, labels: y, weights: w}
             if known is not None:
                 feed[known] = truth[i]
+            if group is not None:
+                feed[group] = groups[i]
             session.run(updates, feed)
         return session.run(values)
 
@@ -100,6 +108,7 @@ def test_binary_metrics_equal_numpy_however_the_rows_are_batched():
         "accuracy": np.average(hit == y, weights=w),
         "precision": w[hit & (y == 1)].sum() / w[hit].sum(),
         "recall": w[hit & (y == 1)].sum() / w[y == 1].sum(),
+        "f1": 2 * w[hit & (y == 1)].sum() / (w[hit].sum() + w[y == 1].sum()),
         "label_mean": np.average(y, weights=w),
         "prediction_mean": np.average(p, weights=w),
         "accuracy_baseline": max(np.average(y, weights=w), 1 - np.average(y, weights=w)),

@@ -247,7 +247,7 @@ labels: {y: {dtype: int64, vocabulary: [a, b]}}
 labels: {y: {dtype: string, vocabulary: [a, a]}}
     4: labels.y: the vocabulary has duplicates
 labels: {y: {dtype: int64, default: 0}}
-    4: labels.y.default: unknown key; known: dtype, vocabulary, weight, true_probability
+    4: labels.y.default: unknown key; known: dtype, shape, vocabulary, missing, weight, true_probability
 labels: {f: {dtype: int64}}
 objectives: {f: {head: binary}}
     4: labels.f: the label is also a feature and would leak into the model
@@ -268,11 +268,11 @@ objectives: {y: {head: regression}}
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head; did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression
+    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
 objectives: {y: binary}
-    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression
+    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
 objectives: {y: {head: binary, num_classes: 2}}
-    5: objectives.y.num_classes: unknown key; known: label, loss_weight, head
+    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, head, loss, positive_penalty, metrics, group_by
 objectives: {y: {head: multi_class, num_classes: 2}}
     5: objectives.y.num_classes: got 2, expected greater than or equal to 3
 objectives: {y: {head: binary, loss_weight: -1}}
@@ -372,7 +372,7 @@ labels: {y: {dtype: int64, true_probability: v}}
     4: labels.y.true_probability: got 'v', expected a float32 feature of one value; known: f
 labels: {y: {dtype: int64, true_probability: f}}
     4: labels.y.true_probability: feature 'f' is in a group and would leak into the model
-"""
+"""  # noqa: E501
 
 
 def cases(table):

@@ -1,0 +1,109 @@
+"""Checks of labels and objectives: each objective has a label of its own that fits its head.
+
+Like `validation`, generators of problems that do not stop each other. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from feature_specs.errors import Path, Problem
+from feature_specs.objectives import Binary, CosineDistance, MultiClass, MultiLabel
+from feature_specs.schema import FeatureSpec, Label
+from feature_specs.validation import Problems, unknown
+
+
+def check_labels(spec: FeatureSpec) -> Problems:
+    """Labels are no features, and what weighs them is a number."""
+    learned = {spec.label_of(name) for name in spec.objectives}
+    for name, label in spec.labels.items():
+        path: Path = ("labels", name)
+        if name in spec.features:
+            yield Problem(path, "the label is also a feature and would leak into the model")
+        if name not in learned:
+            yield Problem(path, "no objective learns this label; add an objective or remove it")
+        if label.weight is not None:
+            weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
+            if weight is None:
+                known = [*spec.features, *spec.labels]
+                yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
+            elif label.weight == name:
+                yield Problem((*path, "weight"), "a label cannot weigh itself")
+            elif weight.dtype == "string" or not getattr(weight, "single", True):
+                yield Problem((*path, "weight"), f"{label.weight!r} is no single number")
+        if label.true_probability is not None:
+            truth = spec.features.get(label.true_probability)
+            if truth is None or truth.dtype != "float32" or not truth.single:
+                yield unknown(
+                    (*path, "true_probability"),
+                    label.true_probability,
+                    "a float32 feature of one value",
+                    [n for n, f in spec.features.items() if f.dtype == "float32" and f.single],
+                )
+
+
+def check_objectives(spec: FeatureSpec) -> Problems:
+    """Each objective learns a label of its own that fits its head."""
+    owner: dict[str, str] = {}
+    for name, objective in spec.objectives.items():
+        path: Path = ("objectives", name)
+        label_name = spec.label_of(name)
+        label = spec.labels.get(label_name)
+        if label is None:
+            where = path if objective.label is None else (*path, "label")
+            yield unknown(where, label_name, "the name of a label", list(spec.labels))
+            continue
+        if owner.setdefault(label_name, name) != name:
+            yield Problem(path, f"objective {owner[label_name]!r} learns {label_name!r} already")
+        for message in _misfits(objective, label_name, label):
+            yield Problem(path, message)
+        if label.true_probability is not None and not isinstance(objective, Binary):
+            yield Problem(
+                ("labels", label_name, "true_probability"), "is for the label of a binary head"
+            )
+        if objective.group is not None:
+            yield from _check_group(spec, objective.group, (*path, "group_by"))
+
+
+def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
+    """What of a label does not fit the head."""
+    words = len(label.vocabulary) if label.vocabulary is not None else None
+    if isinstance(objective, (MultiLabel, CosineDistance)):
+        wanted = [objective.width]
+        lists = isinstance(objective, MultiLabel)
+        if not (label.shape == (objective.width,) or (lists and label.variable)):
+            either = "shape: variable for a list of classes, or " if lists else ""
+            shape = label.shape if label.variable else list(label.shape)
+            yield (
+                f"label {name!r} has the shape {shape}, expected {either}shape: {wanted} for one "
+                f"{'0 or 1 a class' if lists else 'number a logit'}"
+            )
+    elif not label.single:
+        shape = label.shape if label.variable else list(label.shape)
+        yield (
+            f"label {name!r} has the shape {shape}, and the head {objective.head} learns one "
+            "value; remove shape, or choose the head multi_label or cosine"
+        )
+    if objective.classes is None:
+        if label.dtype == "string":
+            yield f"label {name!r} is a string, expected a number"
+    elif isinstance(objective, MultiClass) and label.dtype == "float32":
+        yield f"label {name!r} is float32, expected int64 or string"
+    elif words is not None and words != objective.classes:
+        yield (
+            f"the head has {objective.classes} classes and the vocabulary of label "
+            f"{name!r} {words} words; make them equal"
+        )
+
+
+def _check_group(spec: FeatureSpec, name: str, path: Path) -> Problems:
+    feature = spec.features.get(name)
+    if feature is None:
+        yield unknown(path, name, "the name of a feature", list(spec.features))
+    elif not feature.single or feature.dtype == "float32":
+        yield Problem(
+            path,
+            f"feature {name!r} is {feature.dtype} with {feature.form}, expected one string or "
+            "int64",
+        )

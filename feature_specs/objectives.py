@@ -1,0 +1,287 @@
+"""The objectives of a spec: heads with their losses and metrics, one frozen model each.
+
+Each checks its own fields; whether its label fits is checked in `label_validation`. What a head
+does with its logits is in `estimator_kit.objectives`. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Optional, Union
+
+import pydantic
+from pydantic import Field
+
+from feature_specs import losses
+from feature_specs.entry import Entry, PositiveFloat, as_tuple
+from feature_specs.losses import loss_of
+from feature_specs.metric_choices import BY_GROUP, MetricChoice, choice, metrics_of
+
+Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
+
+# Classes of which a confusion matrix may be reported: each pair is a metric of its own.
+MOST_CONFUSED = 20
+
+
+class _Objective(Entry):
+    """What one output of the model learns.
+
+    Attributes:
+      label: the label it learns, by default the one of the objective's own name.
+      loss_weight: its factor in the sum of the losses, 0 or more.
+      reduction: what becomes of the losses of the rows: `mean`, their sum by weight over the sum
+        of the weights; `sum`; `sum_over_batch_size`, the sum over the number of rows, masked ones
+        included; `sum_over_nonzero_weights`, the sum over the number of rows with a weight.
+      metrics: metrics beside those that the head always has.
+      group_by: the feature whose rows of one value are a group, for metrics of groups.
+    """
+
+    label: Optional[str] = None
+    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    reduction: Reduction = "mean"
+
+    # The `label_bounds` of heads that have the same for all.
+    label_range: ClassVar[tuple[Optional[int], Optional[int]]] = (None, None)
+
+    @property
+    def logits_dimension(self) -> int:
+        return 1
+
+    @property
+    def classes(self) -> Optional[int]:
+        """Number of classes, or None for a number."""
+        return None
+
+    @property
+    def label_bounds(self) -> tuple[Optional[float], Optional[float]]:
+        """The smallest and the largest value of a label that the head can learn."""
+        return self.label_range
+
+    @property
+    def width(self) -> int:
+        """Numbers in a label, as the model gets it."""
+        return 1
+
+    @property
+    def group(self) -> Optional[str]:
+        """The feature of `group_by`, of heads that have it."""
+        return getattr(self, "group_by", None)
+
+    def metric_choices(self) -> tuple[MetricChoice, ...]:
+        """The items of `metrics`, as names and numbers."""
+        return tuple(choice(item) for item in getattr(self, "metrics", ()))
+
+    @pydantic.model_validator(mode="after")
+    def _check_groups(self) -> Any:
+        chosen = self.metric_choices()
+        grouped = [c.name for c in chosen if c.name in BY_GROUP]
+        if grouped and self.group is None:
+            raise ValueError(
+                f"the metric {grouped[0]} is one of groups; add group_by: the feature whose rows "
+                "of one value are a group"
+            )
+        if self.group is not None and not grouped:
+            raise ValueError(
+                f"no metric uses group_by; add one of {', '.join(BY_GROUP)} to metrics, or "
+                "remove group_by"
+            )
+        return self
+
+
+_BINARY_LOSSES = (
+    losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Hinge, losses.Exponential,
+    losses.Squared, losses.Absolute,
+)  # fmt: skip
+_NUMBER_LOSSES = (
+    losses.Squared, losses.Absolute, losses.Huber, losses.LogCosh, losses.Pinball,
+)  # fmt: skip
+_SIGMOID = losses.SigmoidCrossEntropy.model_validate({"sigmoid_cross_entropy": {}})
+_SOFTMAX = losses.SoftmaxCrossEntropy.model_validate({"softmax_cross_entropy": {}})
+_SQUARED = losses.Squared.model_validate({"squared": {}})
+_POISSON = losses.Poisson.model_validate({"poisson": {}})
+_COSINE = losses.Cosine.model_validate({"cosine": {}})
+
+
+class Binary(_Objective):
+    """Two classes, 0 and 1; one logit.
+
+    `positive_penalty` is a factor on the loss of the rows of class 1, for a class that is rare.
+    Weights, and so the metrics beside `loss`, stay as they are.
+    """
+
+    head: Literal["binary"]
+    loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
+    positive_penalty: PositiveFloat = 1.0
+    metrics: metrics_of(  # type: ignore[valid-type]
+        "log_loss", "expected_calibration_error", "confusion", "recall_at_precision",
+        "precision_at_recall", *BY_GROUP,
+    ) = ()  # fmt: skip
+    group_by: Optional[str] = None
+
+    label_range: ClassVar = (0, 1)
+
+    @property
+    def classes(self) -> int:
+        return 2
+
+
+class MultiClass(_Objective):
+    """`num_classes` exclusive classes; one logit a class.
+
+    `class_penalties` has a factor for each class, on the loss of the rows of that class.
+    """
+
+    head: Literal["multi_class"]
+    num_classes: Annotated[int, Field(ge=3)]
+    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = _SOFTMAX  # type: ignore[valid-type]
+    class_penalties: Optional[
+        Annotated[tuple[PositiveFloat, ...], pydantic.BeforeValidator(as_tuple)]
+    ] = None
+    metrics: metrics_of(  # type: ignore[valid-type]
+        "log_loss", "expected_calibration_error", "confusion", "f1", "mean_iou", "top_k_accuracy"
+    ) = ()
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.num_classes
+
+    @property
+    def classes(self) -> int:
+        return self.num_classes
+
+    @property
+    def label_bounds(self) -> tuple[float, float]:
+        return 0, self.num_classes - 1
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> MultiClass:
+        if self.class_penalties is not None and len(self.class_penalties) != self.num_classes:
+            raise ValueError(
+                f"class_penalties has {len(self.class_penalties)} numbers, expected one for each "
+                f"of the {self.num_classes} classes"
+            )
+        for chosen in self.metric_choices():
+            if chosen.name == "top_k_accuracy" and (chosen.value or 0) >= self.num_classes:
+                raise ValueError(
+                    f"top_k_accuracy: got {chosen.value}, expected less than the "
+                    f"{self.num_classes} classes (it would always be 1)"
+                )
+            if chosen.name == "confusion" and self.num_classes > MOST_CONFUSED:
+                raise ValueError(
+                    f"confusion is of up to {MOST_CONFUSED} classes, as each pair of them is a "
+                    "metric; ask for f1 or mean_iou instead"
+                )
+        return self
+
+
+class Regression(_Objective):
+    """A number; one logit, which is the prediction."""
+
+    head: Literal["regression"]
+    loss: loss_of(*_NUMBER_LOSSES) = _SQUARED  # type: ignore[valid-type]
+    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+
+
+class MultiLabel(_Objective):
+    """Any number of `num_classes` classes in a row; one logit a class.
+
+    The label is a list of class ids or words (`shape: variable`), or one 0 or 1 a class
+    (`shape: [num_classes]`). `positive_penalty` is a factor on the losses of the classes that a row
+    has.
+    """
+
+    head: Literal["multi_label"]
+    num_classes: Annotated[int, Field(ge=2)]
+    loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
+    positive_penalty: PositiveFloat = 1.0
+    metrics: metrics_of(  # type: ignore[valid-type]
+        "log_loss", "auc", "auc_precision_recall", "confusion", "recall_at_precision",
+        "precision_at_recall",
+    ) = ()  # fmt: skip
+
+    label_range: ClassVar = (0, 1)
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.num_classes
+
+    @property
+    def classes(self) -> int:
+        return self.num_classes
+
+    @property
+    def width(self) -> int:
+        return self.num_classes
+
+
+class PoissonRegression(_Objective):
+    """A count, or a rate of 0 or more; one logit, which is the logarithm of the rate."""
+
+    head: Literal["poisson"]
+    loss: loss_of(losses.Poisson) = _POISSON  # type: ignore[valid-type]
+    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+
+    label_range: ClassVar = (0, None)
+
+
+class LogisticRegression(_Objective):
+    """A share from 0 to 1; one logit, whose sigmoid is the prediction."""
+
+    head: Literal["logistic_regression"]
+    loss: loss_of(  # type: ignore[valid-type]
+        losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Squared, losses.Absolute
+    ) = _SIGMOID
+    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+
+    label_range: ClassVar = (0, 1)
+
+
+class CosineDistance(_Objective):
+    """The direction of a vector of `dimension` numbers; so many logits."""
+
+    head: Literal["cosine"]
+    dimension: Annotated[int, Field(ge=2)]
+    loss: loss_of(losses.Cosine) = _COSINE  # type: ignore[valid-type]
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.dimension
+
+    @property
+    def width(self) -> int:
+        return self.dimension
+
+
+class Quantile(_Objective):
+    """Several `quantiles` of a number, as they increase; one logit each.
+
+    With `non_crossing` a prediction is never below the one of a smaller quantile.
+    """
+
+    head: Literal["quantile"]
+    quantiles: Annotated[
+        tuple[Annotated[float, Field(gt=0, lt=1)], ...],
+        pydantic.BeforeValidator(as_tuple),
+        Field(min_length=1),
+    ]
+    non_crossing: bool = False
+
+    @property
+    def logits_dimension(self) -> int:
+        return len(self.quantiles)
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Quantile:
+        if any(a >= b for a, b in zip(self.quantiles, self.quantiles[1:])):
+            raise ValueError("quantiles must increase strictly")
+        return self
+
+
+HEADS: dict[str, type[_Objective]] = {
+    "binary": Binary, "multi_class": MultiClass, "regression": Regression,
+    "multi_label": MultiLabel, "poisson": PoissonRegression,
+    "logistic_regression": LogisticRegression, "cosine": CosineDistance, "quantile": Quantile,
+}  # fmt: skip
+Objective = Union[
+    Binary, MultiClass, Regression, MultiLabel, PoissonRegression, LogisticRegression,
+    CosineDistance, Quantile,
+]  # fmt: skip
