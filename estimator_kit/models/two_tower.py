@@ -31,7 +31,7 @@ from estimator_kit.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.item_frequency import log_probability
 from estimator_kit.tf_estimator import ModeKeys
-from feature_specs.schema import Binary
+from feature_specs.objectives import Binary
 from input_pipelines.transforms import Features
 
 # The graph collection of the scores [rows, rows] of training, which the loss is made of.
