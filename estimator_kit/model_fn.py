@@ -21,7 +21,7 @@ from typing import Any, Optional, Union
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import input_layer, pretrained_tables
+from estimator_kit import first_values, input_layer
 from estimator_kit.errors import ConfigError
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
@@ -75,8 +75,8 @@ class ModelFn(abc.ABC):
     Attributes:
       spec, params: as given, checked.
       objectives: `{name: Objective}` in the order of the spec.
-      warm_started: names of the variables that a warm start sets; pretrained vectors leave those
-        alone. Set by the kit before it trains.
+      warm_start: what the first checkpoint takes from another model, or None. Set by the kit
+        before it trains.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -89,7 +89,7 @@ class ModelFn(abc.ABC):
             raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
         self.params: Any = self._checked_params(params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
-        self.warm_started: frozenset[str] = frozenset()
+        self.warm_start: Any = None
         make_optimizer(self.params.optimizer, self.params.learning_rate)
         self.check_spec()
 
@@ -170,7 +170,7 @@ class ModelFn(abc.ABC):
         if params:
             merged = {**self.params.model_dump(), **params}
             other = type(self)(self.spec, merged)
-            other.warm_started = self.warm_started
+            other.warm_start = self.warm_start
             return other(features, labels, mode)
         logits = self._split(self.logits(features, mode))
         model = type(self).__name__
@@ -200,7 +200,7 @@ class ModelFn(abc.ABC):
             mode,
             loss=loss,
             train_op=self.train_op(loss),
-            scaffold=pretrained_tables.scaffold(self.spec, self.warm_started),
+            scaffold=first_values.scaffold(self.spec, self.warm_start),
         )
 
     def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:

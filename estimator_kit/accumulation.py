@@ -1,0 +1,4 @@
+"""Gradients of several batches added up before a step is taken."""
+
+# Begins the names of the variables that hold them.
+ACCUMULATED = "accumulated/"
