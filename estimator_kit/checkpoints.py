@@ -131,7 +131,7 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             if not ignore_extra:
                 shape = list(found[name])
                 differences.append(f"{name}: {shape} in the checkpoint, not in the model")
-        elif tuple(found[name]) != tuple(shapes[name]):
+        elif not _equal(found[name], shapes[name]):
             differences.append(
                 f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
             )
@@ -142,6 +142,11 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             f"differ:\n{listing}\nundo the change of spec or model, or train into a new "
             "--model_dir (with --warm_start_from, to keep what still fits)"
         )
+
+
+def _equal(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether shapes are equal; None, an axis whose length changes as training goes, fits all."""
+    return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
 
 
 def find_checkpoint(path: str) -> str:

@@ -15,7 +15,7 @@ from estimator_kit.input_layer import check_dense_group, check_linear_group
 from estimator_kit.model_fn import Logits, ModelFn, ModelParams
 from estimator_kit.models.dnn import Dropout, HiddenUnits
 from estimator_kit.models.layers import dnn_logits
-from estimator_kit.optimizers import make_optimizer
+from estimator_kit.optimizers import OptimizerChoice, make_optimizer
 from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transforms import Features
 
@@ -35,7 +35,7 @@ class WideDeepModel(ModelFn):
         deep_group: str = "deep"
         hidden_units: HiddenUnits = (256, 128, 64)
         dropout: Dropout = 0.0
-        linear_optimizer: str = "ftrl"
+        linear_optimizer: OptimizerChoice = "ftrl"
         linear_learning_rate: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
 
     def check_spec(self) -> None:
@@ -61,6 +61,6 @@ class WideDeepModel(ModelFn):
     def optimizers(self) -> Sequence[tuple[str, Any]]:
         p = self.params
         return [
-            ("linear/", make_optimizer(p.linear_optimizer, p.linear_learning_rate)),
-            ("", make_optimizer(p.optimizer, p.learning_rate)),
+            ("linear/", self.make_optimizer(p.linear_optimizer, p.linear_learning_rate)),
+            ("", self.make_optimizer(p.optimizer, p.learning_rate)),
         ]
