@@ -31,18 +31,20 @@ class AdagradOptimizer(tf.compat.v1.train.AdagradOptimizer):
             return super()._resource_apply_sparse(grad, var, indices)
         accumulator = self.get_slot(var, "accumulator")
         rate = tf.cast(self._learning_rate_tensor, grad.dtype)
-        raised = _rows(accumulator, indices) + grad * grad
-        stepped = _rows(var, indices) - rate * grad * tf.math.rsqrt(raised)
+        raised = gather_rows(accumulator, indices) + grad * grad
+        stepped = gather_rows(var, indices) - rate * grad * tf.math.rsqrt(raised)
         return tf.group(
-            _write(accumulator, indices, raised), _write(var, indices, stepped), name="step"
+            write_rows(accumulator, indices, raised), write_rows(var, indices, stepped), name="step"
         )
 
 
-def _rows(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
+def gather_rows(variable: tf.Variable, indices: tf.Tensor) -> tf.Tensor:
+    """Rows of a resource variable."""
     return tf.raw_ops.ResourceGather(
         resource=variable.handle, indices=indices, dtype=variable.dtype.base_dtype
     )
 
 
-def _write(variable: tf.Variable, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+def write_rows(variable: tf.Variable, indices: tf.Tensor, rows: tf.Tensor) -> tf.Operation:
+    """Overwrites rows of a resource variable; each may be there once."""
     return tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=indices, updates=rows)

@@ -28,11 +28,13 @@ class ModelOutline:
     Attributes:
       variables: shape of every saved variable of the training graph, optimizer slots included.
       weights: names of those that make the model itself: trainable ones, and what layers keep.
+      trainable: names of those that are trained, or could be.
       metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
     """
 
     variables: Shapes
     weights: frozenset[str]
+    trainable: frozenset[str]
     metrics: frozenset[str]
 
 
@@ -45,12 +47,14 @@ def outline(model: ModelFn) -> ModelOutline:
     with train[0].as_default():
         saved = tf.compat.v1.global_variables()
         variables = {v.op.name: tuple(v.shape.as_list()) for v in saved}
+        trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
     evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
     with evaluation_graph.as_default():
         # Evaluation makes no optimizer slots, so what is left is the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()}
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
-    return ModelOutline(variables, frozenset(kept - {"global_step"}), frozenset(metrics))
+    weights = frozenset(kept - {"global_step"})
+    return ModelOutline(variables, weights, trainable, frozenset(metrics))
 
 
 def _build(model: ModelFn, mode: str):
@@ -127,7 +131,7 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             if not ignore_extra:
                 shape = list(found[name])
                 differences.append(f"{name}: {shape} in the checkpoint, not in the model")
-        elif tuple(found[name]) != tuple(shapes[name]):
+        elif not _equal(found[name], shapes[name]):
             differences.append(
                 f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
             )
@@ -138,6 +142,11 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             f"differ:\n{listing}\nundo the change of spec or model, or train into a new "
             "--model_dir (with --warm_start_from, to keep what still fits)"
         )
+
+
+def _equal(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether shapes are equal; None, an axis whose length changes as training goes, fits all."""
+    return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
 
 
 def find_checkpoint(path: str) -> str:

@@ -23,6 +23,10 @@ MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
     "import_schema", "export_schema",
 )  # fmt: skip
+WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
+WARM_START_MODES: tuple[WarmStartMode, ...] = (
+    "weights", "weights_and_stats", "all_but_step", "all",
+)  # fmt: skip
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
 _SCHEMA_MODES = ("import_schema", "export_schema")
@@ -61,12 +65,14 @@ class ExperimentConfig(pydantic.BaseModel):
     save_checkpoints_secs: Optional[PositiveInt] = None
     keep_checkpoint_max: PositiveInt = 5
     warm_start_from: Optional[str] = None
+    warm_start_mode: WarmStartMode = "weights_and_stats"
     warm_start_vars: str = ".*"
+    warm_start_rename: tuple[str, ...] = ()
 
     eval_steps: Optional[PositiveInt] = None
     eval_throttle_secs: Annotated[int, Field(ge=0)] = 0
     early_stopping_metric: Optional[str] = None
-    early_stopping_direction: Literal["min", "max"] = "min"
+    early_stopping_direction: Optional[Literal["min", "max"]] = None
     early_stopping_patience: PositiveInt = 3
 
     exporters: tuple[str, ...] = ("best", "final")
@@ -157,6 +163,14 @@ class ExperimentConfig(pydantic.BaseModel):
             problems.append(
                 f"--warm_start_vars: {self.warm_start_vars!r} is no regular expression: {error}"
             )
+        problems += self._rename_problems()
+        stops_by = self.early_stopping_metric
+        if stops_by is not None and self.early_stopping_direction is None:
+            if stops_by.partition("/")[0] != "loss":
+                problems.append(
+                    "--early_stopping_direction is missing; say whether a better "
+                    f"{stops_by} is lower (min) or higher (max)"
+                )
         for i, name in enumerate(self.exporters):
             if name in self.exporters[:i]:
                 problems.append(f"--exporters: {name!r} is there twice")
@@ -168,6 +182,21 @@ class ExperimentConfig(pydantic.BaseModel):
                 f"--train_files and --eval_files share {', '.join(sorted(overlap))}: "
                 "a model must not be scored on what it was trained on"
             )
+        return problems
+
+    def _rename_problems(self) -> list[str]:
+        problems = []
+        for rename in self.warm_start_rename:
+            old, _, new = rename.rpartition("=")
+            if not old or not new:
+                problems.append(f"--warm_start_rename: got {rename!r}, expected old=new")
+                continue
+            try:
+                re.compile(old)
+            except re.error as error:
+                problems.append(
+                    f"--warm_start_rename: {old!r} is no regular expression: {error}"
+                )
         return problems
 
     def _analysis_problems(self) -> list[str]:

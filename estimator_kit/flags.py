@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import flags
 
-from estimator_kit.config import EXPORTERS, MODES, ExperimentConfig
+from estimator_kit.config import EXPORTERS, MODES, WARM_START_MODES, ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.yaml_reader import read_text
@@ -94,9 +94,25 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     text(
         "warm_start_from",
         "A checkpoint, a model_dir or a SavedModel whose variables a new training starts from. "
-        "Their shapes must fit. Plays no part when model_dir already has a checkpoint.",
+        "Their shapes must fit; rows of vocabularies and classes whose words moved are moved. "
+        "Plays no part when model_dir already has a checkpoint.",
     )
-    text("warm_start_vars", "Regular expression: which variables warm start takes, by full name.")
+    choice(
+        "warm_start_mode", WARM_START_MODES,
+        "What a warm start takes. weights: trainable variables and embedding tables. "
+        "weights_and_stats: also what layers keep beside them, such as moving means. all_but_step: "
+        "also the slots of optimizers. all: also the global step. FTRL's slots come with weights.",
+    )  # fmt: skip
+    text(
+        "warm_start_vars",
+        "Regular expression: which variables warm start takes, by full name. Slots of optimizers "
+        "follow their variable.",
+    )
+    listing(
+        "warm_start_rename",
+        "Variables that have another name in the source: old=new, old a regular expression for a "
+        r"whole name there and new the name in the model, as in dnn/(.*)=tower/\1.",
+    )
     integer("eval_steps", "Batches an evaluation; all of --eval_files when not given.")
     integer("eval_throttle_secs", "Least seconds between evaluations; 0 is every checkpoint.")
     text(
@@ -104,7 +120,10 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "Stop when this metric has not improved for --early_stopping_patience evaluations. "
         "Metrics are named <metric>/<objective>, as in auc/click.",
     )
-    choice("early_stopping_direction", ("min", "max"), "Which way that metric gets better.")
+    choice(
+        "early_stopping_direction", ("min", "max"),
+        "Which way that metric gets better; losses do by min, and others need it said.",
+    )  # fmt: skip
     integer("early_stopping_patience", "Evaluations without improvement before the stop.")
     listing(
         "exporters",

@@ -15,17 +15,19 @@ them to the objectives of the spec. It holds no state between calls and builds n
 from __future__ import annotations
 
 import abc
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union
 
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import input_layer, pretrained_tables
+from estimator_kit import first_values, input_layer, schedules
 from estimator_kit.errors import ConfigError
+from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
-from estimator_kit.optimizers import make_optimizer, minimize
+from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, not_frozen
 from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
@@ -51,21 +53,54 @@ def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     return metrics
 
 
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]
+
+
 class ModelParams(pydantic.BaseModel):
     """Parameters of every model; a model adds its own in a nested `Params` class.
 
+    What is said of prefixes: regular expressions that a variable's name must begin with.
+
     Attributes:
-      optimizer: a name from `optimizers.OPTIMIZERS`. Adagrad, because its steps adapt to each
-        row of an embedding table and cost nothing for the rows that a batch does not touch.
+      optimizer: a name from `optimizers.OPTIMIZERS`, or `{name: {field: value}}`. Adagrad, because
+        its steps adapt to each row of an embedding table and cost nothing for the rows that a
+        batch does not touch.
       learning_rate: above 0.
+      optimizers: in the place of all optimizers that the model has by itself, one for each prefix
+        of variable names, the first that fits: `{linear/: {ftrl: {learning_rate: 0.1}}, "":
+        lazy_adam}`. One without a `learning_rate` has that of the model.
+      schedule: how the rates change with the global step, of `schedules.SCHEDULES`, as in
+        `{cosine: {decay_steps: 10000}}`; None for no change.
+      warm_up_steps: steps in which the rates rise to what they are, before the schedule.
+      freeze: prefixes of variables that are not trained; no gradient of them is computed.
       clip_norm: limit on the norm of all gradients together; None for no limit.
+      clip_value: limit on each number of the gradients; None for no limit.
+      accumulate: batches whose gradients are averaged for one step; `max_steps`, schedules and
+        checkpoints still count batches.
+      moving_average: decay of a moving average of the weights, which evaluation, prediction and
+        exports use in their place; None for none. See `moving_average` for what it costs.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    optimizer: str = "adagrad"
+    optimizer: OptimizerChoice = "adagrad"
     learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
+    optimizers: Optional[dict[Prefix, OptimizerChoice]] = pydantic.Field(None, min_length=1)
+    schedule: Optional[Union[str, dict[str, Any]]] = None
+    warm_up_steps: int = pydantic.Field(default=0, ge=0, strict=True)
+    freeze: tuple[Prefix, ...] = ()
     clip_norm: Optional[float] = pydantic.Field(default=None, gt=0)
+    clip_value: Optional[float] = pydantic.Field(default=None, gt=0)
+    accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
+    moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
 
 
 class ModelFn(abc.ABC):
@@ -78,8 +113,8 @@ class ModelFn(abc.ABC):
     Attributes:
       spec, params: as given, checked.
       objectives: `{name: Objective}` in the order of the spec.
-      warm_started: names of the variables that a warm start sets; pretrained vectors leave those
-        alone. Set by the kit before it trains.
+      warm_start: what the first checkpoint takes from another model, or None. Set by the kit
+        before it trains.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -92,8 +127,11 @@ class ModelFn(abc.ABC):
             raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
         self.params: Any = self._checked_params(params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
-        self.warm_started: frozenset[str] = frozenset()
-        make_optimizer(self.params.optimizer, self.params.learning_rate)
+        self.warm_start: Any = None
+        for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
+            make_optimizer(choice, self.params.learning_rate)
+        if self.params.schedule is not None:
+            schedules.parse_schedule(self.params.schedule)
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -143,12 +181,19 @@ class ModelFn(abc.ABC):
         return {}
 
     def optimizers(self) -> Sequence[tuple[str, Any]]:
-        """(prefix of variable names, optimizer) for the parts of the model; see `minimize`."""
-        return [("", make_optimizer(self.params.optimizer, self.params.learning_rate))]
+        """(prefix of variable names, optimizer) for the parts of the model; see `minimize`.
+
+        Make them with `self.make_optimizer`. The parameter `optimizers` takes their place.
+        """
+        return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
-        return minimize(loss, self.optimizers(), clip_norm=self.params.clip_norm)
+        p = self.params
+        return minimize(
+            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
+            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
+        )  # fmt: skip
 
     # --- To use ----------------------------------------------------------------------------------
 
@@ -156,6 +201,16 @@ class ModelFn(abc.ABC):
     def logits_dimension(self) -> int:
         """Logits a row of all objectives together."""
         return sum(objective.logits_dimension for objective in self.objectives.values())
+
+    def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
+        """`ek.make_optimizer` with the schedule and warm-up of the model's parameters."""
+        p = self.params
+        factor = None
+        if p.schedule is not None or p.warm_up_steps:
+            schedule = schedules.parse_schedule(p.schedule or "constant")
+            step = tf.compat.v1.train.get_or_create_global_step()
+            factor = schedules.factor_at(step.read_value(), schedule, p.warm_up_steps)
+        return make_optimizer(optimizer, learning_rate, factor=factor)
 
     def dense_input(self, features: Features, group: str) -> tf.Tensor:
         """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
@@ -197,7 +252,7 @@ class ModelFn(abc.ABC):
         if params:
             merged = {**self.params.model_dump(), **params}
             other = type(self)(self.spec, merged)
-            other.warm_started = self.warm_started
+            other.warm_start = self.warm_start
             return other(features, labels, mode)
         logits = self._split(self.logits(features, mode))
         model = type(self).__name__
@@ -222,14 +277,16 @@ class ModelFn(abc.ABC):
         rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
-            return estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+            return estimator.EstimatorSpec(
+                mode, loss=loss, eval_metric_ops=metrics, scaffold=self._averages()
+            )
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
         return estimator.EstimatorSpec(
             mode,
             loss=loss,
             train_op=self.train_op(loss),
-            scaffold=pretrained_tables.scaffold(self.spec, self.warm_started),
+            scaffold=first_values.scaffold(self.spec, self.warm_start),
         )
 
     def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:
@@ -245,7 +302,34 @@ class ModelFn(abc.ABC):
             joint[name] = value
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
-        return estimator.EstimatorSpec(mode, predictions=joint, export_outputs=outputs)
+        return estimator.EstimatorSpec(
+            mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()
+        )
+
+    def _averages(self) -> Any:
+        """The Scaffold that restores averaged weights, or None where there are none."""
+        if self.params.moving_average is None:
+            return None
+        weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))
+
+    def _chosen_optimizers(self) -> Sequence[tuple[str, Any]]:
+        p = self.params
+        if p.optimizers is not None:
+            return [
+                (prefix, self.make_optimizer(choice, p.learning_rate))
+                for prefix, choice in p.optimizers.items()
+            ]
+        pairs = self.optimizers()
+        if p.schedule is not None or p.warm_up_steps:
+            for prefix, optimizer in pairs:
+                if not getattr(optimizer, "follows_schedule", False):
+                    raise ConfigError(
+                        f"{type(self).__name__}.optimizers makes the one for {prefix!r} without "
+                        "self.make_optimizer, so that it would not follow the parameters schedule "
+                        "and warm_up_steps; use that, or drop these"
+                    )
+        return pairs
 
     def _metrics(
         self,

@@ -1,15 +1,15 @@
 """Puts pretrained vectors into embedding tables when a training starts from nothing.
 
-`check` reads the files and says what they hold, before anything is written; `scaffold` loads them
-in the session that starts, after the initializers and before the first checkpoint. A start from a
-checkpoint, an evaluation and an export read no file. What a warm start takes is left as it is.
+`check` reads the files and says what they hold, before anything is written; `load` puts a table
+into the session that starts, for `first_values`. A start from a checkpoint, an evaluation and an
+export read no file. What a warm start takes is left as it is.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -48,28 +48,24 @@ def check(spec: FeatureSpec) -> None:
         raise SpecError(spec.source, problems)
 
 
-def scaffold(spec: FeatureSpec, warm_started: Collection[str]) -> Optional[Any]:
-    """The Scaffold that loads the tables of the current graph, or None when there are none.
+def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:
+    """The variables of the current graph that start from a file, by their columns.
 
     Args:
       spec: the feature spec.
-      warm_started: names of variables that a warm start sets.
+      restored: names of variables that a warm start takes whole; these are left out.
     """
     found = pretrained_variables(tf.compat.v1.get_default_graph())
-    tables = {
+    return {
         name: found[name]
         for name in pretrained_files.columns_with(spec)
-        if name in found and found[name].op.name not in warm_started
+        if name in found and found[name].op.name not in restored
     }
-    if not tables:
-        return None
 
-    def load(_: Any, session: tf.compat.v1.Session) -> None:
-        for name, variable in tables.items():
-            table = pretrained.read(spec, name)
-            rest = session.run(variable)
-            values = np.where(table.known[:, np.newaxis], table.values, rest)
-            # What `Variable.load` does: feeds the initializer, so that no constant is in the graph.
-            session.run(variable.initializer, {variable.initializer.inputs[1]: values})
 
-    return tf.compat.v1.train.Scaffold(init_fn=load)
+def load(spec: FeatureSpec, name: str, variable: Any, session: tf.compat.v1.Session) -> None:
+    """Puts the vectors of a column into its table; ids without one stay as they are."""
+    table = pretrained.read(spec, name)
+    values = np.where(table.known[:, np.newaxis], table.values, session.run(variable))
+    # What `Variable.load` does: feeds the initializer, so that no constant is in the graph.
+    session.run(variable.initializer, {variable.initializer.inputs[1]: values})

@@ -36,11 +36,10 @@ def make_run_config(config: ExperimentConfig) -> Any:
     )
 
 
-def make_estimator(config: ExperimentConfig, model: ModelFn, *, warm_start: Any = None) -> Any:
+def make_estimator(config: ExperimentConfig, model: ModelFn) -> Any:
     """The Estimator of a model in its model directory."""
     return estimator.Estimator(
         model,
         config=make_run_config(config),
         params={},  # None would warn; the model has its own.
-        warm_start_from=warm_start,
     )

@@ -48,7 +48,8 @@ def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
             words = spec.vocabulary_path(column).read_text(encoding="utf-8")
             storage.write_text(os.path.join(folder, column.file), words)
     storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
-    storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict())
+    # In its own order: logits lie side by side in that of the objectives.
+    storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict(), sort_keys=False)
 
 
 def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
@@ -84,6 +85,10 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
             if old != new:
                 was, now = _shown(old), _shown(new)
                 changes[section, name] = f"{section}.{name}: was {was}, is {now}"
+    first, second = list(kept.get("objectives", {})), list(spec.objectives)
+    if keeps_order(kept) and first != second and sorted(first) == sorted(second):
+        sentence = f"objectives: their order was {', '.join(first)}, is {', '.join(second)}"
+        changes["objectives", ""] = sentence
     digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
     for name, column in spec.columns.items():
         if isinstance(column, Vocabulary) and column.file is not None:
@@ -92,6 +97,11 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
                 sentence = f"columns.{name}: the words of {column.file} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
+
+
+def keeps_order(kept: dict[str, Any]) -> bool:
+    """Whether a kept document has its own order; version 0.1 sorted all of its keys."""
+    return list(kept) != sorted(kept)
 
 
 def _without(entry: Any, keys: tuple[str, ...]) -> Any:

@@ -22,9 +22,9 @@ def write_text(path: str, text: str) -> None:
     tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
-def write_json(path: str, value: Any) -> None:
+def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:
     """Writes JSON with NaN and infinity, which JSON lacks, as null."""
-    write_text(path, json.dumps(plain(value), indent=2, sort_keys=True) + "\n")
+    write_text(path, json.dumps(plain(value), indent=2, sort_keys=sort_keys) + "\n")
 
 
 def read_json(path: str) -> Optional[Any]:

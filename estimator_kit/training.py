@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import checkpoints, pretrained_tables, run_record
+from estimator_kit import checkpoints, pretrained_tables, run_record, warm_start
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
@@ -37,7 +37,7 @@ from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_estimator
 from estimator_kit.tf_estimator import estimator
-from estimator_kit.warm_start import warm_start_settings, warm_started
+from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines import diagnosis, files, input_fns, stored_records, tfrecords
@@ -95,14 +95,10 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
-    plan = _plan(config, spec, train_files, start_step)
+    warm = _warm_start(config, spec, outline) if start_step is None else None
+    plan = _plan(config, spec, train_files, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
-    warm_start = None
-    if config.warm_start_from is not None and start_step is None:
-        warm_start = warm_start_settings(
-            config.warm_start_from, config.warm_start_vars, outline, spec
-        )
-        model.warm_started = warm_started(config.warm_start_vars, outline)
+    model.warm_start = warm
     if start_step is None:
         pretrained_tables.check(spec)
     request = StopRequest()
@@ -112,7 +108,10 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     run_record.write_record(config, spec)
     plan.position.write(config.model_dir)
     RunResult(mode=config.mode, status="running").write(config.model_dir)
-    trained = make_estimator(config, model, warm_start=warm_start)
+    if warm is not None:
+        _log.info(warm.table())
+        warm.write_report(config.model_dir)
+    trained = make_estimator(config, model)
     eval_input = input_fns.eval_input_fn(
         spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps
     )
@@ -188,11 +187,36 @@ def _check_start(
     return checkpoints.latest_step(config.model_dir)
 
 
+def _warm_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[WarmStart]:
+    """What a first start takes from another model, where that is asked for."""
+    if config.warm_start_from is None:
+        return None
+    warm = warm_start.plan(
+        config.warm_start_from, outline, spec, mode=config.warm_start_mode,
+        pattern=config.warm_start_vars, renames=config.warm_start_rename,
+    )  # fmt: skip
+    if config.max_steps is not None and warm.step >= config.max_steps:
+        raise ConfigError(
+            f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
+            f"--max_steps={config.max_steps} is not above it; raise it, or take all_but_step"
+        )
+    return warm
+
+
 def _plan(
-    config: ExperimentConfig, spec: FeatureSpec, train_files: list[str], start_step: Optional[int]
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    train_files: list[str],
+    start_step: Optional[int],
+    first_step: int,
 ) -> _Plan:
+    """Where training goes; `first_step` is where it starts when `start_step` is None."""
     start = start_step or 0
     position = find_position(config, train_files, start)
+    if start_step is None and first_step:
+        start, position = first_step, dataclasses.replace(position, first_step=first_step)
     rows = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:

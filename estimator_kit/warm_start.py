@@ -1,81 +1,273 @@
 """Warm start: a new training takes its first variables from an older model.
 
-The values are read once, when training starts from nothing; a model directory that has a
-checkpoint goes on from that instead. Takes the model's own variables, never the step, and of
-optimizers' slots only those of FTRL, which would forget the weights without them. A variable whose
-shape differs is an error: dropping, say, every embedding table because a hash size changed is not a
-warm start. Neither is one whose vocabulary was reordered: the spec that the source keeps, in its
-model directory or in its export, is compared.
+    plan(...)           what is taken from where, checked; nothing is read but shapes and specs
+    WarmStart.values    the values, read one at a time by the session that starts (`first_values`)
+    WarmStart.report    what becomes of every variable
+
+It happens once: a model directory that has a checkpoint goes on from that instead, and the graph
+and its exports know nothing of it. A variable that cannot be taken as it is stops the run:
+dropping, say, every embedding table because a hash size changed is not a warm start. Rows and
+logits whose words moved are moved (`row_moves`), by the spec that the source keeps in its model
+directory or in its export; rows that stand for something else are an error.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Optional
 
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import row_moves, run_record, storage
+from estimator_kit.accumulation import ACCUMULATED
 from estimator_kit.checkpoints import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.run_record import changes_since
-from estimator_kit.tf_estimator import estimator
+from estimator_kit.row_moves import MeaningError, Move, OutputMoves, column_of
+from feature_specs import parser
 from feature_specs.column_kinds import Embedding
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
 
 logger = logging.getLogger(__name__)
 
+_STEP = "global_step"
 
-def warm_start_settings(
-    source: str, pattern: str, outline: ModelOutline, spec: FeatureSpec
-) -> Any:
-    """Settings for `Estimator(warm_start_from=...)`.
+# Variables of each status that the log names; the report file has all.
+_NAMED = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """One variable that is taken.
+
+    Attributes:
+      source: its name in the source.
+      rows, logits: how its first and its last axis move.
+    """
+
+    source: str
+    rows: Move = None
+    logits: Move = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.rows is None and self.logits is None
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """A warm start that fits.
+
+    Attributes:
+      checkpoint: the source's path prefix.
+      taken: by the variable's name in the new model.
+      report: what `warm_start_report.json` holds.
+      step: the global step to begin at; 0 where the source's is not taken.
+    """
+
+    checkpoint: str
+    taken: dict[str, Taken]
+    report: dict[str, Any]
+    step: int = 0
+
+    @property
+    def restored(self) -> frozenset[str]:
+        """Names of the variables that are taken whole, with no place left to an initializer."""
+        return frozenset(name for name, entry in self.taken.items() if entry.is_whole)
+
+    def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """(name, value) of each variable; `current(name)` gives what new places keep."""
+        reader = tf.train.load_checkpoint(self.checkpoint)
+        for name, entry in self.taken.items():
+            found = reader.get_tensor(entry.source)
+            if not entry.is_whole:
+                found = row_moves.moved(current(name), found, entry.rows, entry.logits)
+            yield name, found
+
+    def write_report(self, model_dir: str) -> None:
+        storage.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
+
+    def table(self) -> str:
+        """The report for a person: how many variables of each status, and which."""
+        groups: dict[str, list[str]] = {}
+        for entry in self.report["variables"]:
+            moves = "; ".join(
+                f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
+                for what, n in entry.items()
+                if what in ("rows", "logits")
+            )
+            text = entry["name"] + (f" ({moves})" if moves else "")
+            groups.setdefault(entry["status"], []).append(text)
+        groups["unused in the source"] = self.report["unused"]
+        lines = [f"warm start from {self.checkpoint}:"]
+        for status, names in groups.items():
+            if names:
+                shown = names if status == "remapped" else names[:_NAMED]
+                more = f", and {len(names) - len(shown)} more" * (len(names) > len(shown))
+                lines.append(f"  {len(names):>4} {status}: {', '.join(shown)}{more}")
+        return "\n".join(lines)
+
+
+def plan(
+    source: str,
+    outline: ModelOutline,
+    spec: FeatureSpec,
+    *,
+    mode: str = "weights_and_stats",
+    pattern: str = ".*",
+    renames: Iterable[str] = (),
+) -> WarmStart:
+    """What a new training takes.
 
     Args:
       source: a checkpoint, a model directory or a SavedModel.
-      pattern: regular expression that a variable's whole name must match to be taken.
       outline: of the new model.
       spec: of the new model; compared with the source's own, where it has kept one.
+      mode: `weights` takes trainable variables and embedding tables, `weights_and_stats` also what
+        layers keep beside them (moving means of a normalization), `all_but_step` also the slots of
+        optimizers and moving averages of weights, `all` also the global step. The first two take
+        FTRL's slots, too, without which FTRL forgets the weights at its first step.
+      pattern: regular expression that a variable's whole name must match to be taken; slots
+        follow their variable.
+      renames: `old=new`, each a regular expression for names in the source and what becomes of
+        them, with groups as in `re.sub`. The first that matches a whole name counts.
 
     Raises:
-      ConfigError: there is no such source, or no variable matches the pattern.
-      CheckpointError: a variable to take is missing in the source or has another shape there.
+      ConfigError: there is no such source, or a pattern matches nothing.
+      CheckpointError: a variable to take is missing in the source, has another shape there, or its
+        rows mean something else.
     """
     checkpoint = find_checkpoint(source)
-    wanted = sorted(warm_started(pattern, outline))
-    if not wanted:
+    found = shapes_in(checkpoint)
+    weights = sorted(_weights(outline, spec, mode, pattern))
+    if not weights:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "
             f"{', '.join(sorted(outline.weights))}"
         )
-    found = shapes_in(checkpoint)
-    problems = []
+    names = _source_names(renames, found, outline)
+    for name in outline.variables:
+        base = _base_of(name, outline)
+        if base is not None and base in names:  # A slot follows, unless it was renamed itself.
+            names.setdefault(name, names[base] + name[len(base) :])
+    wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
+    kept = kept_spec(source, spec)
+    moves = _Moves(kept, spec, outline)
+    taken, problems = {}, []
     for name in wanted:
-        if name not in found:
-            problems.append(f"{name}: not in the source")
-        elif found[name] != outline.variables[name]:
-            problems.append(
-                f"{name}: {list(found[name])} in the source, "
-                f"{list(outline.variables[name])} in the model"
-            )
-    problems += _other_meanings(source, wanted, spec)
+        entry = Taken(names.get(name, name))
+        if entry.source not in found:
+            problems.append(f"{name}: not in the source{_as(name, entry.source)}")
+            continue
+        old_shape, shape = found[entry.source], outline.variables[name]
+        try:
+            entry = moves.of(name, entry.source, old_shape)
+        except MeaningError as error:
+            if len(old_shape) and old_shape[0] != shape[0]:
+                problems.append(_shapes(name, old_shape, shape))
+            problems.append(f"{name}: its rows mean something else; {error}")
+            continue
+        if not _fits(old_shape, shape, entry):
+            problems.append(_shapes(name, old_shape, shape))
+            continue
+        taken[name] = entry
     if problems:
         listing = "\n".join(f"  {problem}" for problem in problems)
+        slots = "; --warm_start_mode=weights_and_stats takes no slots" * mode.startswith("all")
         raise CheckpointError(
             f"cannot warm start from {checkpoint}; of {len(wanted)} variables these do "
-            f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars"
+            f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars{slots}"
         )
-    return estimator.WarmStartSettings(
-        ckpt_to_initialize_from=checkpoint,
-        # TensorFlow matches these as prefixes; ":0" keeps `kernel` from taking `kernel/Adagrad`.
-        vars_to_warm_start=[
-            f"{re.escape(name)}:0$" for name in (*wanted, *_ftrl_slots(wanted, outline, found))
-        ],
-    )
+    for warning in moves.warnings():
+        logger.warning("warm start: %s", warning)
+    step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
+    report = {
+        "source": checkpoint,
+        "mode": mode,
+        "variables": list(_statuses(outline, found, names, taken)),
+        "unused": sorted({*found} - {entry.source for entry in taken.values()}),
+    }
+    return WarmStart(checkpoint, taken, report, step)
 
 
-def _ftrl_slots(wanted: list[str], outline: ModelOutline, found: Shapes) -> list[str]:
+def kept_spec(source: str, spec: FeatureSpec) -> Optional[FeatureSpec]:
+    """The spec that a model directory, a checkpoint in one, or an export was made with.
+
+    Version 0.1 kept it without the order of its objectives; that is then taken from `spec`, when
+    it has the same ones.
+    """
+    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
+        path = os.path.join(folder, "feature_spec", "spec.json")
+        if not tf.io.gfile.exists(path):
+            continue
+        kept = parser.load(path)
+        if run_record.keeps_order(storage.read_json(path) or {}) or len(kept.objectives) == 1:
+            return kept
+        if set(kept.objectives) != set(spec.objectives):
+            raise CheckpointError(
+                f"{path} was kept by version 0.1, without the order of the objectives, and now "
+                f"they are others; which logit is whose cannot be told. Rename that file to warm "
+                "start by names and shapes alone"
+            )
+        ordered = {name: kept.objectives[name] for name in spec.objectives}
+        return dataclasses.replace(kept, objectives=ordered)
+    return None
+
+
+def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) -> Iterator[str]:
+    for name in outline.weights:
+        # A frozen table is no trainable variable, and no statistic.
+        is_weight = name in outline.trainable or _is_table(spec, name)
+        if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
+            yield name
+
+
+def _is_table(spec: FeatureSpec, name: str) -> bool:
+    column = column_of(spec, name)
+    return column is not None and isinstance(spec.columns[column], Embedding)
+
+
+def _more(
+    weights: list[str],
+    outline: ModelOutline,
+    found: Shapes,
+    names: dict[str, str],
+    mode: str,
+    pattern: str,
+) -> Iterator[str]:
+    """What is taken beside weights."""
+    if not mode.startswith("all"):
+        yield from _ftrl_slots(weights, outline, found, names)
+        return
+    chosen = set(weights)
+    for name in sorted({*outline.variables} - outline.weights - {_STEP}):
+        if name.startswith(ACCUMULATED):
+            continue  # Gradients of the source's last batches, which it has not taken a step with.
+        base = _base_of(name, outline)
+        if base in chosen if base is not None else re.fullmatch(pattern, name):
+            yield name
+    if mode == "all":
+        yield _STEP
+
+
+def _base_of(name: str, outline: ModelOutline) -> Optional[str]:
+    """The variable that a slot belongs to."""
+    parts = name.split("/")
+    for end in range(len(parts) - 1, 0, -1):
+        base = "/".join(parts[:end])
+        if base in outline.weights:
+            return base
+    return None
+
+
+def _ftrl_slots(
+    wanted: list[str], outline: ModelOutline, found: Shapes, names: dict[str, str]
+) -> list[str]:
     """FTRL's slots of the variables to take, as far as the source has them.
 
     FTRL keeps no weight from step to step but makes it anew from its slots (McMahan et al., 2013,
@@ -83,7 +275,7 @@ def _ftrl_slots(wanted: list[str], outline: ModelOutline, found: Shapes) -> list
     """
     slots = [f"{name}/{slot}" for name in wanted for slot in ("Ftrl", "Ftrl_1")]
     slots = [slot for slot in slots if slot in outline.variables]
-    fitting = [slot for slot in slots if found.get(slot) == outline.variables[slot]]
+    fitting = [slot for slot in slots if names.get(slot, slot) in found]
     if len(fitting) < len(slots):
         logger.warning(
             "warm start: the source has not all of FTRL's slots for this model, so FTRL will "
@@ -93,26 +285,140 @@ def _ftrl_slots(wanted: list[str], outline: ModelOutline, found: Shapes) -> list
     return fitting
 
 
-def warm_started(pattern: str, outline: ModelOutline) -> frozenset[str]:
-    """Names of the model's variables that a warm start with this pattern takes."""
-    return frozenset(name for name in outline.weights if re.fullmatch(pattern, name))
-
-
-def _other_meanings(source: str, wanted: list[str], spec: FeatureSpec) -> Iterator[str]:
-    """Variables of the right shape whose rows stand for something else in the source."""
-    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
-        changes = changes_since(os.path.join(folder, "feature_spec"), spec)
-        for (section, name), sentence in changes.items():
-            if section != "columns" or name not in spec.columns:
+def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) -> dict[str, str]:
+    """The name in the source of each of the model's variables that was renamed."""
+    names: dict[str, str] = {}
+    renamed = set()
+    for rename in renames:
+        old, _, new = rename.rpartition("=")
+        matches = {name: re.fullmatch(old, name) for name in found}
+        if not any(matches.values()):
+            raise ConfigError(
+                f"--warm_start_rename={rename}: {old!r} matches none of the source's variables: "
+                f"{', '.join(sorted(found))}"
+            )
+        results = set()
+        for name, match in matches.items():
+            if match is None or name in renamed:
                 continue
-            for variable in wanted:
-                if any(_is_of(variable, spec, other) for other in spec.made_from(name)):
-                    yield f"{variable}: its rows mean something else; {sentence}"
+            renamed.add(name)
+            try:
+                result = match.expand(new)
+            except (re.error, IndexError) as error:
+                raise ConfigError(f"--warm_start_rename={rename}: {new!r}: {error}") from error
+            results.add(result)
+            if names.setdefault(result, name) != name:
+                raise ConfigError(
+                    f"--warm_start_rename={rename}: {name} and {names[result]} of the source both "
+                    f"become {result}"
+                )
+        if not results & set(outline.variables):
+            raise ConfigError(
+                f"--warm_start_rename={rename} gives no name of the model's variables; it gives "
+                f"{', '.join(sorted(results)) or 'none that an earlier one has not given'}"
+            )
+    # What was renamed is no longer there under its old name.
+    for name in renamed:
+        names.setdefault(name, f"{name} (renamed)")
+    return names
 
 
-def _is_of(variable: str, spec: FeatureSpec, name: str) -> bool:
-    """Whether a variable belongs to a column."""
-    column = spec.columns[name]
-    if isinstance(column, Embedding) and column.shared is not None:
-        return variable == column.shared
-    return f"/{canned_name(spec, name)}/" in variable
+class _Moves:
+    """How variables move between the source's spec, where it has kept one, and the new one."""
+
+    def __init__(self, old: Optional[FeatureSpec], new: FeatureSpec, outline: ModelOutline):
+        self._old = old
+        self._new = new
+        self._outline = outline
+        self._outputs = OutputMoves(old, new) if old is not None else None
+        self._moved_outputs: set[str] = set()
+        self._rows: dict[tuple[str, str], Move] = {}
+
+    def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
+        if self._old is None or self._outputs is None:
+            return Taken(source)
+        base = _base_of(name, self._outline) or name
+        shape = self._outline.variables[name]
+        if base != name and shape != self._outline.variables[base]:
+            return Taken(source)  # A slot of one number.
+        suffix = name[len(base) :]
+        old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
+        column, old_column = column_of(self._new, base), column_of(self._old, old_base)
+        rows = None
+        if column is not None and old_column is not None:
+            key = (old_column, column)
+            if key not in self._rows:
+                self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
+            rows = self._rows[key]
+            if rows is not None and len(rows) != shape[0]:
+                rows = None  # Not a table of the column's ids.
+        logits = self._outputs.of(base, old_shape, shape)
+        if logits is not None:
+            self._moved_outputs.add(base)
+        return Taken(source, rows, logits)
+
+    def warnings(self) -> Iterator[str]:
+        """What changed and can be seen in no variable of its own."""
+        if self._old is None or self._outputs is None:
+            return
+        if self._outputs.moves and not self._moved_outputs:
+            yield (
+                "objectives or classes changed, and no variable that is taken is known as an "
+                "output layer (by the name logits); what it takes means the old ones"
+            )
+        seen = [f"/{name}/" for name in self._outline.weights]
+        for name in self._new.used_columns():
+            column = self._new.columns[name]
+            part = f"/{canned_name(self._new, name)}/"
+            if isinstance(column, Embedding) or any(part in variable for variable in seen):
+                continue
+            if name in self._old.columns:
+                before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)
+                if before != now:
+                    yield (
+                        f"column {name} means something else than in the source, and goes into "
+                        "dense layers as it is; what they take of it means the old one"
+                    )
+
+
+def _fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
+    """Whether shapes are equal but for the axes that move."""
+    if len(old) != len(new):
+        return False
+    moving = {0} if entry.rows is not None else set()
+    if entry.logits is not None:
+        moving.add(len(new) - 1)
+    return all(i in moving or a == b for i, (a, b) in enumerate(zip(old, new)))
+
+
+def _statuses(
+    outline: ModelOutline, found: Shapes, names: dict[str, str], taken: dict[str, Taken]
+) -> Iterator[dict[str, Any]]:
+    """An entry of the report for each variable of the model."""
+    for name in sorted(outline.variables):
+        entry = taken.get(name)
+        if entry is None:
+            there = found.get(names.get(name, name))
+            differs = there is not None and there != outline.variables[name]
+            yield {"name": name, "status": "shape differs, not taken" if differs else "new"}
+            continue
+        result: dict[str, Any] = {
+            "name": name,
+            "status": "restored" if entry.is_whole else "remapped",
+        }
+        if entry.source != name:
+            result["source"] = entry.source
+        shape = found[entry.source]
+        if entry.rows is not None:
+            result["rows"] = row_moves.counts(entry.rows, shape[0])
+        if entry.logits is not None:
+            result["logits"] = row_moves.counts(entry.logits, shape[-1])
+        yield result
+
+
+def _shapes(name: str, old: tuple[int, ...], new: tuple[int, ...]) -> str:
+    return f"{name}: {list(old)} in the source, {list(new)} in the model"
+
+
+def _as(name: str, source: str) -> str:
+    return f" as {source}" if source != name else ""

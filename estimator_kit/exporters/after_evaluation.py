@@ -130,7 +130,7 @@ class AfterEvaluation(estimator.Exporter):
         if metric is not None and has_stalled(
             self._history.read(),
             metric,
-            self._config.early_stopping_direction,
+            self._config.early_stopping_direction or "min",  # A loss.
             self._config.early_stopping_patience,
         ):
             self._request.ask(EARLY_STOPPED)

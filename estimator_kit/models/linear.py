@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_kit.input_layer import check_linear_group
 from estimator_kit.model_fn import Logits, ModelFn, ModelParams
+from estimator_kit.optimizers import OptimizerChoice
 from input_pipelines.transforms import Features
 
 
@@ -19,7 +20,7 @@ class LinearModel(ModelFn):
         """
 
         group: str = "wide"
-        optimizer: str = "ftrl"
+        optimizer: OptimizerChoice = "ftrl"
         learning_rate: float = 0.1
 
     def check_spec(self) -> None:

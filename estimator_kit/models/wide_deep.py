@@ -14,7 +14,7 @@ import tensorflow as tf
 from estimator_kit.input_layer import check_dense_group, check_linear_group
 from estimator_kit.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
-from estimator_kit.optimizers import make_optimizer
+from estimator_kit.optimizers import OptimizerChoice, make_optimizer
 from input_pipelines.transforms import Features
 
 
@@ -30,7 +30,7 @@ class WideDeepModel(ModelFn):
 
         wide_group: str = "wide"
         deep_group: str = "deep"
-        linear_optimizer: str = "ftrl"
+        linear_optimizer: OptimizerChoice = "ftrl"
         linear_learning_rate: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
 
     def check_spec(self) -> None:
@@ -52,6 +52,6 @@ class WideDeepModel(ModelFn):
     def optimizers(self) -> Sequence[tuple[str, Any]]:
         p = self.params
         return [
-            ("linear/", make_optimizer(p.linear_optimizer, p.linear_learning_rate)),
-            ("", make_optimizer(p.optimizer, p.learning_rate)),
+            ("linear/", self.make_optimizer(p.linear_optimizer, p.linear_learning_rate)),
+            ("", self.make_optimizer(p.optimizer, p.learning_rate)),
         ]

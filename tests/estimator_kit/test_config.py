@@ -139,6 +139,21 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             {"exporters": ("best", "best")}, ["--exporters: 'best' is there twice"],
         ),
         pytest.param(
+            {"early_stopping_metric": "auc/click"},
+            ["--early_stopping_direction is missing; say whether a better auc/click is lower (min) "
+             "or higher (max)"],
+        ),
+        ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
+         [ENDLESS]),
+        ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
+        (
+            {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
+            ["--warm_start_rename: got 'a', expected old=new",
+             "--warm_start_rename: '(' is no regular expression: "
+             "missing ), unterminated subpattern at position 0",
+             "--warm_start_rename: got 'a=', expected old=new"],
+        ),
+        (
             {"warm_start_vars": "("},
             ["--warm_start_vars: '(' is no regular expression: "
              "missing ), unterminated subpattern at position 0"],
@@ -191,8 +206,9 @@ def test_defaults():
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
-        "warm_start_vars": ".*", "eval_steps": None, "eval_throttle_secs": 0,
-        "early_stopping_metric": None, "early_stopping_direction": "min",
+        "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
+        "eval_steps": None, "eval_throttle_secs": 0,
+        "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,

@@ -202,7 +202,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --best_direction=min
         --best_metric=loss
         --nocsv_skip_spaces
-        --early_stopping_direction=min
         --early_stopping_patience=3
         --eval_batch_size=2048
         --eval_throttle_secs=0
@@ -226,6 +225,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --spec=a.yaml
         --train_files=a,b
         --validate_rows=0
+        --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
         """)
 
@@ -275,8 +275,10 @@ configs = st.fixed_dictionaries(
         "warm_start_vars": texts.map(re.escape),
         "eval_steps": counts,
         "eval_throttle_secs": st.integers(0, 1000),
-        "early_stopping_metric": st.none() | texts,
-        "early_stopping_direction": directions,
+        "warm_start_mode": st.sampled_from(["weights", "weights_and_stats", "all_but_step", "all"]),
+        "warm_start_rename": st.lists(texts.map(lambda name: f"{re.escape(name)}=a,b")).map(tuple),
+        "early_stopping_metric": st.none() | texts.map(lambda name: f"loss/{name}"),
+        "early_stopping_direction": st.none() | directions,
         "exporters": st.sampled_from([("latest", "best"), ("final",), ("best", "final", "latest")]),
         "best_metric": texts,
         "best_direction": directions,

@@ -1,0 +1,76 @@
+"""A training step of lazy Adam beside one of TensorFlow's Adam, on tables of three sizes.
+
+    python benchmarks/optimizers.py [--rows 100000,1000000,10000000] [--steps 20] [--rounds 3]
+
+A batch looks up 8 ids for each of 1024 records in one table of 16 numbers a row. One JSON line a
+size, in milliseconds a step, and one for how lazy Adam's step grows from the smallest table to the
+largest. The table of 10 million rows takes 2 GB with its slots, for each of the two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import estimator_kit.compat  # noqa: F401  # isort: skip
+import numpy as np
+import tensorflow as tf
+from side_by_side import compare
+
+from estimator_kit.optimizers import make_optimizer, minimize
+
+DIMENSION = 16
+RECORDS, IDS = 1024, 8
+
+
+def ms_a_step(optimizer: str, rows: int, steps: int):
+    """Returns a function that measures some steps; its session stays open."""
+    graph = tf.Graph()
+    with graph.as_default():
+        ids = tf.random.uniform([RECORDS, IDS], maxval=rows, dtype=tf.int64)
+        table = tf.compat.v1.get_variable(
+            "table", [rows, DIMENSION], initializer=tf.compat.v1.zeros_initializer()
+        )
+        found = tf.reduce_sum(tf.nn.embedding_lookup(table, ids), axis=1)
+        loss = tf.reduce_mean(tf.square(found - 1))
+        train_op = minimize(loss, [("", make_optimizer(optimizer, 0.01))])
+        session = tf.compat.v1.Session()
+        session.run(tf.compat.v1.global_variables_initializer())
+
+    def measure() -> float:
+        started = time.perf_counter()
+        for _ in range(steps):
+            session.run(train_op)
+        return (time.perf_counter() - started) / steps * 1000
+
+    return measure, session
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", default="100000,1000000,10000000")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    sizes = [int(size) for size in arguments.rows.split(",")]
+    lazy_alone = []
+    for rows in sizes:
+        lazy, lazy_session = ms_a_step("lazy_adam", rows, arguments.steps)
+        dense, dense_session = ms_a_step("adam", rows, max(1, arguments.steps // 4))
+        name = f"lazy_adam beside adam, {rows} rows of {DIMENSION}"
+        compare(name, lazy, dense, rounds=arguments.rounds, unit="ms/step", less_is_better=True)
+        lazy_alone.append(float(np.median([lazy() for _ in range(arguments.rounds)])))
+        lazy_session.close()
+        dense_session.close()
+    if len(sizes) > 1:
+        growth = lazy_alone[-1] / lazy_alone[0]
+        line = {"name": f"lazy_adam at {sizes[-1]} rows over {sizes[0]}", "unit": "times"}
+        print(json.dumps({**line, "ours": round(growth, 2)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Gradients of several batches added up before a step is taken: batches as large as memory is not.
+
+What was added up is kept in variables, so that a training that was stopped between two steps goes
+on with them. A dense gradient costs the memory of its variable once more. A gradient of an
+embedding table stays a list of rows: those of the batches since the last step, whatever the size of
+the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+# Begins the names of the variables that hold the sums.
+ACCUMULATED = "accumulated/"
+
+
+def accumulated(
+    pairs: Sequence[tuple[Any, Any]],
+    count: int,
+    step: Any,
+    apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation],
+) -> tf.Operation:
+    """Adds gradients up; at every count-th batch applies their mean and begins anew.
+
+    Args:
+      pairs: (gradient, variable), the gradients of this batch.
+      count: batches a step.
+      step: the global step, which counts batches; a step is taken when it will be divisible.
+      apply: makes the op of a step from such pairs.
+    """
+    with tf.init_scope():  # Reading a variable, as a checkpoint does, must not wait for a batch.
+        sums = [_Sum(gradient, variable) for gradient, variable in pairs]
+    with tf.control_dependencies([sum_.add(g) for sum_, (g, _) in zip(sums, pairs)]):
+        due = tf.equal((step.read_value() + 1) % count, 0)
+
+    def take() -> tf.Tensor:
+        means = [(sum_.mean(count), variable) for sum_, (_, variable) in zip(sums, pairs)]
+        with tf.control_dependencies([apply(means)]):
+            cleared = [sum_.clear() for sum_ in sums]
+        with tf.control_dependencies(cleared):
+            return tf.constant(True)
+
+    return tf.cond(due, take, lambda: tf.constant(False)).op
+
+
+class _Sum:
+    """The sum of one variable's gradients, dense or as rows and their ids."""
+
+    def __init__(self, gradient: Any, variable: Any):
+        name = ACCUMULATED + variable.op.name
+        self._shape = variable.shape
+        self._sparse = isinstance(gradient, tf.IndexedSlices)
+        if not self._sparse:
+            self._sum = _variable(name, tf.zeros(self._shape, gradient.dtype), self._shape)
+            return
+        width = self._shape[1:]
+        self._ids = _variable(f"{name}/ids", tf.zeros([0], gradient.indices.dtype), [None])
+        self._rows = _variable(
+            f"{name}/rows", tf.zeros([0, *width], gradient.dtype), [None, *width]
+        )
+
+    def add(self, gradient: Any) -> tf.Operation:
+        if not self._sparse:
+            return self._sum.assign_add(gradient, read_value=False)
+        return tf.group(_append(self._ids, gradient.indices), _append(self._rows, gradient.values))
+
+    def mean(self, count: int) -> Any:
+        if not self._sparse:
+            return self._sum.read_value() / count
+        shape = tf.constant(self._shape.as_list(), tf.int64)
+        return tf.IndexedSlices(self._rows.read_value() / count, self._ids.read_value(), shape)
+
+    def clear(self) -> tf.Operation:
+        if not self._sparse:
+            return self._sum.assign(tf.zeros(self._shape, self._sum.dtype), read_value=False)
+        width = self._shape[1:]
+        return tf.group(
+            self._ids.assign(tf.zeros([0], self._ids.dtype), read_value=False),
+            self._rows.assign(tf.zeros([0, *width], self._rows.dtype), read_value=False),
+        )
+
+
+def _variable(name: str, value: tf.Tensor, shape: Any) -> Any:
+    return tf.compat.v1.Variable(
+        value, trainable=False, name=name, use_resource=True, shape=tf.TensorShape(shape)
+    )
+
+
+def _append(variable: Any, values: tf.Tensor) -> tf.Operation:
+    return variable.assign(tf.concat([variable.read_value(), values], axis=0), read_value=False)

@@ -1,0 +1,52 @@
+"""What variables hold when a training starts from nothing: pretrained vectors, then a warm start.
+
+The values are put into the session that starts, after the initializers and before the first
+checkpoint, one variable at a time. They are in no graph and in no export, and a start from a
+checkpoint reads none of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import pretrained_tables
+from estimator_kit.moving_average import average_name
+from feature_specs.schema import FeatureSpec
+
+if TYPE_CHECKING:  # It looks at models, which import this module.
+    from estimator_kit.warm_start import WarmStart
+
+
+def scaffold(spec: FeatureSpec, warm_start: Optional[WarmStart]) -> Optional[Any]:
+    """The Scaffold of a training graph, or None where the initializers are all there is."""
+    restored = warm_start.restored if warm_start is not None else frozenset()
+    tables = pretrained_tables.tables(spec, restored)
+    if not tables and warm_start is None:
+        return None
+
+    def load(_: Any, session: tf.compat.v1.Session) -> None:
+        graph = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+        variables = {variable.op.name: variable for variable in graph}
+        loaded = set()
+        for name, table in tables.items():
+            pretrained_tables.load(spec, name, table, session)
+            loaded.add(table.op.name)
+        if warm_start is not None:
+            for name, value in warm_start.values(lambda name: session.run(variables[name])):
+                assign(session, variables[name], value)
+                loaded.add(name)
+        # A moving average began at the initializer's value, before this one was there.
+        for name in sorted(loaded):
+            average = average_name(name)
+            if average in variables and average not in loaded:
+                assign(session, variables[average], session.run(variables[name]))
+
+    return tf.compat.v1.train.Scaffold(init_fn=load)
+
+
+def assign(session: tf.compat.v1.Session, variable: Any, value: np.ndarray) -> None:
+    """What `Variable.load` does: feeds the initializer, so that no constant is in the graph."""
+    session.run(variable.initializer, {variable.initializer.inputs[1]: value})

@@ -1,0 +1,171 @@
+"""Optimizers, schedules, accumulation, averages and freezing in whole runs, over restarts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+
+TABLE = "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights"
+AVERAGE = "/ExponentialMovingAverage"
+
+
+@pytest.fixture
+def config(ads, tmp_path):
+    """Makes the config of a small run; keyword arguments change it."""
+
+    def make(name="model", params=None, **changes):
+        values = {
+            "spec": f"{ads}/spec.yaml",
+            "model": "dnn",
+            "model_params": {"hidden_units": [4], "learning_rate": 0.1, **(params or {})},
+            "model_dir": str(tmp_path / name),
+            "mode": "train",
+            "train_files": (f"{ads}/train-*",),
+            "eval_files": (f"{ads}/eval.tfrecord",),
+            "batch_size": 50,
+            "max_steps": 10,
+            "exporters": (),
+        }
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+def variables(path):
+    checkpoint = tf.train.latest_checkpoint(path) or path
+    names = [name for name, _ in tf.train.list_variables(checkpoint)]
+    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+
+def test_all_of_it_goes_on_where_it_was_stopped(config):
+    params = {
+        "optimizers": {"dnn/input": {"lazy_adam": {"beta1": 0.8}}, "": "adam"},
+        "schedule": {"cosine": {"decay_steps": 9, "end": 0.1}}, "warm_up_steps": 2,
+        "accumulate": 3, "moving_average": 0.9, "clip_value": 0.01, "clip_norm": 0.05,
+    }  # fmt: skip
+    whole, parts = config("whole", params, max_steps=12), config("parts", params, max_steps=12)
+    ek.run(whole)
+    # Stopped in the middle of three batches.
+    ek.run(parts.model_copy(update={"max_steps": 5}))
+    middle = variables(parts.model_dir)
+    assert len(middle[f"accumulated/{TABLE}/ids"]) == 100
+    ek.run(parts)
+    expected, found = variables(whole.model_dir), variables(parts.model_dir)
+    assert set(expected) == set(found)
+    assert len(found[f"accumulated/{TABLE}/ids"]) == 0
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    assert np.abs(found[TABLE] - found[TABLE + AVERAGE]).max() > 1e-4
+
+
+def test_evaluation_and_export_use_the_averages_and_training_the_weights(config):
+    params = {"moving_average": 0.99, "optimizer": "sgd"}
+    run = config(params=params, mode="train_and_evaluate", exporters=("final",))
+    result = ek.run(run)
+    kept = variables(run.model_dir)
+    exported = variables(f"{result.export_path}/variables/variables")
+    assert set(exported) == {name for name in kept if AVERAGE not in name}
+    assert exported["global_step"] == 10
+    for name in set(exported) - {"global_step"}:
+        np.testing.assert_array_equal(exported[name], kept[name + AVERAGE], err_msg=name)
+    averaged = ek.run(config(params=params, mode="evaluate")).metrics["loss"]
+    assert averaged == pytest.approx(result.metrics["loss"], rel=1e-6)
+    plain = ek.run(config(params={"optimizer": "sgd"}, mode="evaluate")).metrics["loss"]
+    assert abs(plain - averaged) > 1e-3
+    # Another run that starts from the averages scores what they did.
+    again = config("again", {"optimizer": "sgd", "learning_rate": 1e-12}, max_steps=1,
+                   mode="train_and_evaluate", warm_start_from=result.export_path)  # fmt: skip
+    assert ek.run(again).metrics["loss"] == pytest.approx(averaged, rel=1e-5)
+
+
+def test_averages_begin_where_a_warm_start_does(config):
+    old = config("old", {"learning_rate": 1.0})
+    ek.run(old)
+    params = {"moving_average": 0.999, "learning_rate": 1e-12}
+    new = config("new", params, warm_start_from=old.model_dir, max_steps=1)
+    ek.run(new)
+    before, after = variables(old.model_dir), variables(new.model_dir)
+    np.testing.assert_allclose(after[TABLE + AVERAGE], before[TABLE], atol=1e-6)
+    both = new.model_copy(update={
+        "warm_start_from": new.model_dir, "warm_start_mode": "all_but_step",
+        "model_dir": new.model_dir + "er",
+    })  # fmt: skip
+    ek.run(both)
+    np.testing.assert_allclose(variables(both.model_dir)[TABLE + AVERAGE], before[TABLE], atol=1e-6)
+
+
+def test_averages_that_were_not_kept_are_missed(config):
+    ek.run(config())
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config(params={"moving_average": 0.9}, mode="evaluate"))
+    assert str(error.value).endswith(
+        "ExponentialMovingAverage: it was trained without the model parameter moving_average; "
+        "drop it"
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["lazy_adam", "adagrad"])
+def test_a_new_rate_takes_effect_when_training_goes_on(config, optimizer):
+    run = config(params={"optimizer": optimizer})
+    ek.run(run)
+    before = variables(run.model_dir)
+    ek.run(config(params={"optimizer": optimizer, "learning_rate": 1e-12}, max_steps=20))
+    after = variables(run.model_dir)
+    assert after["global_step"] == 20
+    np.testing.assert_allclose(after[TABLE], before[TABLE], atol=1e-8)
+
+
+def test_what_is_frozen_stays(config):
+    params = {"freeze": ["dnn/input", "dnn/hiddenlayer_0/kernel"]}
+    run = config(params=params, save_checkpoints_steps=5)
+    ek.run(run)
+    first, last = variables(f"{run.model_dir}/model.ckpt-0"), variables(run.model_dir)
+    np.testing.assert_array_equal(first[TABLE], last[TABLE])
+    assert f"{TABLE}/Adagrad" not in last
+    assert np.abs(first["dnn/logits/kernel"] - last["dnn/logits/kernel"]).max() > 0
+
+
+class OwnOptimizers(ek.ModelFn):
+    """Makes its optimizers without the schedule."""
+
+    def logits(self, features, mode):
+        inputs = self.dense_input(features, "deep")
+        return ek.dense_layer(inputs, self.logits_dimension, "logits")
+
+    def optimizers(self):
+        return [("", ek.make_optimizer("sgd", 0.1))]
+
+
+def test_a_schedule_that_an_optimizer_would_not_follow(config):
+    run = config(model="tests.integration.test_optimizers_in_runs:OwnOptimizers", max_steps=1,
+                 model_params={"warm_up_steps": 5})  # fmt: skip
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(run)
+    assert str(error.value) == (
+        "OwnOptimizers.optimizers makes the one for '' without self.make_optimizer, so that it "
+        "would not follow the parameters schedule and warm_up_steps; use that, or drop these"
+    )
+    chosen = {"warm_up_steps": 5, "optimizers": {"": "sgd"}}
+    assert ek.run(run.model_copy(update={"model_params": chosen})).global_step == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'; did you mean 'sgd'?"),
+        ({"schedule": "cosin"}, "no schedule 'cosin'; did you mean 'cosine'?"),
+        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', Value error, '(' is no regular "
+                            "expression: missing ), unterminated subpattern at position 0"),
+        ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable; there are "),
+        ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' gets no variable"),
+        ({"accumulate": 0}, "model DNNModel: accumulate: got 0, Input should be greater than or"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_is_written(config, tmp_path, params, message):
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config(params=params))
+    assert message in str(error.value)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,269 @@
+"""Warm starts in whole runs: what is taken, moved, renamed and refused, and that it is once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from input_pipelines import tfrecords
+from tests.conftest import make_rows
+
+TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
+LINEAR = "linear/linear_model/city/weights"
+
+
+@pytest.fixture
+def config(tmp_path, document):
+    """Makes the config of a run of one step that learns next to nothing; `spec` is a document."""
+    rows = [{**row, "kind": row["city"]} for row in make_rows(100)]
+    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    document["columns"]["city_emb"] = {"embedding": "city", "dimension": 2}
+    document["groups"]["deep"] = ["price", "user_emb", "city_emb"]
+    document["groups"]["wide"] = ["price", "user", "city"]
+    for name in ("city_hot", "city_x_tag", "tag", "tag_emb"):
+        document["columns"].pop(name)
+    document["ignored"] = ["tags"]
+    document["labels"] = {
+        "click": {"dtype": "int64"},
+        "kind": {"dtype": "string", "vocabulary": ["rome", "oslo", "lima"]},
+    }
+    document["objectives"] = {
+        "kind": {"head": "multi_class", "num_classes": 3}, "click": {"head": "binary"},
+    }  # fmt: skip
+
+    def make(name, *, rate=1e-9, optimizer="adagrad", **changes):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        values = {
+            "spec": f"{tmp_path}/{name}.json",
+            "model": "wide_deep",
+            "model_params": {
+                "hidden_units": [4], "optimizer": optimizer, "learning_rate": rate,
+                "linear_optimizer": "adagrad", "linear_learning_rate": rate,
+            },
+            "model_dir": str(tmp_path / name),
+            "mode": "train",
+            "train_files": (f"{tmp_path}/rows.tfrecord",),
+            "batch_size": 50,
+            "max_steps": 1,
+            "exporters": (),
+        }  # fmt: skip
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+def variables(config):
+    checkpoint = tf.train.latest_checkpoint(config.model_dir)
+    names = [name for name, _ in tf.train.list_variables(checkpoint)]
+    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+
+def report(config):
+    with open(f"{config.model_dir}/warm_start_report.json", encoding="utf-8") as file:
+        kept = json.load(file)
+    return kept, {entry["name"]: entry for entry in kept["variables"]}
+
+
+@pytest.fixture
+def old(config):
+    run = config("old", rate=0.1, max_steps=6)
+    ek.run(run)
+    return run
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, document, caplog):
+    document["columns"]["city"].update({"list": ["lima", "oslo", "bern", "rome"]})
+    document["labels"]["kind"]["vocabulary"] = ["lima", "rome", "bern", "oslo"]
+    document["objectives"] = {
+        "click": {"head": "binary"}, "kind": {"head": "multi_class", "num_classes": 4},
+    }  # fmt: skip
+    new = config("new", warm_start_from=old.model_dir, warm_start_mode="all_but_step")
+    with caplog.at_level("INFO", "estimator_kit"):
+        ek.run(new)
+    before, after = variables(old), variables(new)
+    # Rows: rome, oslo, outside -> lima, oslo, bern, rome, outside.
+    new_rows, old_rows = [1, 3, 4], [1, 0, 2]
+    # Logits: kind's rome, oslo, lima, click -> click, kind's lima, rome, bern, oslo.
+    new_logits, old_logits = [0, 1, 2, 4], [3, 2, 0, 1]
+    close(after[TABLE][new_rows], before[TABLE][old_rows])
+    close(after[LINEAR][np.ix_(new_rows, new_logits)], before[LINEAR][np.ix_(old_rows, old_logits)])
+    close(after[LINEAR][[0, 2]], 0)
+    close(after[LINEAR][:, 3], 0)
+    close(after["dnn/logits/kernel"][:, new_logits], before["dnn/logits/kernel"][:, old_logits])
+    close(after["dnn/logits/bias"][new_logits], before["dnn/logits/bias"][old_logits])
+    bern = after[TABLE + "/Adagrad"][2]
+    close(bern, 0.1)  # No row has bern: its slot is what it starts from.
+    slot = before[TABLE + "/Adagrad"]
+    assert slot[:2].max() > 0.10001
+    # One step adds to the slots of the words that it saw, so they are no less than before.
+    assert (after[TABLE + "/Adagrad"][new_rows] >= slot[old_rows] - 1e-6).all()
+    assert after["global_step"] == 1
+    kept, entries = report(new)
+    assert (kept["mode"], kept["unused"]) == ("all_but_step", ["global_step"])
+    assert entries[TABLE] == {
+        "name": TABLE, "status": "remapped", "rows": {"kept": 3, "new": 2, "dropped": 0},
+    }  # fmt: skip
+    assert entries[LINEAR]["logits"] == {"kept": 4, "new": 1, "dropped": 0}
+    assert entries["dnn/logits/bias/Adagrad"]["status"] == "remapped"
+    assert entries["dnn/hiddenlayer_0/kernel"] == {
+        "name": "dnn/hiddenlayer_0/kernel", "status": "restored",
+    }  # fmt: skip
+    assert entries["global_step"]["status"] == "new"
+    assert f"{TABLE} (rows 3 kept, 2 new, 0 dropped)" in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["weights", "weights_and_stats", "all_but_step", "all"])
+def test_modes(config, old, mode):
+    end = 7 if mode == "all" else 1
+    new = config("new", warm_start_from=old.model_dir, warm_start_mode=mode, max_steps=end)
+    result = ek.run(new)
+    assert (result.global_step, result.rows_trained) == (end, 50)
+    before, after = variables(old), variables(new)
+    close(after["dnn/hiddenlayer_0/kernel"], before["dnn/hiddenlayer_0/kernel"])
+    slot = "dnn/hiddenlayer_0/kernel/Adagrad"
+    _, entries = report(new)
+    assert entries[slot]["status"] == ("restored" if mode.startswith("all") else "new")
+    assert entries["global_step"]["status"] == ("restored" if mode == "all" else "new")
+    grown = after[slot] - before[slot]
+    assert (grown >= -1e-6).all() == mode.startswith("all")
+
+
+def test_all_needs_steps_beyond_those_of_the_source(config, old):
+    new = config("new", warm_start_from=old.model_dir, warm_start_mode="all", max_steps=6)
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(new)
+    assert str(error.value) == (
+        f"--warm_start_mode=all takes the step 6 of {old.model_dir}/model.ckpt-6, and "
+        "--max_steps=6 is not above it; raise it, or take all_but_step"
+    )
+    epochs = new.model_copy(update={"max_steps": None, "epochs": 2})
+    result = ek.run(epochs)
+    assert (result.global_step, result.rows_trained) == (10, 200)
+
+
+def test_a_restart_does_not_start_again(config, old):
+    new = config("new", warm_start_from=old.model_dir, rate=0.1, max_steps=3)
+    whole = config("whole", warm_start_from=old.model_dir, rate=0.1, max_steps=5)
+    ek.run(whole)
+    ek.run(new)
+    shutil.rmtree(old.model_dir)
+    ek.run(new.model_copy(update={"max_steps": 5}))
+    expected = variables(whole)
+    for name, value in variables(new).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_first_checkpoint_is_the_source_and_the_graph_does_not_know_it(config, old):
+    new = config("new", warm_start_from=old.model_dir, save_checkpoints_steps=1)
+    ek.run(new)
+    first = tf.train.load_variable(f"{new.model_dir}/model.ckpt-0", TABLE)
+    np.testing.assert_array_equal(first, variables(old)[TABLE])
+    with open(f"{new.model_dir}/graph.pbtxt", encoding="utf-8") as file:
+        assert old.model_dir not in file.read()
+
+
+def test_renamed_variables_and_their_slots(config, old):
+    new = config(
+        "new", warm_start_from=old.model_dir, warm_start_mode="all_but_step",
+        model="tests.integration.test_warm_start:Tower", warm_start_vars="tower/.*",
+        model_params={"learning_rate": 1e-9},
+        warm_start_rename=(r"dnn/hiddenlayer_(\d)/(kernel|bias)=tower/layer_\1/\2",),
+    )  # fmt: skip
+    ek.run(new)
+    before, after = variables(old), variables(new)
+    close(after["tower/layer_0/kernel"], before["dnn/hiddenlayer_0/kernel"])
+    kept, entries = report(new)
+    assert entries["tower/layer_0/kernel/Adagrad"] == {
+        "name": "tower/layer_0/kernel/Adagrad", "status": "restored",
+        "source": "dnn/hiddenlayer_0/kernel/Adagrad",
+    }  # fmt: skip
+    assert "dnn/logits/kernel" in kept["unused"]
+    for rename, message in {
+        "dn/(.*)=x": "--warm_start_rename=dn/(.*)=x: 'dn/(.*)' matches none of the source's",
+        "dnn/(.*)=x": "of the source both become x",
+        "dnn/(.*)=x/\\1": "gives no name of the model's variables; it gives x/hiddenlayer_0/bias",
+        "dnn/(.*)=\\2": "invalid group reference 2",
+    }.items():
+        with pytest.raises(ek.ConfigError) as error:
+            ek.run(new.model_copy(update={"warm_start_rename": (rename,), "model_dir": "x"}))
+        assert message in str(error.value)
+
+
+class Tower(ek.ModelFn):
+    """The deep part of `wide_deep` under other names."""
+
+    def logits(self, features, mode):
+        with tf.compat.v1.variable_scope("dnn"):
+            inputs = self.dense_input(features, "deep")
+        with tf.compat.v1.variable_scope("tower"):
+            hidden = ek.dense_layer(inputs, 4, "layer_0", tf.nn.relu)
+        return ek.dense_layer(hidden, self.logits_dimension, "last")
+
+
+class Normalized(ek.ModelFn):
+    """Keeps a moving mean beside its weights."""
+
+    def logits(self, features, mode):
+        inputs = self.dense_input(features, "deep")
+        mean = tf.compat.v1.get_variable(
+            "mean", inputs.shape[1:], trainable=False, initializer=tf.zeros_initializer()
+        )
+        if mode == "train":
+            update = mean.assign(0.9 * mean + 0.1 * tf.reduce_mean(inputs, axis=0))
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.UPDATE_OPS, update)
+        return ek.dense_layer(inputs - mean, self.logits_dimension, "logits")
+
+
+@pytest.mark.parametrize(("mode", "taken"), [("weights", False), ("weights_and_stats", True)])
+def test_what_layers_keep_beside_weights(config, mode, taken):
+    model = {"model": "tests.integration.test_warm_start:Normalized"}
+    params = {"model_params": {"learning_rate": 1e-9}}
+    old = config("old", max_steps=30, **model, **params)
+    ek.run(old)
+    new = config("new", **model, **params, warm_start_from=old.model_dir, warm_start_mode=mode)
+    ek.run(new)
+    before, after = variables(old)["mean"], variables(new)["mean"]
+    np.testing.assert_array_equal(np.abs(after - before).max() < 0.2, taken)
+    assert report(new)[1]["mean"]["status"] == ("restored" if taken else "new")
+
+
+def test_another_optimizer_has_not_the_slots(config, old):
+    new = config(
+        "new", warm_start_from=old.model_dir, warm_start_mode="all_but_step", optimizer="adam"
+    )
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(new)
+    assert "  dnn/logits/bias/Adam: not in the source\n" in str(error.value)
+    assert str(error.value).endswith(
+        "name those that are to be taken with --warm_start_vars; "
+        "--warm_start_mode=weights_and_stats takes no slots"
+    )
+
+
+def test_a_dense_column_that_means_something_else_is_said(config, old, document, caplog):
+    document["columns"]["price"]["normalizer"] = {"clip": {"min": 0, "max": 1}}
+    new = config("new", warm_start_from=old.model_dir, model="dnn", model_params={
+        "hidden_units": [4], "learning_rate": 1e-9,
+    })  # fmt: skip
+    with caplog.at_level("WARNING", "estimator_kit"):
+        ek.run(new)
+    assert (
+        "warm start: column price means something else than in the source, and goes into dense "
+        "layers as it is; what they take of it means the old one"
+    ) in caplog.messages
+
+
+def test_objectives_in_another_order_are_another_model(config, old, document):
+    document["objectives"] = dict(reversed(document["objectives"].items()))
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config("again", model_dir=old.model_dir, max_steps=9))
+    assert "  objectives: their order was kind, click, is click, kind\n" in str(error.value)
