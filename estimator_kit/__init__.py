@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from estimator_kit.model_fn import ModelParams as ModelParams
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
+    from estimator_kit.models.layers import hidden_layers as hidden_layers
+    from estimator_kit.models.normalization import batch_norm as batch_norm
+    from estimator_kit.models.normalization import layer_norm as layer_norm
     from estimator_kit.optimizers import make_optimizer as make_optimizer
     from estimator_kit.optimizers import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
@@ -68,10 +71,13 @@ _HOMES = {
     "SpecError": "feature_specs",
     "Stopped": "estimator_kit.errors",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
+    "batch_norm": "estimator_kit.models.normalization",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",
     "feature_columns": "feature_specs.columns",
+    "hidden_layers": "estimator_kit.models.layers",
+    "layer_norm": "estimator_kit.models.normalization",
     "load_spec": "feature_specs:load",
     "make_optimizer": "estimator_kit.optimizers",
     "make_parse_example_spec": "feature_specs.example_parsing",

@@ -52,7 +52,9 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
         "model",
-        "linear, dnn, wide_deep, or a ModelFn of your own as package.module:ClassName.",
+        "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (features crossed); din, gru, "
+        "lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several objectives); "
+        "two_tower (retrieval); or a ModelFn of your own as package.module:ClassName.",
     )
     flags.DEFINE_multi_string(
         "model_params", [],

@@ -42,7 +42,11 @@ def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) 
     size = tf.shape(steps)
     with tf.compat.v1.variable_scope(name):
         query, key, value = (
-            tf.reshape(dense_layer(steps, width, part), [size[0], size[1], heads, width // heads])
+            tf.reshape(
+                # A bias of the keys would add the same to all scores of a query.
+                dense_layer(steps, width, part, use_bias=part != "key"),
+                [size[0], size[1], heads, width // heads],
+            )
             for part in ("query", "key", "value")
         )
         scores = tf.einsum("nqhd,nkhd->nhqk", query, key) / math.sqrt(width // heads)

@@ -1,0 +1,157 @@
+"""What the conformance test makes of each built-in model and of each head.
+
+A new model needs an entry in MODEL_CASES and a new head one in HEAD_CASES; the suite fails without.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any, Callable, Optional
+
+_SMALL = {"hidden_units": [8, 4]}
+_STEPS = {**_SMALL, "steps_dropout": 0.1}
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelCase:
+    """Attributes:
+    params: of the model, small ones.
+    heads: those that it takes; None for all of them, together.
+    """
+
+    params: dict[str, Any] = dataclasses.field(default_factory=lambda: dict(_SMALL))
+    heads: Optional[tuple[str, ...]] = None
+
+
+MODEL_CASES = {
+    "autoint": ModelCase({**_SMALL, "attention_layers": 2, "attention_dimension": 4}),
+    "cgc": ModelCase({**_SMALL, "tower_units": [], "shared_experts": 1}),
+    "dcn": ModelCase({**_SMALL, "rank": 2, "experts": 2, "structure": "parallel"}),
+    "deepfm": ModelCase({**_SMALL, "dropout": 0.2}),
+    "din": ModelCase({**_SMALL, "attention_units": [4]}),
+    "dnn": ModelCase(
+        {**_SMALL, "batch_norm": True, "residual": True, "regularizer": {"l2": 0.01}}
+    ),
+    "fm": ModelCase({}),
+    "gru": ModelCase({**_STEPS, "recurrent_units": [4, 3]}),
+    "linear": ModelCase({}),
+    "lstm": ModelCase({**_STEPS, "recurrent_units": [4]}),
+    "mmoe": ModelCase({**_SMALL, "experts": 2}),
+    "ple": ModelCase(
+        {"hidden_units": [4], "layer_norm": True, "shared_experts": 1, "own_experts": 1}
+    ),
+    "shared_bottom": ModelCase(),
+    "transformer": ModelCase({**_STEPS, "width": 8, "feed_forward": 8}),
+    "two_tower": ModelCase({**_SMALL, "dimension": 4}, heads=("binary",)),
+    "wide_deep": ModelCase({**_SMALL, "initializer": "he_normal", "activation": "prelu"}),
+    "xdeepfm": ModelCase({**_SMALL, "maps": [3, 2]}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadCase:
+    """Attributes:
+    label, objective: entries of the spec, of the head's own name.
+    value: the label of a row, from a random generator.
+    """
+
+    label: dict[str, Any]
+    objective: dict[str, Any]
+    value: Callable[[random.Random], Any]
+
+
+HEAD_CASES = {
+    "binary": HeadCase({"dtype": "int64"}, {}, lambda rng: rng.randint(0, 1)),
+    "multi_class": HeadCase(
+        {"dtype": "string", "vocabulary": ["a", "b", "c"]},
+        {"num_classes": 3},
+        lambda rng: rng.choice("abc"),
+    ),
+    "regression": HeadCase({"dtype": "float32"}, {}, lambda rng: rng.gauss(1, 2)),
+}
+
+_KINDS = {
+    "numeric", "sequence_numeric", "hash_bucket", "vocabulary", "embedding", "indicator",
+}  # fmt: skip
+
+# A spec with a group for whatever part a model has.
+DOCUMENT: dict[str, dict[str, Any]] = {
+    "features": {
+        "price": {"dtype": "float32", "default": 0.0},
+        "user": {"dtype": "string", "default": ""},
+        "city": {"dtype": "string"},
+        "item": {"dtype": "string"},
+        "tags": {"dtype": "string", "shape": "variable"},
+        "seen": {"dtype": "string", "shape": "variable"},
+        "stay": {"dtype": "float32", "shape": "variable"},
+    },
+    "columns": {
+        "price": {"numeric": "price", "normalizer": "log1p"},
+        "user": {"hash_bucket": "user", "size": 20},
+        "city": {"vocabulary": "city", "list": ["rome", "oslo"], "oov_buckets": 1},
+        "item": {"hash_bucket": "item", "size": 20},
+        "tag": {"hash_bucket": "tags", "size": 10},
+        "seen": {"hash_bucket": "seen", "size": 20, "sequence": True},
+        "stay": {"sequence_numeric": "stay"},
+        "user_emb": {"embedding": "user", "dimension": 4},
+        "tag_emb": {"embedding": "tag", "dimension": 4},
+        "item_emb": {"embedding": "item", "dimension": 4, "shared": "items"},
+        "seen_emb": {"embedding": "seen", "dimension": 4, "shared": "items"},
+        "city_hot": {"indicator": "city"},
+    },
+    "groups": {
+        "wide": ["price", "user", "city", "tag"],
+        "fields": ["user_emb", "tag_emb", "item_emb"],
+        "deep": ["price", "user_emb", "city_hot", "tag_emb"],
+        "steps": ["seen_emb", "stay"],
+        "target": ["item_emb", "price"],
+        "user": ["user_emb", "city_hot"],
+        "item": ["item_emb", "price"],
+    },
+}
+
+
+def document(heads: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, Any]:
+    """The spec with an objective for each head, and with the groups that a model reads."""
+    columns, features = set(), set()
+    waiting = [name for group in groups for name in DOCUMENT["groups"][group]]
+    for name in waiting:
+        (source,) = (v for k, v in DOCUMENT["columns"][name].items() if k in _KINDS)
+        columns.add(name)
+        if source in DOCUMENT["columns"] and source != name:
+            waiting.append(source)
+        else:
+            features.add(source)
+    shared = {"items"} if {"item_emb", "seen_emb"} <= columns else set()
+    return {
+        "features": {n: f for n, f in DOCUMENT["features"].items() if n in features},
+        "columns": {
+            n: {k: v for k, v in c.items() if k != "shared" or v in shared}
+            for n, c in DOCUMENT["columns"].items()
+            if n in columns
+        },
+        "groups": {group: DOCUMENT["groups"][group] for group in groups},
+        "labels": {head: HEAD_CASES[head].label for head in heads},
+        "objectives": {head: {"head": head, **HEAD_CASES[head].objective} for head in heads},
+    }
+
+
+def make_rows(count: int, heads: tuple[str, ...]) -> list[dict[str, Any]]:
+    rng = random.Random(1)
+    rows = []
+    for _ in range(count):
+        seen = rng.choices("abcde", k=rng.randint(0, 4))
+        rows.append(
+            {
+                "price": rng.uniform(0, 9),
+                "user": rng.choice([None, "ann", "bob", "cy"]),
+                "city": rng.choice(["rome", "oslo", "lima"]),
+                "item": rng.choice("abcde"),
+                "tags": rng.choices("abcd", k=rng.randint(0, 3)),
+                "seen": seen,
+                "stay": [rng.uniform(0, 2) for _ in seen],
+                **{head: HEAD_CASES[head].value(rng) for head in heads},
+            }
+        )
+    return rows
