@@ -10,12 +10,18 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.objectives import _BY_HEAD
+from feature_specs.objectives import HEADS
 from input_pipelines import diagnosis, tfrecords
 from input_pipelines.transforms import Transform
 from tests.estimator_kit.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(11)
 W = RNG.integers(0, 3, 60).astype("f")
+
+
+def test_every_head_of_a_spec_has_an_objective():
+    assert set(_BY_HEAD) == set(HEADS)
 
 
 def theirs(head, logits, labels):

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 import feature_specs
-from feature_specs import parser, schema
+from feature_specs import objectives, parser, schema
 from feature_specs.yaml_reader import read_text
 
 CATALOG = sorted(pathlib.Path(feature_specs.__file__).parent.glob("catalog/*.yaml"))
@@ -137,7 +137,9 @@ def test_every_entry_is_read(spec):
         "deep": ("price", "pixels", "price_bucket", "tag_emb", "town_hot"),
     }
     assert spec.labels["kind"] == schema.Label(dtype="string", vocabulary=("a", "b", "c"))
-    assert spec.objectives["amount"] == schema.Regression(head="regression", loss_weight=0.5)
+    assert spec.objectives["amount"] == objectives.Regression(
+        head="regression", loss_weight=0.5
+    )
     assert spec.ignored == ("note",)
     assert (spec.directory, spec.source) == (pathlib.Path("/specs"), "x.yaml")
 

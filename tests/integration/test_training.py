@@ -250,6 +250,7 @@ def test_a_spec_that_means_something_else_is_refused(config, tmp_path, document)
     ek.run(run)
     document["columns"]["city"]["list"] = ["oslo", "rome"]  # The same shapes, other meanings.
     document["objectives"]["buy"]["loss_weight"] = 0.7  # Allowed.
+    document["objectives"]["click"]["metrics"] = ["log_loss"]  # Allowed, too.
     (tmp_path / "spec.json").write_text(json.dumps(document))
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(run.model_copy(update={"spec": str(tmp_path / "spec.json"), "max_steps": 2}))
