@@ -69,6 +69,20 @@ HEAD_CASES = {
         lambda rng: rng.choice("abc"),
     ),
     "regression": HeadCase({"dtype": "float32"}, {}, lambda rng: rng.gauss(1, 2)),
+    "multi_label": HeadCase(
+        {"dtype": "int64", "shape": "variable"},
+        {"num_classes": 3},
+        lambda rng: rng.sample(range(3), k=rng.randint(1, 3)),
+    ),
+    "poisson": HeadCase({"dtype": "int64"}, {}, lambda rng: rng.randint(0, 4)),
+    "logistic_regression": HeadCase({"dtype": "float32"}, {}, lambda rng: rng.random()),
+    "cosine": HeadCase(
+        {"dtype": "float32", "shape": [2]}, {"dimension": 2},
+        lambda rng: [rng.uniform(0.1, 1), rng.gauss(0, 1)],
+    ),
+    "quantile": HeadCase(
+        {"dtype": "float32"}, {"quantiles": [0.1, 0.5]}, lambda rng: rng.gauss(1, 2)
+    ),
 }
 
 _KINDS = {

@@ -19,7 +19,7 @@ import feature_specs
 from estimator_kit.exporters import saved_model
 from estimator_kit.model_fn import read_metrics
 from estimator_kit.models import MODELS
-from feature_specs.schema import HEADS
+from feature_specs.objectives import HEADS
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
 from tests.conformance import table
