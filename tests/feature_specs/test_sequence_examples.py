@@ -376,7 +376,7 @@ def test_the_other_kind_of_record_is_refused(config, tmp_path, mode, sequence_ex
         update.update(validate_rows=1, train_files=(path,))
     with pytest.raises((ek.DataError, ek.ConfigError)) as error:
         ek.run(config.model_copy(update=update))
-    assert str(error.value).splitlines()[-1] == f"{path}: record 0: {message}"
+    assert f"{path}: record 0: {message}" in str(error.value).splitlines()
     assert not (tmp_path / "model").exists()
 
 
