@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Optional
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_kit import pretrained_tables
+from estimator_kit.assignment import assign
 from estimator_kit.moving_average import average_name
 from feature_specs.schema import FeatureSpec
 
@@ -45,8 +45,3 @@ def scaffold(spec: FeatureSpec, warm_start: Optional[WarmStart]) -> Optional[Any
                 assign(session, variables[average], session.run(variables[name]))
 
     return tf.compat.v1.train.Scaffold(init_fn=load)
-
-
-def assign(session: tf.compat.v1.Session, variable: Any, value: np.ndarray) -> None:
-    """What `Variable.load` does: feeds the initializer, so that no constant is in the graph."""
-    session.run(variable.initializer, {variable.initializer.inputs[1]: value})

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_kit.assignment import assign
 from estimator_kit.errors import CheckpointError
 
 
@@ -81,5 +82,4 @@ class AveragedSaver(tf.compat.v1.train.Saver):
                     f"{save_path} has no {kept}: it was trained without the model parameter "
                     "moving_average; drop it"
                 )
-            value = reader.get_tensor(kept)
-            sess.run(variable.initializer, {variable.initializer.inputs[1]: value})
+            assign(sess, variable, reader.get_tensor(kept))

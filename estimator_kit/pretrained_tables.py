@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.assignment import assign
 from estimator_kit.input_layer import pretrained_variables
 from feature_specs import pretrained, pretrained_files
 from feature_specs.errors import Problem, SpecError
@@ -67,5 +68,4 @@ def load(spec: FeatureSpec, name: str, variable: Any, session: tf.compat.v1.Sess
     """Puts the vectors of a column into its table; ids without one stay as they are."""
     table = pretrained.read(spec, name)
     values = np.where(table.known[:, np.newaxis], table.values, session.run(variable))
-    # What `Variable.load` does: feeds the initializer, so that no constant is in the graph.
-    session.run(variable.initializer, {variable.initializer.inputs[1]: values})
+    assign(session, variable, values)

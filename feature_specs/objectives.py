@@ -18,6 +18,9 @@ from feature_specs.metric_choices import BY_GROUP, MetricChoice, choice, metrics
 
 Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
 
+# The smallest and the largest label; None where there is no bound.
+Range = tuple[Optional[int], Optional[int]]
+
 # Classes of which a confusion matrix may be reported: each pair is a metric of its own.
 MOST_CONFUSED = 20
 
@@ -40,7 +43,7 @@ class _Objective(Entry):
     reduction: Reduction = "mean"
 
     # The `label_bounds` of heads that have the same for all.
-    label_range: ClassVar[tuple[Optional[int], Optional[int]]] = (None, None)
+    label_range: ClassVar[Range] = (None, None)
 
     @property
     def logits_dimension(self) -> int:
@@ -117,7 +120,7 @@ class Binary(_Objective):
     ) = ()  # fmt: skip
     group_by: Optional[str] = None
 
-    label_range: ClassVar = (0, 1)
+    label_range: ClassVar[Range] = (0, 1)
 
     @property
     def classes(self) -> int:
@@ -198,7 +201,7 @@ class MultiLabel(_Objective):
         "precision_at_recall",
     ) = ()  # fmt: skip
 
-    label_range: ClassVar = (0, 1)
+    label_range: ClassVar[Range] = (0, 1)
 
     @property
     def logits_dimension(self) -> int:
@@ -220,7 +223,7 @@ class PoissonRegression(_Objective):
     loss: loss_of(losses.Poisson) = _POISSON  # type: ignore[valid-type]
     metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
 
-    label_range: ClassVar = (0, None)
+    label_range: ClassVar[Range] = (0, None)
 
 
 class LogisticRegression(_Objective):
@@ -232,7 +235,7 @@ class LogisticRegression(_Objective):
     ) = _SIGMOID
     metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
 
-    label_range: ClassVar = (0, 1)
+    label_range: ClassVar[Range] = (0, 1)
 
 
 class CosineDistance(_Objective):
