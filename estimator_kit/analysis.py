@@ -23,7 +23,7 @@ def run_analysis(config: ExperimentConfig) -> str:
       DataError: the records cannot be used; nothing was written.
       SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
     """
-    paths = files.expand(config.train_files, flag="--train_files")
+    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
     csv = config.csv_options()
     try:
         if config.spec:

@@ -59,6 +59,8 @@ def outline(model: ModelFn) -> ModelOutline:
 
 def _build(model: ModelFn, mode: str):
     graph = tf.Graph()
+    # Nothing is drawn in it; but with --deterministic an initializer without a seed is an error.
+    graph.seed = 1
     with graph.as_default():
         tf.compat.v1.train.get_or_create_global_step()
         examples = tf.compat.v1.placeholder(tf.string, [None])

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import did_you_mean, nearest
+from input_pipelines import days
 from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
@@ -54,10 +55,15 @@ class ExperimentConfig(pydantic.BaseModel):
     train_files: tuple[str, ...] = ()
     eval_files: tuple[str, ...] = ()
     predict_files: tuple[str, ...] = ()
+    train_days: Optional[str] = None
+    eval_days: Optional[str] = None
+    train_mix: tuple[str, ...] = ()
+    keep_negatives: Optional[str] = None
     batch_size: PositiveInt = 512
     eval_batch_size: PositiveInt = 2048
     shuffle: bool = True
     seed: int = 1
+    deterministic: bool = False
 
     max_steps: Optional[PositiveInt] = None
     epochs: Optional[PositiveInt] = None
@@ -120,6 +126,18 @@ class ExperimentConfig(pydantic.BaseModel):
             missing=self.csv_missing,
         )  # fmt: skip
 
+    def days_of(self, which: str) -> tuple[str, ...]:
+        """The days of `train_days` or `eval_days`, first to last; none where it is not given."""
+        text = getattr(self, f"{which}_days")
+        return days.parse(text) if text is not None else ()
+
+    def patterns_of(self, which: str) -> tuple[str, ...]:
+        """The patterns of `train_files` or `eval_files`, one for each day where days are given."""
+        window, patterns = self.days_of(which), getattr(self, f"{which}_files")
+        if not window:
+            return patterns
+        return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
+
     @property
     def has_baseline(self) -> bool:
         return bool(self.baseline_files or self.baseline_statistics)
@@ -137,6 +155,8 @@ class ExperimentConfig(pydantic.BaseModel):
         if self.mode == "predict":
             needed["model_dir"] = self.export_dir is None
             needed["predict_files"] = True
+        if trains and self.train_mix:
+            needed["train_files"] = False
         for field, is_needed in needed.items():
             if is_needed and not getattr(self, field):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
@@ -176,11 +196,46 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--exporters: {name!r} is there twice")
             elif name not in EXPORTERS:
                 problems.append(f"--exporters: no exporter {name!r}{did_you_mean(name, EXPORTERS)}")
-        overlap = set(self.train_files) & set(self.eval_files)
+        selection = self._selection_problems()
+        problems += selection
+        overlap = set() if selection else set(self.patterns_of("train"))
+        overlap &= set() if selection else set(self.patterns_of("eval"))
         if trains and overlap:
             problems.append(
                 f"--train_files and --eval_files share {', '.join(sorted(overlap))}: "
                 "a model must not be scored on what it was trained on"
+            )
+        return problems
+
+    def _selection_problems(self) -> list[str]:
+        problems = []
+        for which in ("train", "eval"):
+            try:
+                window = self.days_of(which)
+            except ValueError as error:
+                problems.append(f"--{which}_days: {error}")
+                continue
+            fields = ("train_files", "train_mix") if which == "train" else ("eval_files",)
+            for field in fields if window else ():
+                for entry in getattr(self, field):
+                    pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
+                    try:
+                        days.of_days(pattern, window)
+                    except ValueError as error:
+                        problems.append(f"--{field}, with --{which}_days: {error}")
+        if self.train_mix and self.train_files:
+            problems.append("give --train_files or --train_mix, not both")
+        for entry in self.train_mix:
+            if not re.fullmatch(r".+=0*[1-9]\d{0,4}", entry):
+                problems.append(
+                    f"--train_mix: got {entry!r}, expected pattern=share with a whole number "
+                    "above 0, as in data/ads/*.tfrecord=3"
+                )
+        by_clock = self.deterministic and self.save_checkpoints_steps is None
+        if by_clock and self.early_stopping_metric is not None:
+            problems.append(
+                "--deterministic with --early_stopping_metric needs --save_checkpoints_steps: "
+                "evaluations that come by the clock stop another run elsewhere"
             )
         return problems
 

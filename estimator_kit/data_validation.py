@@ -41,7 +41,7 @@ def data_report(config: ExperimentConfig) -> str:
       ConfigError: records do not fit the spec; the message has the report behind the errors.
       DataError: a file cannot be read.
     """
-    paths = files.expand(config.train_files, flag="--train_files")
+    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
     report = spec_check.check(parser.load(config.spec), paths, rows=config.validate_rows)
     return _text("the data do not fit the spec", report.lines, report.warnings, report.errors)
 
@@ -60,7 +60,7 @@ def drift_report(config: ExperimentConfig) -> str:
       MissingPackageError: the package for sketches is not installed.
     """
     spec = parser.load(config.spec)
-    paths = files.expand(config.train_files, flag="--train_files")
+    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
     if config.baseline_statistics:
         try:
             before = statistics.load(pathlib.Path(config.baseline_statistics))

@@ -18,11 +18,13 @@ from estimator_kit import (
     checkpoints,
     cluster,
     data_validation,
+    determinism,
     prediction,
     pretrained_report,
     run_record,
     schema_exchange,
     training,
+    training_input,
 )
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
@@ -34,7 +36,14 @@ from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from feature_specs import parser
 from feature_specs.schema import FeatureSpec
-from input_pipelines import files, input_fns, stored_records, synthetic, tfrecords
+from input_pipelines import (
+    file_systems,
+    files,
+    input_fns,
+    stored_records,
+    synthetic,
+    tfrecords,
+)
 
 _log = logging.getLogger("estimator_kit")
 
@@ -61,6 +70,9 @@ def run(config: ExperimentConfig) -> RunResult:
             _log.info(report)
         return RunResult(mode=config.mode)
     cluster.check_single_process(os.environ)
+    _check_file_systems(config)
+    if config.deterministic:
+        determinism.enable(config.seed)
     model = _make_model(config, spec) if config.export_dir is None else None
     if config.generate_default_data is not None:
         try:
@@ -77,6 +89,16 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "evaluate":
         return _evaluate(config, spec, trained)
     return _export(config, spec, trained)
+
+
+def _check_file_systems(config: ExperimentConfig) -> None:
+    """That TensorFlow can reach every folder and file that flags name, beside the input files."""
+    for flag in (
+        "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
+    ):  # fmt: skip
+        path = getattr(config, flag)
+        if path is not None:
+            file_systems.check(path, flag=f"--{flag}")
 
 
 def _log_day(day: synthetic.DayReport) -> None:
@@ -109,8 +131,10 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
 
 
 def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
-    paths = files.expand(config.eval_files, flag="--eval_files")
+    paths = training.eval_paths(config)
     training.check_records(spec, paths, "--eval_files")
+    with training.explained(spec, paths):
+        counts = training_input.count_evaluated(spec, paths)
     input_fn = input_fns.eval_input_fn(
         spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps
     )
@@ -121,6 +145,7 @@ def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunR
         global_step=int(metrics["global_step"]),
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
+        rows_selected={"eval": training_input.summary([counts])} if counts else {},
     )
 
 

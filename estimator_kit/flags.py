@@ -80,10 +80,38 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     )
     listing("eval_files", "TFRecord files to evaluate on, all of them at each evaluation.")
     listing("predict_files", "TFRecord files to predict; labels need not be in them.")
+    text(
+        "train_days",
+        "Days to train on: 2026-01-01..2026-01-07, 7d..2026-01-07 (the seven that end with it) or "
+        "2026-01-07. Each takes the place of dt=* in --train_files (data/dt=*/*.tfrecord). A day "
+        "without a file is an error.",
+    )
+    text("eval_days", "The same for --eval_files, as in --eval_days=2026-01-08.")
+    listing(
+        "train_mix",
+        "In the place of --train_files: several patterns and the share of each, as in "
+        "a/*.tfrecord=3,b/*.tfrecord=1: of four rows three are of a, in every batch, however many "
+        "rows there are of either. A part that ends begins again; an epoch is as many rows as all "
+        "parts have together.",
+    )
+    text(
+        "keep_negatives",
+        "Train on this share of the rows whose label is 0, as 0.1, or click=0.1 where several "
+        "objectives are binary; another part of them in each epoch, the same at each reading. "
+        "Those kept weigh 1 / share, in the losses of all objectives, so predictions stay "
+        "calibrated. Evaluation reads all rows.",
+    )
     integer("batch_size", "Rows a training step.")
     integer("eval_batch_size", "Rows a step of evaluation and prediction.")
     flags.DEFINE_bool("shuffle", _DEFAULTS["shuffle"], "Shuffle the training rows.", **here)
     integer("seed", "Decides the order of rows and the initial variables.")
+    flags.DEFINE_bool(
+        "deterministic", _DEFAULTS["deterministic"],
+        "Two trainings from one start give the same checkpoint, bit for bit, on the same machine, "
+        "TensorFlow and number of threads: TensorFlow then adds up in a fixed order, which costs "
+        "speed, and fails at an op that has none. Without it the rows are the same, and sums "
+        "differ in their last bits.", **here,
+    )  # fmt: skip
     integer("max_steps", "Training ends at this global step, over all starts together.")
     integer(
         "epochs",

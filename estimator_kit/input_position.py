@@ -1,9 +1,9 @@
 """Where in its input a training is, so that a restart reads the rows that would have come next.
 
-The order of rows is a function of files, seed and batch size, so the checkpoint's step says how
-many rows were read, as long as these stay the same. They are kept in `model_dir/input.json`, with
-the step at which this input began. When they change (new data, another batch size), reading begins
-anew, and epochs are counted from there.
+The order of rows is a function of files, seed, batch size and what is selected of them, so the
+checkpoint's step says how many rows were read, as long as these stay the same. They are kept in
+`model_dir/input.json`, with the step at which this input began. When they change (new data, another
+batch size), reading begins anew, and epochs are counted from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -40,19 +40,27 @@ class InputPosition:
 
 
 def find_position(
-    config: ExperimentConfig, train_files: list[str], start_step: int
+    config: ExperimentConfig,
+    train_files: list[str],
+    start_step: int,
+    selection: Optional[dict[str, Any]] = None,
 ) -> InputPosition:
-    """The position at which a start at `start_step` reads."""
+    """The position at which a start at `start_step` reads.
+
+    `selection` is what else decides the order of rows, by name.
+    """
     assert config.model_dir is not None
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
         "seed": config.seed,
         "shuffle": config.shuffle,
         "files": {path: tf.io.gfile.stat(path).length for path in sorted(train_files)},
+        **(selection or {}),
     }
     kept = storage.read_json(_path(config.model_dir)) if start_step else None
     first_step = 0 if kept is None else kept.get("first_step", 0)
-    changed = [name for name in identity if kept and kept.get(name) != identity[name]]
+    names = {**identity, **(kept or {})}.keys() - {"first_step"}
+    changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
     if changed:
         _log.warning(
             "the input changed since step %d (%s): its rows and epochs are counted from here",

@@ -68,7 +68,9 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
 
 
 def _query(config: ExperimentConfig, export: str) -> str:
-    records = ",".join(config.predict_files or config.eval_files or config.train_files[:1])
+    records = ",".join(
+        config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
+    )
     arguments = [
         *_program(), "--mode=predict", f"--spec={config.spec}", f"--export_dir={export}",
         f"--predict_files={records}", "--predict_limit=3",

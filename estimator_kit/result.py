@@ -26,6 +26,8 @@ class RunResult:
       examples_per_second: of this start's training, evaluations and exports not counted.
       rows_trained: in this start.
       rows_evaluated: in the latest evaluation.
+      rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
+        of the `train` files (in the first epoch) and of the `eval` files.
       error: what went wrong, for `failed`.
     """
 
@@ -38,6 +40,7 @@ class RunResult:
     examples_per_second: Optional[float] = None
     rows_trained: int = 0
     rows_evaluated: int = 0
+    rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None
 
     @property

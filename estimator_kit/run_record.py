@@ -74,9 +74,10 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     if kept is None:
         return changes
     for section, entries in spec.to_dict().items():
-        if section in ("ignored", "groups", "drift"):
+        if section in ("ignored", "groups", "drift", "filter"):
             # The effect of the first two is on variables, which are compared with the checkpoint;
-            # what drift may be changes no model.
+            # what drift may be changes no model, and another filter is another input
+            # (`input_position`).
             continue
         free = _FREE_TO_CHANGE.get(section, ())
         before = kept.get(section, {})

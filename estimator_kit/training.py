@@ -16,7 +16,13 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import checkpoints, pretrained_tables, run_record, warm_start
+from estimator_kit import (
+    checkpoints,
+    pretrained_tables,
+    run_record,
+    training_input,
+    warm_start,
+)
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
@@ -37,11 +43,13 @@ from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_estimator
 from estimator_kit.tf_estimator import estimator
+from estimator_kit.training_input import TrainingInput
 from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
-from input_pipelines import diagnosis, files, input_fns, stored_records, tfrecords
+from input_pipelines import diagnosis, files, input_fns, label_order, stored_records, tfrecords
 from input_pipelines.errors import DataError
+from input_pipelines.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
@@ -64,14 +72,14 @@ class _Plan:
       start_step: of the checkpoint that it goes on from, 0 without one.
       max_steps: the global step that it ends at.
       stop_reason: what that end means.
-      rows_an_epoch: rows of the training files, where they were counted.
+      counts: rows of the training files (of each part of a mix), where they were counted.
       position: where in them reading goes on.
     """
 
     start_step: int
     max_steps: int
     stop_reason: str
-    rows_an_epoch: Optional[int]
+    counts: Optional[list[RowCounts]]
     position: InputPosition
 
 
@@ -85,18 +93,22 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     """
     assert config.model_dir is not None
     evaluates = config.mode == "train_and_evaluate"
-    train_files = files.expand(config.train_files, flag="--train_files")
-    eval_files = files.expand(config.eval_files, flag="--eval_files") if evaluates else []
+    source = TrainingInput.of(config, spec)
+    train_files = source.files
+    eval_files = eval_paths(config) if evaluates else []
     _check_apart(train_files, eval_files)
+    evaluated = None
     if evaluates:
         check_records(spec, eval_files, "--eval_files")
+        with explained(spec, eval_files):
+            evaluated = training_input.count_evaluated(spec, eval_files)
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
     warm = _warm_start(config, spec, outline) if start_step is None else None
-    plan = _plan(config, spec, train_files, start_step, warm.step if warm is not None else 0)
+    plan = _plan(config, source, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
     model.warm_start = warm
     if start_step is None:
@@ -119,7 +131,8 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     try:
         with stop_on_sigterm(request), explained(spec, [*train_files, *eval_files]):
             if plan.start_step < plan.max_steps:
-                train_input = _train_input(config, spec, train_files, plan)
+                skip_rows = plan.position.skip_rows
+                train_input = source.input_fn(skip_rows=skip_rows, counts=plan.counts)
                 _train(config, trained, train_input, eval_input, plan, request, progress,
                        after_evaluation)  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
@@ -145,6 +158,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
             rows_evaluated=int(metrics.get("rows", 0)),
+            rows_selected=_selected(source, plan, evaluated),
             **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
@@ -207,34 +221,55 @@ def _warm_start(
 
 def _plan(
     config: ExperimentConfig,
-    spec: FeatureSpec,
-    train_files: list[str],
+    source: TrainingInput,
     start_step: Optional[int],
     first_step: int,
 ) -> _Plan:
     """Where training goes; `first_step` is where it starts when `start_step` is None."""
     start = start_step or 0
-    position = find_position(config, train_files, start)
+    position = find_position(config, source.files, start, source.identity())
     if start_step is None and first_step:
         start, position = first_step, dataclasses.replace(position, first_step=first_step)
-    rows = None
+    counts = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
-    check_records(spec, train_files, "--train_files")
+    first = check_records(source.spec, source.files, source.flag)
+    if config.shuffle:
+        for warning in label_order.warnings(source.spec, first):
+            _log.warning(warning)
     goes_on = start < (config.max_steps or math.inf)
-    if config.epochs is not None or (position.skip_rows and goes_on):
-        _log.info("counting the rows of %d training files", len(train_files))
-        rows = tfrecords.count_records(train_files)
-    if config.epochs is not None and rows is not None:
-        steps = math.ceil(config.epochs * rows / config.batch_size)
-        ends.append((position.first_step + steps, "input_exhausted"))
+    skips = position.skip_rows and goes_on
+    if config.epochs is not None or skips or source.must_be_counted:
+        with explained(source.spec, source.files):
+            counts = source.count(epochs=config.epochs, skip_rows=position.skip_rows)
+    if config.epochs is not None and counts is not None:
+        rows = sum(part.in_epochs(config.epochs) for part in counts)
+        ends.append((position.first_step + math.ceil(rows / config.batch_size), "input_exhausted"))
     max_steps, reason = min(ends)
-    return _Plan(start, max_steps, reason, rows, position)
+    return _Plan(start, max_steps, reason, counts, position)
 
 
-def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
-    """Raises DataError for files that would train or score nothing, or not what the spec means.
+def _selected(
+    source: TrainingInput, plan: _Plan, evaluated: Optional[RowCounts]
+) -> dict[str, dict[str, int]]:
+    selected = {}
+    if source.must_be_counted and plan.counts is not None:
+        selected["train"] = training_input.summary(plan.counts)
+    if evaluated is not None:
+        selected["eval"] = training_input.summary([evaluated])
+    return selected
+
+
+def eval_paths(config: ExperimentConfig) -> list[str]:
+    """The files of --eval_files, of the days that are asked for."""
+    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+
+
+def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> dict[str, list[bytes]]:
+    """The first records of each file, as `tfrecords.first_records`.
+
+    Raises DataError for files that would train or score nothing, or not what the spec means.
 
     Files that are no TFRecords, that all together have no record, and such as begin with records of
     the other kind, Example or SequenceExample, which TensorFlow would read without an error and
@@ -244,6 +279,7 @@ def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
     if not records:
         raise DataError(f"the {len(paths)} files of {flag} hold no record")
     stored_records.check_kind(spec, records)
+    return records
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
@@ -264,21 +300,6 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
             f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
             "--early_stopping_metric to go on, or choose another --model_dir"
         )
-
-
-def _train_input(
-    config: ExperimentConfig, spec: FeatureSpec, train_files: list[str], plan: _Plan
-) -> Any:
-    return input_fns.train_input_fn(
-        spec,
-        train_files,
-        batch_size=config.batch_size,
-        seed=config.seed,
-        shuffle=config.shuffle,
-        epochs=config.epochs,
-        skip_rows=plan.position.skip_rows,
-        rows_an_epoch=plan.rows_an_epoch,
-    )
 
 
 def _train(

@@ -7,6 +7,7 @@ for `tf.feature_column`. Never parses anything itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ def feature_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, 
         name: _entry(name, spec.features[name], sparse)
         for name in spec.used_features()
         if not spec.features[name].feature_list
+    }
+
+
+def parse_entries(spec: FeatureSpec, names: Iterable[str]) -> dict[str, Any]:
+    """Parse entries of some features and labels by name, as the other dicts have them."""
+    labels = label_parse_dict(spec)
+    return {
+        name: labels[name] if name in spec.labels else _entry(name, spec.features[name], False)
+        for name in names
     }
 
 

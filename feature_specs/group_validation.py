@@ -51,6 +51,7 @@ def check_use(spec: FeatureSpec) -> Problems:
     for label in spec.labels.values():
         features.update(n for n in (label.weight, label.true_probability) if n)
     features.update(o.group for o in spec.objectives.values() if o.group)
+    features.update(spec.filter_features())
     for name in spec.features:
         if name not in features and name not in spec.ignored:
             yield Problem(

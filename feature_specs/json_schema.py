@@ -19,6 +19,7 @@ from pydantic.json_schema import models_json_schema
 from feature_specs.column_kinds import COLUMN_KINDS
 from feature_specs.drift_thresholds import Drift
 from feature_specs.entry import NAME_PATTERN
+from feature_specs.filters import Filter
 from feature_specs.objectives import HEADS
 from feature_specs.parser import VERSION
 from feature_specs.schema import Feature, Label
@@ -56,7 +57,7 @@ _QUANTILES = {
 def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
-        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift,
+        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift, Filter,
     ]  # fmt: skip
     references, definitions = models_json_schema([(model, "validation") for model in models])
     place = {model: reference for (model, _), reference in references.items()}
@@ -88,6 +89,7 @@ def json_schema() -> dict[str, Any]:
             "objectives": named(*HEADS.values()),
             "ignored": names,
             "drift": place[Drift],
+            "filter": {"type": "array", "items": place[Filter]},
         },
         "$defs": definitions["$defs"],
     }

@@ -33,13 +33,16 @@ from feature_specs.errors import (
     nearest,
     value_text,
 )
+from feature_specs.filters import Filter
 from feature_specs.objectives import HEADS
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
 
-_SECTIONS = ("features", "columns", "groups", "labels", "objectives", "ignored", "drift")
-_OPTIONAL = ("ignored", "drift")
+_SECTIONS = (
+    "features", "columns", "groups", "labels", "objectives", "ignored", "drift", "filter",
+)  # fmt: skip
+_OPTIONAL = ("ignored", "drift", "filter")
 
 # Of the form of the document. A spec without `version` is of this one.
 VERSION = 1
@@ -74,7 +77,7 @@ def parse(
 
     Args:
       document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
-        `drift`.
+        `drift`, `filter`.
       directory: the folder that vocabulary and statistics files are relative to.
       source: what error messages call the document.
     """
@@ -108,10 +111,11 @@ class _Parser:
         if not _is_list_of_names(ignored):
             self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
         drift = self._read_drift(document.get("drift", {}))
+        filters = self._read_filter(document.get("filter", []))
         self._stop_on_problems()
         spec = FeatureSpec(
-            **sections, ignored=tuple(ignored), drift=drift, directory=self._directory,
-            source=self._source, lines=self._lines,
+            **sections, ignored=tuple(ignored), drift=drift, filter=filters,
+            directory=self._directory, source=self._source, lines=self._lines,
         )  # fmt: skip
         return self._checked(spec)
 
@@ -144,6 +148,7 @@ class _Parser:
             label_validation.check_labels,
             label_validation.check_objectives,
             validation.check_drift,
+            validation.check_filter,
         )
         for problem in itertools.chain.from_iterable(check(spec) for check in checks):
             self._add(problem)
@@ -239,6 +244,16 @@ class _Parser:
                 read = {name: self._entry(Measures, v, (*path, name)) for name, v in part.items()}
                 parts[key] = {name: entry for name, entry in read.items() if entry is not None}
         return Drift(**{key: part for key, part in parts.items() if part is not None})
+
+    def _read_filter(self, value: Any) -> tuple[Filter, ...]:
+        if not isinstance(value, (list, tuple)):
+            self._problem(
+                ("filter",),
+                f"got {value_text(value)}, expected a list, as in - {{feature: age, min: 18}}",
+            )
+            return ()
+        entries = [self._entry(Filter, entry, ("filter", i)) for i, entry in enumerate(value)]
+        return tuple(entry for entry in entries if entry is not None)
 
     def _entry(self, model: type[pydantic.BaseModel], value: Any, path: Path) -> Any:
         if not isinstance(value, Mapping):

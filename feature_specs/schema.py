@@ -34,6 +34,7 @@ from feature_specs.column_kinds import (
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
+from feature_specs.filters import Filter
 from feature_specs.objectives import Objective
 
 # --- Features ------------------------------------------------------------------------------------
@@ -218,6 +219,7 @@ class FeatureSpec:
       groups: names of columns for each part of a model, in the order of the document.
       ignored: features that the records hold and that are left out on purpose.
       drift: how far the records may move from those of before.
+      filter: what a row must be to be trained on and scored; all of them.
       directory: the folder that vocabulary files are relative to.
       source: the file it was read from, for messages.
       lines: where in that file each part of the document is, for messages; no part of what makes
@@ -231,6 +233,7 @@ class FeatureSpec:
     objectives: Mapping[str, Objective]
     ignored: tuple[str, ...] = ()
     drift: Drift = NO_DRIFT
+    filter: tuple[Filter, ...] = ()
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
     lines: Mapping[Path, int] = dataclasses.field(default_factory=dict, compare=False, repr=False)
@@ -331,6 +334,10 @@ class FeatureSpec:
         used = {f for name in self.used_columns() for f in self.features_of(name)}
         return tuple(name for name in self.features if name in used)
 
+    def filter_features(self) -> tuple[str, ...]:
+        """The features that `filter` reads, each once."""
+        return tuple(dict.fromkeys(entry.feature for entry in self.filter))
+
     def vocabulary_path(self, column: Vocabulary) -> pathlib.Path:
         assert column.file is not None
         return self.directory / column.file
@@ -344,7 +351,7 @@ class FeatureSpec:
                 for name, entry in entries.items()
             }
 
-        document = {
+        document: dict[str, Any] = {
             "features": dump(self.features),
             "columns": dump(self.columns),
             "groups": {name: list(group) for name, group in self.groups.items()},
@@ -355,6 +362,11 @@ class FeatureSpec:
         if self.drift != NO_DRIFT:
             # `{}` for a measure sets no threshold, which is not the same as leaving it out.
             document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)
+        if self.filter:
+            document["filter"] = [
+                entry.model_dump(mode="json", by_alias=True, exclude_none=True)
+                for entry in self.filter
+            ]
         return document
 
     def problem(self, path: Path, message: str) -> Problem:

@@ -290,6 +290,24 @@ def check_drift(spec: FeatureSpec) -> Problems:
                 )
 
 
+def check_filter(spec: FeatureSpec) -> Problems:
+    """Filters are of features of one value, which their conditions fit."""
+    for i, entry in enumerate(spec.filter):
+        path: Path = ("filter", i)
+        feature = spec.features.get(entry.feature)
+        if feature is None:
+            known = list(spec.features)
+            yield unknown((*path, "feature"), entry.feature, "the name of a feature", known)
+        elif not feature.single:
+            yield Problem(
+                (*path, "feature"),
+                f"feature {entry.feature!r} has {feature.form}, expected one of one value a row",
+            )
+        else:
+            for key, message in entry.misfits(feature.dtype):
+                yield Problem((*path, key), message)
+
+
 def check_vocabulary_file(spec: FeatureSpec, name: str, column: Vocabulary) -> int | Problem:
     """The number of words that a vocabulary column reads from its file, or what is wrong."""
     path: Path = ("columns", name, "file")

@@ -17,6 +17,7 @@ import tensorflow as tf
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines import stored_records, tfrecords
+from input_pipelines.selection import Selection
 from input_pipelines.transforms import Transform
 
 
@@ -29,7 +30,14 @@ def find_bad_record(
     """
     with tf.init_scope():
         transform = Transform(spec)
-        function = transform.features_and_labels if with_labels else transform.features
+        function: Any = transform.features
+        if with_labels:
+            selection = Selection(spec)
+
+            def function(block: tf.Tensor) -> Any:
+                # What the filter drops is read no further.
+                return transform.features_and_labels(selection.passing(block))
+
         for path in sorted(files):
             found = _in_file(spec, path, function, with_labels)
             if found:
@@ -68,7 +76,8 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
         features = stored_records.read(spec, record)
     except stored_records.RecordError as error:
         return str(error)
-    for name in spec.used_features():
+    filtered = spec.filter_features() if with_labels else ()
+    for name in dict.fromkeys([*spec.used_features(), *filtered]):
         reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
         reason = reason or _identity_reason(spec, name, features.get(name))
         if reason:

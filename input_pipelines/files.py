@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import tensorflow as tf
 
+from input_pipelines import days as windows
+from input_pipelines import file_systems
 from input_pipelines.errors import DataError
 
 
-def expand(patterns: Sequence[str], *, flag: str = "patterns") -> list[str]:
+def expand(
+    patterns: Sequence[str], *, flag: str = "patterns", days: Sequence[str] = ()
+) -> list[str]:
     """All files that match, sorted and each once.
+
+    Two spellings of a local path (`a`, `./a`) are one file. As in a shell, a name that begins with
+    a dot matches only a pattern that does: such are the files that are being written.
 
     Args:
       patterns: paths or globs as `tf.io.gfile.glob` takes them.
       flag: what an error calls the patterns.
+      days: with these, each pattern has a part `dt=*`, whose place each of them takes
+        (`days.of_days`).
 
     Raises:
-      DataError: a pattern matches nothing, or there is no pattern. Training on no file would
-        otherwise end after 0 steps without an error.
+      DataError: a pattern or one of its days matches nothing, or there is no pattern. Training on
+        no file would otherwise end after 0 steps without an error.
+      MissingPackageError: TensorFlow cannot read such paths.
     """
     if not patterns:
         raise DataError(f"{flag} is empty; name the TFRecord files to read")
     found: set[str] = set()
     for pattern in patterns:
-        matches = [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
+        file_systems.check(pattern, flag=flag)
+        if days:
+            found.update(_of_days(pattern, tuple(days), flag))
+            continue
+        matches = _matches(pattern)
         if not matches:
             raise DataError(f"no file matches {pattern!r} of {flag}")
         found.update(matches)
     return sorted(found)
+
+
+def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
+    by_day = dict(zip(days, windows.of_days(pattern, days)))
+    matches = {day: _matches(of_day) for day, of_day in by_day.items()}
+    missing = [day for day, found in matches.items() if not found]
+    if missing:
+        some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        raise DataError(
+            f"{flag}: {len(missing)} of {len(days)} days are not there ({some}): no file matches "
+            f"{by_day[missing[0]]!r}; write them, or choose other days"
+        )
+    return [path for found in matches.values() for path in found]
+
+
+def _matches(pattern: str) -> list[str]:
+    hidden = os.path.basename(pattern).startswith(".")
+    return [
+        path if file_systems.scheme_of(path) else os.path.normpath(path)
+        for path in tf.io.gfile.glob(pattern)
+        if (hidden or not os.path.basename(path).startswith(".")) and not tf.io.gfile.isdir(path)
+    ]

@@ -9,15 +9,21 @@ training can go on exactly where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Union
 
 import tensorflow as tf
+
+from input_pipelines import checks
 
 # Rows that are permuted together.
 WINDOW = 16 * 1024
 
+# Rows of every epoch, or of one epoch after the other.
+RowsAnEpoch = Union[int, Sequence[int]]
+
 # Blocks (of 1024 rows) that the block shuffle holds at a time.
-_BLOCK_BUFFER = 64
+BLOCK_BUFFER = 64
 
 
 def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
@@ -28,7 +34,7 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
       seed: of the whole training.
       epoch: int64 scalar; each epoch has an order of its own.
     """
-    windows = blocks.shuffle(_BLOCK_BUFFER, seed=_mixed(seed, epoch)).rebatch(WINDOW)
+    windows = blocks.shuffle(BLOCK_BUFFER, seed=_mixed(seed, epoch)).rebatch(WINDOW)
 
     def permute(index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.random.experimental.stateless_shuffle(rows, seed=[_mixed(seed, epoch), index])
@@ -44,28 +50,94 @@ def _mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
 def epochs(
     one_epoch: Callable[[tf.Tensor], tf.data.Dataset],
     *,
-    rows_an_epoch: int | None,
+    rows_an_epoch: RowsAnEpoch | None,
     skip_rows: int,
     count: int | None,
+    empty: str = "an epoch holds no record",
 ) -> tf.data.Dataset:
     """One epoch after the other, beginning `skip_rows` rows into the first.
 
     Args:
       one_epoch: makes the dataset of an epoch (string tensors) from its int64 number.
-      rows_an_epoch: needed when rows are to be skipped or epochs counted over a restart.
+      rows_an_epoch: needed when rows are to be skipped; of each epoch, where they differ.
       skip_rows: rows that an earlier, interrupted run has trained on.
       count: number of epochs, or None for no end.
+      empty: what the error says.
+
+    Raises (in the graph):
+      tf.errors.InvalidArgumentError: without end, an epoch holds no row: there would never be one.
     """
-    first, offset = divmod(skip_rows, rows_an_epoch) if rows_an_epoch else (0, 0)
+    first, offset = epoch_of(skip_rows, rows_an_epoch)
+    if count is None:
+        one_epoch = _never_empty(one_epoch, empty)
     numbers = tf.data.Dataset.range(first, count if count is not None else tf.int64.max)
     if not offset:
         return numbers.flat_map(one_epoch)
     rest = tf.data.Dataset.range(first + 1, count if count is not None else tf.int64.max)
-    resumed = _without_first_rows(one_epoch(tf.constant(first, tf.int64)), offset)
+    resumed = without_first_rows(one_epoch(tf.constant(first, tf.int64)), offset)
     return resumed.concatenate(rest.flat_map(one_epoch))
 
 
-def _without_first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
+def rows_of_epochs(rows_an_epoch: RowsAnEpoch, count: int) -> int:
+    """Rows of the first `count` epochs."""
+    if isinstance(rows_an_epoch, int):
+        return rows_an_epoch * count
+    return sum(rows_an_epoch[:count])
+
+
+def epoch_of(skip_rows: int, rows_an_epoch: RowsAnEpoch | None) -> tuple[int, int]:
+    """The epoch that follows so many rows, and how many rows of it were among them.
+
+    Args:
+      skip_rows: how many.
+      rows_an_epoch: rows of each epoch; a sequence reaches beyond `skip_rows`.
+    """
+    if not skip_rows:
+        return 0, 0
+    if isinstance(rows_an_epoch, int):
+        return divmod(skip_rows, rows_an_epoch)
+    for epoch, rows in enumerate(rows_an_epoch or ()):
+        if skip_rows < rows:
+            return epoch, skip_rows
+        skip_rows -= rows
+    if not skip_rows:
+        return len(rows_an_epoch or ()), 0
+    raise ValueError(f"rows_an_epoch ends {skip_rows} rows before what is to be skipped")
+
+
+def _never_empty(
+    one_epoch: Callable[[tf.Tensor], tf.data.Dataset], empty: str
+) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    message = f"{checks.PREFIX}{empty}"
+
+    def check(seen: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        any_rows = tf.size(rows) > 0
+        with tf.control_dependencies([tf.debugging.Assert(seen | any_rows, [message])]):
+            return seen | any_rows, tf.identity(rows)
+
+    def checked(number: tf.Tensor) -> tf.data.Dataset:
+        # What comes last is empty, and must not be first.
+        end = tf.data.Dataset.from_tensors(tf.constant([], tf.string))
+        windows = one_epoch(number).filter(lambda rows: tf.size(rows) > 0).concatenate(end)
+        return windows.scan(tf.constant(False), check).filter(lambda rows: tf.size(rows) > 0)
+
+    return checked
+
+
+def first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """String tensors of the first `count` rows of some."""
+
+    def cut(left: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        rows = rows[:left]
+        return left - tf.size(rows, tf.int64), rows
+
+    kept = windows.scan(tf.constant(count, tf.int64), cut)
+    return kept.take_while(lambda rows: tf.size(rows) > 0)
+
+
+def without_first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """String tensors of all rows but the first `count`."""
+
     def drop(left: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         dropped = tf.minimum(left, tf.size(rows, tf.int64))
         return left - dropped, rows[dropped:]

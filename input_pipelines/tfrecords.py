@@ -30,7 +30,7 @@ BLOCK = 1024
 _FIRST = 64
 
 # Files that are read at the same time, so that a shuffled window holds rows of several.
-_OPEN_FILES = 16
+OPEN_FILES = 16
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -66,6 +66,28 @@ def blocks(
     return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
 
 
+def numbered_blocks(
+    files: Sequence[str], shard: Shard = Shard(), *, interleaved: bool = False
+) -> tf.data.Dataset:
+    """As `blocks`, each with where it is from: `(records, path, numbers)`.
+
+    `numbers`, int64 [records], are the places of the records in their file, whatever the shard.
+    """
+
+    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        if shard.count > 1:
+            records = records.shard(shard.count, shard.index)
+
+        def placed(number: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            places = number * BLOCK + tf.range(tf.size(block, tf.int64))
+            return block, path, places * shard.count + shard.index
+
+        return records.batch(BLOCK).enumerate().map(placed)
+
+    return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
+
+
 def _named(files: Sequence[str]) -> tf.data.Dataset:
     """The path and the compression of each file."""
     compressions = [compression_type(path) for path in files]
@@ -76,7 +98,7 @@ def _interleaved(files: Sequence[str], read: Callable[..., tf.data.Dataset]) -> 
     """Elements of several files in turn, read in parallel, in the same order at each reading."""
     return _named(files).interleave(
         read,
-        cycle_length=min(_OPEN_FILES, len(files)),
+        cycle_length=min(OPEN_FILES, len(files)),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
@@ -88,7 +110,7 @@ def count_records(files: Sequence[str], shard: Shard = Shard()) -> int:
     Raises:
       DataError: a file is corrupt.
     """
-    with _naming_what_is_corrupt(files):
+    with naming_what_is_corrupt(files):
         sizes = blocks(files, shard, interleaved=True).map(lambda block: tf.size(block, tf.int64))
         return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
 
@@ -105,12 +127,12 @@ def first_records(files: Sequence[str]) -> dict[str, list[bytes]]:
         return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
 
     found = _interleaved(files, read)
-    with _naming_what_is_corrupt(files):
+    with naming_what_is_corrupt(files):
         return {path.decode(): list(first) for path, first in found.as_numpy_iterator()}
 
 
 @contextlib.contextmanager
-def _naming_what_is_corrupt(files: Sequence[str]) -> Iterator[None]:
+def naming_what_is_corrupt(files: Sequence[str]) -> Iterator[None]:
     """Turns the error of a reading that names no file into one that does."""
     try:
         yield

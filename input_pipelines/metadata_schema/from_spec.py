@@ -209,4 +209,5 @@ def _columns_lost(spec: FeatureSpec, domains: set[Optional[str]]) -> list[str]:
     lost += [
         f"objectives.{name}: {json.dumps(entry)}" for name, entry in document["objectives"].items()
     ]
+    lost += [f"filter[{i}]: {json.dumps(e)}" for i, e in enumerate(document.get("filter", []))]
     return lost

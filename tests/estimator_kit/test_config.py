@@ -203,6 +203,8 @@ def test_defaults():
     assert config.model_dump(exclude={"mode", "spec"}) == {
         "model": "wide_deep", "model_params": {}, "model_dir": None,
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
+        "train_days": None, "eval_days": None, "train_mix": (),
+        "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,

@@ -202,6 +202,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --best_direction=min
         --best_metric=loss
         --nocsv_skip_spaces
+        --nodeterministic
         --early_stopping_patience=3
         --eval_batch_size=2048
         --eval_throttle_secs=0

@@ -33,7 +33,7 @@ featurs: {}
     6: featurs: unknown section; did you mean 'features'?
 extra: 1
     6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored,
-       drift
+       drift, filter
 features -
     1: the top level: the section 'features' is missing
 columns -

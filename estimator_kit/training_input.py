@@ -1,0 +1,177 @@
+"""What a training reads: its files or mix of them, what is kept of their rows, and how many.
+
+Says nothing about where in them a training is; that is `input_position`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from feature_specs.schema import FeatureSpec
+from input_pipelines import files, input_fns
+from input_pipelines.errors import DataError
+from input_pipelines.mixing import Mix
+from input_pipelines.selection import Negatives, RowCounts, Selection
+
+_log = logging.getLogger("estimator_kit")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingInput:
+    """The input of one training.
+
+    Attributes:
+      config: the experiment.
+      spec: its feature spec.
+      source: the files, or a mix.
+      negatives: negative down-sampling, where it is asked for.
+    """
+
+    config: ExperimentConfig
+    spec: FeatureSpec
+    source: Union[list[str], Mix]
+    negatives: Optional[Negatives] = None
+
+    @classmethod
+    def of(cls, config: ExperimentConfig, spec: FeatureSpec) -> TrainingInput:
+        """The input that the flags describe.
+
+        Raises:
+          ConfigError: --keep_negatives names no label that it can be of.
+          DataError: a pattern matches no file.
+        """
+        negatives = None
+        if config.keep_negatives is not None:
+            try:
+                negatives = Negatives.of(config.keep_negatives, spec)
+            except ValueError as error:
+                raise ConfigError(f"--keep_negatives: {error}") from error
+        source: Union[list[str], Mix]
+        if config.train_mix:
+            source = Mix.of(config.train_mix, days=config.days_of("train"), flag="--train_mix")
+        else:
+            days = config.days_of("train")
+            source = files.expand(config.train_files, flag="--train_files", days=days)
+        return cls(config, spec, source, negatives)
+
+    @property
+    def flag(self) -> str:
+        return "--train_mix" if isinstance(self.source, Mix) else "--train_files"
+
+    @property
+    def files(self) -> list[str]:
+        return self.source.files if isinstance(self.source, Mix) else self.source
+
+    @property
+    def must_be_counted(self) -> bool:
+        """Whether rows have to be counted even for a start that counts no epoch."""
+        return bool(self.spec.filter or self.negatives)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the order of rows, beside files, batch size and seed."""
+        identity: dict[str, Any] = {}
+        if self.spec.filter:
+            identity["filter"] = self.spec.to_dict()["filter"]
+        if self.negatives is not None:
+            identity["keep_negatives"] = [self.negatives.label, self.negatives.share]
+        if isinstance(self.source, Mix):
+            identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
+        return identity
+
+    def count(self, *, epochs: Optional[int], skip_rows: int) -> list[RowCounts]:
+        """Rows of the files, or of each part of a mix, in as many epochs as have to be known.
+
+        Raises:
+          DataError: a file is corrupt, or no row is kept.
+        """
+        selection = Selection(self.spec, negatives=self.negatives, seed=self.config.seed)
+        parts: list[Sequence[str]] = [self.files]
+        skips = [skip_rows]
+        if isinstance(self.source, Mix):
+            parts = [part.files for part in self.source.parts]
+            skips = self.source.skips(skip_rows)[0]
+        _log.info("counting the rows of %d training files", len(self.files))
+        counts = []
+        for paths, skip in zip(parts, skips):
+            found = selection.count(paths, epochs=epochs or 1)
+            if not selection.same_each_epoch and sum(found.kept) <= skip:
+                found = selection.count_until(paths, rows=skip)
+            check_kept(found, self.flag, paths)
+            counts.append(found)
+        self._report(counts)
+        return counts
+
+    def input_fn(
+        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+    ) -> input_fns.InputFn:
+        """The input_fn of the training."""
+        rows: Any = None
+        if counts is not None:
+            each = [c.kept[0] if len(c.kept) == 1 else c.kept for c in counts]
+            rows = each if isinstance(self.source, Mix) else each[0]
+        return input_fns.train_input_fn(
+            self.spec,
+            self.source,
+            batch_size=self.config.batch_size,
+            seed=self.config.seed,
+            shuffle=self.config.shuffle,
+            epochs=self.config.epochs,
+            skip_rows=skip_rows,
+            rows_an_epoch=rows,
+            negatives=self.negatives,
+        )
+
+    def _report(self, counts: Sequence[RowCounts]) -> None:
+        if self.must_be_counted:
+            _log.info(
+                "%s: %s of %s rows are kept%s", self.flag,
+                f"{sum(c.kept[0] for c in counts):,}", f"{sum(c.read for c in counts):,}",
+                " in the first epoch" if self.negatives is not None else "",
+            )  # fmt: skip
+        if isinstance(self.source, Mix):
+            total = sum(c.kept[0] for c in counts)
+            for part, found in zip(self.source.parts, counts):
+                share = part.share / self.source.round
+                _log.info(
+                    "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
+                    self.flag, part.pattern, 100 * share, f"{found.kept[0]:,}",
+                    share * total / found.kept[0],
+                )  # fmt: skip
+
+
+def summary(counts: Sequence[RowCounts]) -> dict[str, int]:
+    """Rows read, kept and dropped (in the first epoch), for result.json."""
+    read, kept = sum(c.read for c in counts), sum(c.kept[0] for c in counts)
+    return {"read": read, "kept": kept, "dropped": read - kept}
+
+
+def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
+    """Raises DataError where a selection keeps no row."""
+    if counts.read and not counts.kept[0]:
+        raise DataError(
+            f"none of the {counts.read} rows of {flag} ({paths[0]}"
+            f"{' and others' * (len(paths) > 1)}) is kept; look at `filter` in the spec"
+            + " and at --keep_negatives" * (flag != "--eval_files")
+        )
+    if not counts.read:
+        raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")
+
+
+def count_evaluated(spec: FeatureSpec, paths: Sequence[str]) -> Optional[RowCounts]:
+    """Rows of the files of an evaluation, where the spec has a filter; None where it has none.
+
+    Raises:
+      DataError: none passes it.
+    """
+    if not spec.filter:
+        return None
+    counts = Selection(spec).count(paths)
+    check_kept(counts, "--eval_files", paths)
+    kept, read = f"{counts.kept[0]:,}", f"{counts.read:,}"
+    _log.info("--eval_files: %s of %s rows are kept", kept, read)
+    return counts
