@@ -21,7 +21,7 @@ import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import estimator_kit.compat  # noqa: F401  # isort: skip
+import estimator_kit.compat  # noqa: F401  # for tf.estimator; isort: skip
 import numpy as np
 import tensorflow as tf
 from side_by_side import compare

@@ -27,7 +27,6 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
-from feature_specs.vocabulary import read_words
 
 # Of a column, what does not change what a row stands for: where it started from, whether it learns,
 # and what shapes show.
@@ -96,7 +95,7 @@ def meaning(spec: FeatureSpec, name: str) -> Any:
     """What the values of a column stand for, to compare with those of another spec."""
     column = spec.columns[name]
     if isinstance(column, Vocabulary):
-        return ["vocabulary", column.source, _words(spec, column), _own(column)]
+        return ["vocabulary", column.source, spec.words(column), _own(column)]
     below: list[str] = []
     if isinstance(column, Crossed):
         below = [key for key in column.sources if key in spec.columns]
@@ -217,16 +216,14 @@ def _by_word(old: Column, new: Column) -> bool:
     return any(isinstance(old, kind) and isinstance(new, kind) for kind in (Vocabulary, Identity))
 
 
-def _words(spec: FeatureSpec, column: Column) -> Sequence[str]:
+def _words(spec: FeatureSpec, column: Column) -> Sequence[Any]:
     if isinstance(column, Identity):
-        return range(column.size)  # type: ignore[return-value]
+        return range(column.size)
     assert isinstance(column, Vocabulary)
-    if column.words is not None:
-        return [str(word) for word in column.words]
-    return read_words(spec.vocabulary_path(column))[: column.size]
+    return spec.words(column)
 
 
-def _places(old: Sequence[str], new: Sequence[str]) -> list[int]:
+def _places(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
     places = {word: i for i, word in enumerate(old)}
     return [places.get(word, -1) for word in new]
 

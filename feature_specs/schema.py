@@ -35,6 +35,7 @@ from feature_specs.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
 from feature_specs.objectives import Objective
+from feature_specs.vocabulary import read_words
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -334,6 +335,12 @@ class FeatureSpec:
     def vocabulary_path(self, column: Vocabulary) -> pathlib.Path:
         assert column.file is not None
         return self.directory / column.file
+
+    def words(self, column: Vocabulary) -> list[str]:
+        """The words of a vocabulary column in the order of their ids; integers as digits."""
+        if column.words is not None:
+            return [str(word) for word in column.words]
+        return read_words(self.vocabulary_path(column))[: column.size]
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `parser.parse` reads back into an equal spec."""

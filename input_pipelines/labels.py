@@ -103,11 +103,10 @@ class LabelReader:
 
 
 def _group(values: tf.Tensor) -> tf.Tensor:
-    """int64 [rows] below 2^62, one hash a value; -1 for the "" and -1 that stand for missing.
+    """int64 [rows] below 2^62, one hash a value; -1 for one that is missing.
 
     Two of a million groups have the same hash with a probability of 1e-7.
     """
-    missing = tf.constant("" if values.dtype == tf.string else -1, values.dtype)
     text = values if values.dtype == tf.string else tf.strings.as_string(values)
     hashed = tf.strings.to_hash_bucket_fast(text, 2**62)
-    return tf.where(tf.equal(values, missing), tf.constant(-1, tf.int64), hashed)
+    return tf.where(lookups.is_missing(values), tf.constant(-1, tf.int64), hashed)

@@ -21,7 +21,6 @@ import tensorflow as tf
 from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
 from feature_specs.missing_values import missing_value
 from feature_specs.schema import FeatureSpec
-from feature_specs.vocabulary import read_words
 from input_pipelines import stored_records, tfrecords
 from input_pipelines.analyze.sizes import collision_share
 from input_pipelines.cross_counts import CrossCounter
@@ -231,10 +230,7 @@ class _Counts:
                 yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
 
     def _outside(self, name: str, column: Vocabulary) -> tuple[str, Optional[str]]:
-        if column.words is not None:
-            words = {str(word) for word in column.words}
-        else:
-            words = set(read_words(self._spec.vocabulary_path(column))[: column.size])
+        words = set(self._spec.words(column))
         values = self._values.get(column.source, Counter())
         outside = sum(n for value, n in values.items() if _shown(value) not in words)
         return _outside_line(name, outside, sum(values.values()), "outside its vocabulary")

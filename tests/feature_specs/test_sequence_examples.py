@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import estimator_kit as ek
 import feature_specs
 from estimator_kit import input_layer
-from feature_specs import SpecError, columns, example_parsing
+from feature_specs import columns, example_parsing
 from input_pipelines import diagnosis, spec_check, tfrecords
 from input_pipelines.transforms import Transform
 from tests.feature_specs import test_sequences
+from tests.feature_specs.broken import problems_of
 from tests.feature_specs.test_sequences import SEQUENCES, step
 
 NAN = float("nan")
@@ -391,16 +392,6 @@ def test_a_record_that_is_neither(tmp_path):
 # --- The spec -------------------------------------------------------------------------------------
 
 
-def change(**changes):
-    document = copy.deepcopy(DOCUMENT)
-    for path, value in changes.items():
-        section, name = path.split("__")
-        document[section][name] = value
-    with pytest.raises(SpecError) as error:
-        feature_specs.parse(document)
-    return [line.strip().removeprefix("<dict>: ") for line in str(error.value).splitlines()[1:]]
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -434,7 +425,7 @@ def change(**changes):
     ],
 )  # fmt: skip
 def test_what_a_broken_feature_list_is_told(changes, message):
-    assert change(**changes) == [message]
+    assert problems_of(DOCUMENT, **changes) == [message]
 
 
 def test_the_spec_survives_its_own_document():
