@@ -105,6 +105,17 @@ class ModelFn(abc.ABC):
         """The groups of the spec that the model reads; the rest is named in the log."""
         return tuple(self.spec.groups)
 
+    def checked_labels(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """The labels of training and evaluation, behind checks that no single label can have.
+
+        Args:
+          labels: by label, [rows], and what goes with them.
+          weights: by objective, float32 [rows]; 0 masks the row.
+        """
+        return labels
+
     def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scalar that training minimizes, from the scalar loss of each objective.
 
@@ -212,6 +223,7 @@ class ModelFn(abc.ABC):
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
         weights = {name: self._weights(name, labels) for name in self.objectives}
+        labels = self.checked_labels(labels, weights)
         losses = {
             name: objective.loss(logits[name], labels[objective.label_name], weights[name])
             for name, objective in self.objectives.items()
