@@ -77,7 +77,7 @@ class ExperimentConfig(pydantic.BaseModel):
 
     exporters: tuple[str, ...] = ("best", "final")
     best_metric: str = "loss"
-    best_direction: Literal["min", "max"] = "min"
+    best_direction: Optional[Literal["min", "max"]] = None
     exports_to_keep: PositiveInt = 5
 
     predict_output: Optional[str] = None
@@ -161,13 +161,7 @@ class ExperimentConfig(pydantic.BaseModel):
         if problem is not None:
             problems.append(f"--warm_start_vars: {problem}")
         problems += self._rename_problems()
-        stops_by = self.early_stopping_metric
-        if stops_by is not None and self.early_stopping_direction is None:
-            if stops_by.partition("/")[0] != "loss":
-                problems.append(
-                    "--early_stopping_direction is missing; say whether a better "
-                    f"{stops_by} is lower (min) or higher (max)"
-                )
+        problems += self._direction_problems()
         for i, name in enumerate(self.exporters):
             if name in self.exporters[:i]:
                 problems.append(f"--exporters: {name!r} is there twice")
@@ -180,6 +174,20 @@ class ExperimentConfig(pydantic.BaseModel):
                 "a model must not be scored on what it was trained on"
             )
         return problems
+
+    def _direction_problems(self) -> list[str]:
+        """Directions that have to be said: those of other metrics than losses, which do by min."""
+        watched = {"early_stopping": self.early_stopping_metric}
+        if "best" in self.exporters:
+            watched["best"] = self.best_metric
+        return [
+            f"--{what}_direction is missing; say whether a better {metric} is lower (min) or "
+            "higher (max)"
+            for what, metric in watched.items()
+            if metric is not None
+            and metric.partition("/")[0] != "loss"
+            and getattr(self, f"{what}_direction") is None
+        ]
 
     def _rename_problems(self) -> list[str]:
         problems = []

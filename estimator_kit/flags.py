@@ -133,7 +133,10 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "every evaluation, best when --best_metric improves (over all starts), final at the end.",
     )
     text("best_metric", "The metric of the best exporter, as in auc/click. Checked at the start.")
-    choice("best_direction", ("min", "max"), "Which way the best metric gets better.")
+    choice(
+        "best_direction", ("min", "max"),
+        "Which way the best metric gets better; losses do by min, and others need it said.",
+    )  # fmt: skip
     integer("exports_to_keep", "SavedModels that latest and best keep, the newest ones.")
     text(
         "predict_output",

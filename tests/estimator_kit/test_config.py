@@ -143,6 +143,11 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--early_stopping_direction is missing; say whether a better auc/click is lower (min) "
              "or higher (max)"],
         ),
+        (
+            {"best_metric": "auc/click"},
+            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
+             "(max)"],
+        ),
         ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
          [ENDLESS]),
         ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
@@ -210,7 +215,7 @@ def test_defaults():
         "eval_steps": None, "eval_throttle_secs": 0,
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
+        "best_direction": None, "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,

@@ -199,7 +199,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
     )  # fmt: skip
     assert resolved_flags(config) == textwrap.dedent("""\
         --batch_size=512
-        --best_direction=min
         --best_metric=loss
         --nocsv_skip_spaces
         --early_stopping_patience=3
@@ -280,8 +279,8 @@ configs = st.fixed_dictionaries(
         "early_stopping_metric": st.none() | texts.map(lambda name: f"loss/{name}"),
         "early_stopping_direction": st.none() | directions,
         "exporters": st.sampled_from([("latest", "best"), ("final",), ("best", "final", "latest")]),
-        "best_metric": texts,
-        "best_direction": directions,
+        "best_metric": texts.map(lambda name: f"loss/{name}"),
+        "best_direction": st.none() | directions,
         "predict_output": st.none() | texts,
         "predict_limit": counts,
         "export_dir": st.none() | texts,

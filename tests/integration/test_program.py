@@ -109,7 +109,7 @@ def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
         (["--train_files=README.md"], 65, "error: README.md: corrupt from its start: "),
         (["--eval_files=README.md"], 65, "error: README.md: corrupt from its start: "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
-        (["--best_metric=auc", "--exporters=best"], 2,
+        (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
          "error: --best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
         (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
     ],

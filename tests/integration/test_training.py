@@ -262,7 +262,7 @@ def test_a_spec_that_means_something_else_is_refused(config, tmp_path, document)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"best_metric": "auc", "exporters": ("best",)},
+        ({"best_metric": "auc", "best_direction": "max", "exporters": ("best",)},
          "--best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
         ({"early_stopping_metric": "auc/clik", "early_stopping_direction": "max"},
          "--early_stopping_metric=auc/clik: the model has no such metric; did you mean "
