@@ -409,10 +409,18 @@ class ModelFn(abc.ABC):
             if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
                 raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
         if isinstance(logits, Mapping):
-            if set(logits) != set(widths):
+            missing = [name for name in widths if name not in logits]
+            if missing:
                 raise ConfigError(
-                    f"{model}.logits returned logits for {', '.join(sorted(logits))}; "
-                    f"the objectives are {', '.join(sorted(widths))}"
+                    f"{model}.logits returned no logits for {', '.join(missing)}; it returned "
+                    f"some for {', '.join(logits) or 'nothing'}, and the spec has the objectives "
+                    f"{', '.join(widths)}"
+                )
+            extra = [name for name in logits if name not in widths]
+            if extra:
+                raise ConfigError(
+                    f"{model}.logits returned logits for {', '.join(extra)}, and the spec has no "
+                    f"such objective; it has {', '.join(widths)}"
                 )
             parts = {name: logits[name] for name in widths}
         else:

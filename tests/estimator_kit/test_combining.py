@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.checkpoints import outline
 from estimator_kit.combining import GradNorm, parse_combination
 from estimator_kit.combining.base import summed_rows
 from estimator_kit.combining.pcgrad import order, products, projected_sum
+from estimator_kit.models import MODELS
 from estimator_kit.tf_estimator import ModeKeys
 from tests.conftest import make_rows
 from tests.estimator_kit.test_model_fn import Constant, build
@@ -206,11 +210,35 @@ def test_pcgrad_projects_what_is_shared_and_leaves_the_rest(spec):
     slope = [cross_entropy(z, s)[1] for z, s in zip((1.0, -0.5), shares().values())]
     gradients = [np.array([2.0 * slope[0]]), np.array([-0.5 * slope[1]])]
     expected = surgery(gradients, [[0, 1], [0, 1]])
-    assert (gradients[0] * gradients[1] < 0) == (expected != gradients[0] + gradients[1])
+    # Two numbers of opposite signs leave nothing of each other.
+    assert gradients[0] > 0 > gradients[1] and expected == pytest.approx(0, abs=1e-6)
     after = history[1]
-    np.testing.assert_allclose(after["shared"], 0.5 - 0.1 * expected[0], rtol=1e-5)
+    assert after["shared"] == pytest.approx(0.5, abs=1e-6)
     np.testing.assert_allclose(after["own_click"], -0.1 * slope[0], rtol=1e-5)
     np.testing.assert_allclose(after["own_buy"], -0.1 * 0.5 * slope[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dnn", "shared_bottom", "mmoe", "cgc", "ple", "esmm", "aitm"])
+def test_models_of_several_objectives_know_what_they_share(spec, name):
+    params = {"experts": 2} if name == "mmoe" else {}
+    model = MODELS[name](spec, {"hidden_units": [4, 3], "combine": "gradnorm", **params})
+    graphs = outline(model)
+    # Like slots, they are no part of the model that a warm start takes.
+    kept = {n for n in graphs.variables if n.startswith("combined_losses/")}
+    assert len(kept) == 4 and not kept & graphs.weights
+    found = {n for n in graphs.trainable if re.match(model.shared_prefix(), n)}
+    embedding = "dnn/input_from_feature_columns/input_layer/{}_embedding/embedding_weights".format
+    tables = {embedding("user"), embedding("tags")}
+    layers = {
+        "dnn": ["dnn"], "shared_bottom": ["dnn/bottom"],
+        "mmoe": [f"dnn/expert_{i}" for i in range(2)],
+        "cgc": ["dnn/level_0/expert_shared_0", "dnn/level_0/expert_shared_1"],
+        "ple": ["dnn/level_1/expert_shared_0", "dnn/level_1/expert_shared_1"],
+    }.get(name)  # fmt: skip
+    if layers is None:
+        assert found == tables
+    else:
+        assert found == {f"{x}/hiddenlayer_1/{y}" for x in layers for y in ("bias", "kernel")}
 
 
 class Penalized(OneNumber):
