@@ -21,9 +21,11 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit import first_values, input_layer, schedules
-from estimator_kit.combining import Weights, parse_combination
+from estimator_kit.combining import Weights, check_combination, parse_combination
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
+from estimator_kit.logits import Logits as Logits
+from estimator_kit.logits import split_logits
 from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
@@ -32,8 +34,6 @@ from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, 
 from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
-
-Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
 
 # Tensors that hooks fetch by name from the training graph.
 ROWS_TENSOR = "estimator_kit/rows"
@@ -83,7 +83,8 @@ class ModelFn(abc.ABC):
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
         self._combination = parse_combination(self.params.combine)
-        self._check_combination()
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(self._combination, self.params.combine, spec, type(self).__name__, own)
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -222,7 +223,8 @@ class ModelFn(abc.ABC):
             other = type(self)(self.spec, merged)
             other.warm_start = self.warm_start
             return other(features, labels, mode)
-        logits = self._split(self.logits(features, mode))
+        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
         # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
@@ -278,7 +280,7 @@ class ModelFn(abc.ABC):
         variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
         gradients = combination.gradients(losses, self.spec, regularization)
-        # Only what overrides nothing of it gets here with gradients; see _check_combination.
+        # Only what overrides nothing of it gets here with gradients; see `check_combination`.
         step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
         if after is None:
             return step
@@ -294,28 +296,6 @@ class ModelFn(abc.ABC):
             freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
             gradients=gradients,
         )  # fmt: skip
-
-    def _check_combination(self) -> None:
-        combination, model = self._combination, type(self)
-        if isinstance(combination, Weights):
-            return
-        choice = self.params.combine
-        if len(self.objectives) == 1:
-            raise ConfigError(
-                f"combine: {choice} is for several objectives, and the spec has "
-                f"{next(iter(self.objectives))!r} alone; drop the parameter"
-            )
-        if model.loss is not ModelFn.loss:
-            raise ConfigError(
-                f"combine: {choice} would go past {model.__name__}.loss, which combines the "
-                "losses itself; drop the parameter, or the method"
-            )
-        if model.train_op is not ModelFn.train_op and combination.makes_gradients:
-            raise ConfigError(
-                f"combine: {choice} makes the gradients itself and would go past "
-                f"{model.__name__}.train_op; drop the parameter, or the method"
-            )
-        combination.check(self.spec)
 
     def _predict_spec(
         self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
@@ -401,39 +381,3 @@ class ModelFn(abc.ABC):
         value = labels[label]
         # A label may be a vector; a weight is one number a row.
         return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
-
-    def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
-        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
-        model = type(self).__name__
-        for value in logits.values() if isinstance(logits, Mapping) else [logits]:
-            if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
-                raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
-        if isinstance(logits, Mapping):
-            missing = [name for name in widths if name not in logits]
-            if missing:
-                raise ConfigError(
-                    f"{model}.logits returned no logits for {', '.join(missing)}; it returned "
-                    f"some for {', '.join(logits) or 'nothing'}, and the spec has the objectives "
-                    f"{', '.join(widths)}"
-                )
-            extra = [name for name in logits if name not in widths]
-            if extra:
-                raise ConfigError(
-                    f"{model}.logits returned logits for {', '.join(extra)}, and the spec has no "
-                    f"such objective; it has {', '.join(widths)}"
-                )
-            parts = {name: logits[name] for name in widths}
-        else:
-            if logits.shape.rank != 2 or logits.shape[1] != self.logits_dimension:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {logits.shape}, expected "
-                    f"[rows, {self.logits_dimension}] for {', '.join(widths)}"
-                )
-            parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
-        for name, part in parts.items():
-            if part.shape.rank != 2 or part.shape[1] != widths[name]:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
-                    f"[rows, {widths[name]}]"
-                )
-        return parts

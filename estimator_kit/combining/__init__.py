@@ -11,14 +11,16 @@ step to step, and a loss made with them could fall while every objective gets wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Union
 
 from estimator_kit.combining.base import COMBINED, Combination, Weights
 from estimator_kit.combining.gradnorm import GradNorm
 from estimator_kit.combining.pcgrad import PCGrad
 from estimator_kit.combining.uncertainty import Uncertainty
+from estimator_kit.errors import ConfigError
 from estimator_kit.named_choice import parse_choice
+from feature_specs.schema import FeatureSpec
 
 COMBINATIONS: dict[str, type[Combination]] = {
     "gradnorm": GradNorm,
@@ -37,5 +39,39 @@ def parse_combination(choice: Union[str, Mapping[str, Any]]) -> Combination:
     return parse_choice("combine", choice, COMBINATIONS)
 
 
+def check_combination(
+    combination: Combination, choice: Any, spec: FeatureSpec, model: str, own: Collection[str]
+) -> None:
+    """Refuses what cannot be combined, before a graph is built.
+
+    Args:
+      choice: as the parameter has it, for messages.
+      model: its name, for messages.
+      own: which of `loss` and `train_op` the model overrides.
+
+    Raises:
+      ConfigError: there is one objective alone, the combination would go past what the model
+        overrides, or it cannot take an objective.
+    """
+    if isinstance(combination, Weights):
+        return
+    if len(spec.objectives) == 1:
+        raise ConfigError(
+            f"combine: {choice} is for several objectives, and the spec has "
+            f"{next(iter(spec.objectives))!r} alone; drop the parameter"
+        )
+    if "loss" in own:
+        raise ConfigError(
+            f"combine: {choice} would go past {model}.loss, which combines the losses itself; "
+            "drop the parameter, or the method"
+        )
+    if "train_op" in own and combination.makes_gradients:
+        raise ConfigError(
+            f"combine: {choice} makes the gradients itself and would go past {model}.train_op; "
+            "drop the parameter, or the method"
+        )
+    combination.check(spec)
+
+
 __all__ = ["COMBINATIONS", "COMBINED", "Combination", "GradNorm", "PCGrad", "Uncertainty",
-           "Weights", "parse_combination"]  # fmt: skip
+           "Weights", "check_combination", "parse_combination"]  # fmt: skip
