@@ -23,9 +23,12 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
     Raises:
       ConfigError: they are of another shape or dtype, or of other objectives.
     """
-    for value in logits.values() if isinstance(logits, Mapping) else [logits]:
+    named = logits if isinstance(logits, Mapping) else {", ".join(widths): logits}
+    for name, value in named.items():
         if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
-            raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
+            raise ConfigError(
+                f"{model}.logits returned {value!r} for {name}, expected a float32 tensor"
+            )
     if isinstance(logits, Mapping):
         missing = [name for name in widths if name not in logits]
         if missing:

@@ -176,6 +176,8 @@ def test_parameters_are_checked(spec, params, message):
          "click, buy"),
         (lambda n: {name: tf.zeros([5, 1]) for name in ("click", "view", "buy")},
          "returned logits for view, and the spec has no such objective; it has click, buy"),
+        (lambda n: {"click": tf.zeros([5, 1]), "buy": None},
+         "returned None for buy, expected a float32 tensor"),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": tf.zeros([5])},
          "returned the shape (5,) for 'buy', expected [rows, 1]"),
     ],
