@@ -21,7 +21,11 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit import first_values, input_layer, schedules
+from estimator_kit.combining import Weights, check_combination, parse_combination
+from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
+from estimator_kit.logits import Logits as Logits
+from estimator_kit.logits import split_logits
 from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
@@ -30,8 +34,6 @@ from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, 
 from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
-
-Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
 
 # Tensors that hooks fetch by name from the training graph.
 ROWS_TENSOR = "estimator_kit/rows"
@@ -80,6 +82,9 @@ class ModelFn(abc.ABC):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
+        self._combination = parse_combination(self.params.combine)
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(self._combination, self.params.combine, spec, type(self).__name__, own)
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -119,11 +124,20 @@ class ModelFn(abc.ABC):
     def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scalar that training minimizes, from the scalar loss of each objective.
 
-        By default their sum weighted by `loss_weight`. Regularization losses are added to it.
+        By default their sum weighted by `loss_weight`. Regularization losses are added to it. It
+        is evaluation's `loss`, too. A model that overrides it does not take the parameter
+        `combine`, which would go past it.
         """
         return tf.add_n(
             [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
         )
+
+    def shared_prefix(self) -> Optional[str]:
+        """What names the last variables that all objectives share: a regular expression.
+
+        GradNorm looks at their gradients. None by default: its field `shared` then names them.
+        """
+        return None
 
     def training_losses(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
@@ -148,11 +162,7 @@ class ModelFn(abc.ABC):
 
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
-        p = self.params
-        return minimize(
-            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
-            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
-        )  # fmt: skip
+        return self._minimized(loss)
 
     # --- To use ----------------------------------------------------------------------------------
 
@@ -213,7 +223,8 @@ class ModelFn(abc.ABC):
             other = type(self)(self.spec, merged)
             other.warm_start = self.warm_start
             return other(features, labels, mode)
-        logits = self._split(self.logits(features, mode))
+        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
         # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
@@ -230,7 +241,10 @@ class ModelFn(abc.ABC):
         }
         if mode == ModeKeys.TRAIN:
             losses.update(self.training_losses(labels, weights))
-        loss = self.loss(losses)
+        if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
+            loss = self._combination.total(losses, self.spec)
+        else:
+            loss = self.loss(losses)
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
         regularization = tf.compat.v1.losses.get_regularization_losses()
@@ -240,17 +254,48 @@ class ModelFn(abc.ABC):
         rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
+            for name, value in self._combination.factors(self.spec).items():
+                metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
             return estimator.EstimatorSpec(
                 mode, loss=loss, eval_metric_ops=metrics, scaffold=self._averages()
             )
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
+        for name, value in self._combination.factors(self.spec).items():
+            tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
         return estimator.EstimatorSpec(
             mode,
             loss=loss,
-            train_op=self.train_op(loss),
+            train_op=self._step(loss, losses, regularization),
             scaffold=first_values.scaffold(self.spec, self.warm_start),
         )
+
+    def _step(
+        self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
+    ) -> tf.Operation:
+        """The op of a training step with what the combination of losses does beside it."""
+        combination = self._combination
+        if isinstance(combination, Weights):
+            return self.train_op(loss)
+        variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
+        gradients = combination.gradients(losses, self.spec, regularization)
+        # Only what overrides nothing of it gets here with gradients; see `check_combination`.
+        step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
+        if after is None:
+            return step
+        with tf.control_dependencies([step]):
+            return after()
+
+    def _minimized(
+        self, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
+    ) -> tf.Operation:
+        p = self.params
+        return minimize(
+            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
+            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
+            gradients=gradients,
+        )  # fmt: skip
 
     def _predict_spec(
         self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
@@ -336,31 +381,3 @@ class ModelFn(abc.ABC):
         value = labels[label]
         # A label may be a vector; a weight is one number a row.
         return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
-
-    def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
-        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
-        model = type(self).__name__
-        for value in logits.values() if isinstance(logits, Mapping) else [logits]:
-            if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
-                raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
-        if isinstance(logits, Mapping):
-            if set(logits) != set(widths):
-                raise ConfigError(
-                    f"{model}.logits returned logits for {', '.join(sorted(logits))}; "
-                    f"the objectives are {', '.join(sorted(widths))}"
-                )
-            parts = {name: logits[name] for name in widths}
-        else:
-            if logits.shape.rank != 2 or logits.shape[1] != self.logits_dimension:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {logits.shape}, expected "
-                    f"[rows, {self.logits_dimension}] for {', '.join(widths)}"
-                )
-            parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
-        for name, part in parts.items():
-            if part.shape.rank != 2 or part.shape[1] != widths[name]:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
-                    f"[rows, {widths[name]}]"
-                )
-        return parts

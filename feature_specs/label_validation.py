@@ -55,7 +55,11 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             yield unknown(where, label_name, "the name of a label", list(spec.labels))
             continue
         if owner.setdefault(label_name, name) != name:
-            yield Problem(path, f"objective {owner[label_name]!r} learns {label_name!r} already")
+            yield Problem(
+                path,
+                f"objectives {owner[label_name]!r} and {name!r} both learn the label "
+                f"{label_name!r}; give one of them another label, or remove it",
+            )
         for message in _misfits(objective, label_name, label):
             yield Problem(path, message)
         if label.true_probability is not None and not isinstance(objective, Binary):

@@ -216,7 +216,7 @@ def _value_reason(spec: FeatureSpec, name: str, label: Label, value: Any) -> Opt
     if high is None:
         return f"{value}, expected {low} or more{of_head}"
     if entry.head in ("binary", "multi_class"):
-        return f"{value}, expected {'0 or 1' if classes == 2 else f'{low} to {high}'}"
+        return f"{value}, expected {'0 or 1' if classes == 2 else f'{low} to {high}'}{of_head}"
     return f"{value}, expected {low} to {high}{of_head}"
 
 

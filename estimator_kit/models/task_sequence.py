@@ -14,6 +14,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.input_layer import DNN_SCOPE
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits
 from feature_specs.errors import did_you_mean
@@ -46,6 +47,9 @@ class TaskSequenceModel(DenseGroupModel):
     def check_spec(self) -> None:
         super().check_spec()
         self.tasks = ordered_tasks(self.spec, self.params.tasks, type(self).__name__)
+
+    def shared_prefix(self) -> str:
+        return f"dnn/{DNN_SCOPE}/"
 
     def checked_labels(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]

@@ -258,7 +258,8 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
         ({"vector": [1.0, math.nan]}, "label 'vector' is nan, expected a finite number"),
         ({"kind": "d"}, "label 'kind' is b'd', expected one of a, b, c"),
         ({"click": [0, 1]}, "label 'click' has 2 values, expected 1"),
-        ({"click": 3}, "label 'click' is 3, expected 0 or 1"),
+        ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of "
+                       "objective 'click'"),
     ],
 )  # fmt: skip
 def test_labels_that_a_head_cannot_learn_are_named(tmp_path, change, message):

@@ -171,8 +171,13 @@ def test_parameters_are_checked(spec, params, message):
     [
         (lambda n: tf.zeros([5, 3]),
          "returned the shape (5, 3), expected [rows, 2] for click, buy"),
-        (lambda n: {"click": tf.zeros([5, 1])}, "returned logits for click; the objectives are "
-                                                "buy, click"),
+        (lambda n: {"click": tf.zeros([5, 1])},
+         "returned no logits for buy; it returned some for click, and the spec has the objectives "
+         "click, buy"),
+        (lambda n: {name: tf.zeros([5, 1]) for name in ("click", "view", "buy")},
+         "returned logits for view, and the spec has no such objective; it has click, buy"),
+        (lambda n: {"click": tf.zeros([5, 1]), "buy": None},
+         "returned None for buy, expected a float32 tensor"),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": tf.zeros([5])},
          "returned the shape (5,) for 'buy', expected [rows, 1]"),
     ],

@@ -283,7 +283,7 @@ objectives: {z: {head: binary}}
 objectives + z: {head: binary, label: yy}
     5: objectives.z.label: got 'yy', expected the name of a label; did you mean 'y'?
 objectives + z: {head: binary, label: y}
-    5: objectives.z: objective 'y' learns 'y' already
+    5: objectives.z: objectives 'y' and 'z' both learn the label 'y'; give one of them another label, or remove it
 labels: {y: {dtype: string, vocabulary: [a, b, c]}}
     5: objectives.y: the head has 2 classes and the vocabulary of label 'y' 3 words; make them equal
 labels: {y: {dtype: string, vocabulary: [a, b]}}

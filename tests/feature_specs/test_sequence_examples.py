@@ -276,7 +276,8 @@ def test_a_built_in_model_reads_feature_lists_as_bags(config):
          "feature 'age' is in the context without a value; there TensorFlow's parser gives the "
          "default to an absent feature alone: leave it out of the record"),
         ({"y": None}, "label 'y' is missing"),
-        ({"y": 2}, "label 'y' is 2, expected 0 or 1"),
+        ({"y": 2}, "label 'y' is 2, expected 0 or 1 for the binary head of "
+                   "objective 'y'"),
     ],
 )  # fmt: skip
 def test_a_bad_record_is_named(tmp_path, change, message):

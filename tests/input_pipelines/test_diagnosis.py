@@ -50,8 +50,10 @@ def good_rows():
         ({"ids": [1, -1]}, "feature 'ids' is -1, expected 0 to 4; raise the column's size or give "
                            "it a default_id"),
         ({"click": None}, "label 'click' is missing"),
-        ({"click": 2}, "label 'click' is 2, expected 0 or 1"),
-        ({"click": -1}, "label 'click' is -1, expected 0 or 1"),
+        ({"click": 2}, "label 'click' is 2, expected 0 or 1 for the binary head of "
+                       "objective 'click'"),
+        ({"click": -1}, "label 'click' is -1, expected 0 or 1 for the binary head of "
+                        "objective 'click'"),
         ({"click": 1.0}, "label 'click' is float32, expected int64"),
         ({"kind": "z"}, "label 'kind' is b'z', expected one of x, y"),
         ({"importance": -0.5}, "weight 'importance' of label 'click' is -0.5, expected 0 or more"),
