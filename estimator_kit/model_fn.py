@@ -22,7 +22,7 @@ from typing import Annotated, Any, Optional, Union
 import pydantic
 import tensorflow as tf
 
-from estimator_kit import first_values, input_layer, schedules
+from estimator_kit import first_values, input_layer, keras_layers, schedules
 from estimator_kit.errors import ConfigError
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
@@ -230,6 +230,15 @@ class ModelFn(abc.ABC):
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
 
+    def keras(self, layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
+        """What a layer or model of `tf.keras`, made in `logits`, makes of its inputs.
+
+        Call Keras layers by this alone: it tells them whether this is training, and takes their
+        updates and regularization losses along; see `keras_layers.call`.
+        """
+        training = mode == ModeKeys.TRAIN
+        return keras_layers.call(layer, inputs, training=training, **arguments)
+
     def add_output(self, name: str, value: tf.Tensor) -> None:
         """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
         tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
@@ -255,6 +264,8 @@ class ModelFn(abc.ABC):
             other.warm_start = self.warm_start
             return other(features, labels, mode)
         logits = self._split(self.logits(features, mode))
+        outputs = [value for _, value in tf.compat.v1.get_collection(_OUTPUTS)]
+        keras_layers.collect([*logits.values(), *outputs])
         model = type(self).__name__
         if mode == ModeKeys.PREDICT:
             return self._predict_spec(mode, logits)
@@ -368,9 +379,8 @@ class ModelFn(abc.ABC):
         label = self.objectives[name].label_name
         if f"{label}/weight" in labels:
             return labels[f"{label}/weight"]
-        value = labels[label]
         # A label may be a vector; a weight is one number a row.
-        return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
+        return tf.ones(tf.shape(labels[label])[:1], tf.float32)
 
     def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
