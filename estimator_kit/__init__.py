@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
     from estimator_kit.experiment import run as run
     from estimator_kit.model_fn import ModelFn as ModelFn
-    from estimator_kit.model_fn import ModelParams as ModelParams
+    from estimator_kit.model_params import ModelParams as ModelParams
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
     from estimator_kit.models.layers import hidden_layers as hidden_layers
@@ -65,7 +65,7 @@ _HOMES = {
     "FeatureSpec": "feature_specs",
     "LossError": "estimator_kit.errors",
     "ModelFn": "estimator_kit.model_fn",
-    "ModelParams": "estimator_kit.model_fn",
+    "ModelParams": "estimator_kit.model_params",
     "NothingToDo": "estimator_kit.errors",
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.patterns import pattern_problem
 from feature_specs.errors import did_you_mean, nearest
 from input_pipelines.tables.options import CsvOptions
 
@@ -157,12 +157,9 @@ class ExperimentConfig(pydantic.BaseModel):
         for field in ("train_files", "eval_files", "predict_files", "baseline_files"):
             if "" in getattr(self, field):
                 problems.append(f"--{field}: a name is empty")
-        try:
-            re.compile(self.warm_start_vars)
-        except re.error as error:
-            problems.append(
-                f"--warm_start_vars: {self.warm_start_vars!r} is no regular expression: {error}"
-            )
+        problem = pattern_problem(self.warm_start_vars)
+        if problem is not None:
+            problems.append(f"--warm_start_vars: {problem}")
         problems += self._rename_problems()
         stops_by = self.early_stopping_metric
         if stops_by is not None and self.early_stopping_direction is None:
@@ -191,12 +188,9 @@ class ExperimentConfig(pydantic.BaseModel):
             if not old or not new:
                 problems.append(f"--warm_start_rename: got {rename!r}, expected old=new")
                 continue
-            try:
-                re.compile(old)
-            except re.error as error:
-                problems.append(
-                    f"--warm_start_rename: {old!r} is no regular expression: {error}"
-                )
+            problem = pattern_problem(old)
+            if problem is not None:
+                problems.append(f"--warm_start_rename: {problem}")
         return problems
 
     def _analysis_problems(self) -> list[str]:

@@ -15,21 +15,19 @@ them to the objectives of the spec. It holds no state between calls and builds n
 from __future__ import annotations
 
 import abc
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Optional, Union
+from typing import Any, Optional, Union
 
-import pydantic
 import tensorflow as tf
 
 from estimator_kit import first_values, input_layer, keras_layers, schedules
 from estimator_kit.errors import ConfigError
+from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
 from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, not_frozen
 from estimator_kit.tf_estimator import ModeKeys, estimator
-from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
 
@@ -51,56 +49,6 @@ def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     metrics = {name: float(value) for name, value in evaluation.items()}
     metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
     return metrics
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from error
-    return text
-
-
-Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]
-
-
-class ModelParams(pydantic.BaseModel):
-    """Parameters of every model; a model adds its own in a nested `Params` class.
-
-    What is said of prefixes: regular expressions that a variable's name must begin with.
-
-    Attributes:
-      optimizer: a name from `optimizers.OPTIMIZERS`, or `{name: {field: value}}`. Adagrad, because
-        its steps adapt to each row of an embedding table and cost nothing for the rows that a
-        batch does not touch.
-      learning_rate: above 0.
-      optimizers: in the place of all optimizers that the model has by itself, one for each prefix
-        of variable names, the first that fits: `{linear/: {ftrl: {learning_rate: 0.1}}, "":
-        lazy_adam}`. One without a `learning_rate` has that of the model.
-      schedule: how the rates change with the global step, of `schedules.SCHEDULES`, as in
-        `{cosine: {decay_steps: 10000}}`; None for no change.
-      warm_up_steps: steps in which the rates rise to what they are, before the schedule.
-      freeze: prefixes of variables that are not trained; no gradient of them is computed.
-      clip_norm: limit on the norm of all gradients together; None for no limit.
-      clip_value: limit on each number of the gradients; None for no limit.
-      accumulate: batches whose gradients are averaged for one step; `max_steps`, schedules and
-        checkpoints still count batches.
-      moving_average: decay of a moving average of the weights, which evaluation, prediction and
-        exports use in their place; None for none. See `moving_average` for what it costs.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-    optimizer: OptimizerChoice = "adagrad"
-    learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
-    optimizers: Optional[dict[Prefix, OptimizerChoice]] = pydantic.Field(None, min_length=1)
-    schedule: Optional[Union[str, dict[str, Any]]] = None
-    warm_up_steps: int = pydantic.Field(default=0, ge=0, strict=True)
-    freeze: tuple[Prefix, ...] = ()
-    clip_norm: Optional[float] = pydantic.Field(default=None, gt=0)
-    clip_value: Optional[float] = pydantic.Field(default=None, gt=0)
-    accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
-    moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
 
 
 class ModelFn(abc.ABC):
@@ -125,7 +73,7 @@ class ModelFn(abc.ABC):
         self.spec = spec
         if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
             raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
-        self.params: Any = self._checked_params(params)
+        self.params: Any = checked_params(type(self).__name__, self.Params, params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
@@ -264,11 +212,13 @@ class ModelFn(abc.ABC):
             other.warm_start = self.warm_start
             return other(features, labels, mode)
         logits = self._split(self.logits(features, mode))
-        outputs = [value for _, value in tf.compat.v1.get_collection(_OUTPUTS)]
-        keras_layers.collect([*logits.values(), *outputs])
+        # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
+        outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
+        tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+        keras_layers.collect([*logits.values(), *outputs.values()])
         model = type(self).__name__
         if mode == ModeKeys.PREDICT:
-            return self._predict_spec(mode, logits)
+            return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
         weights = {name: self._weights(name, labels) for name in self.objectives}
@@ -300,7 +250,9 @@ class ModelFn(abc.ABC):
             scaffold=first_values.scaffold(self.spec, self.warm_start),
         )
 
-    def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:
+    def _predict_spec(
+        self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
+    ) -> Any:
         joint: dict[str, tf.Tensor] = {}
         outputs: dict[str, Any] = {}
         for name, objective in self.objectives.items():
@@ -309,7 +261,7 @@ class ModelFn(abc.ABC):
             outputs[f"{name}/predict"] = estimator.export.PredictOutput(predictions)
             for method, output in objective.export_outputs(predictions).items():
                 outputs[f"{name}/{method}"] = output
-        for name, value in tf.compat.v1.get_collection(_OUTPUTS):
+        for name, value in added.items():
             joint[name] = value
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
@@ -409,20 +361,3 @@ class ModelFn(abc.ABC):
                     f"[rows, {widths[name]}]"
                 )
         return parts
-
-    def _checked_params(self, params: Union[ModelParams, Mapping[str, Any], None]) -> ModelParams:
-        if isinstance(params, self.Params):
-            return params
-        values = params.model_dump() if isinstance(params, ModelParams) else dict(params or {})
-        try:
-            return self.Params.model_validate(values)
-        except pydantic.ValidationError as error:
-            known = self.Params.model_fields
-            problems = []
-            for item in error.errors():
-                name = ".".join(map(str, item["loc"]))
-                if item["type"] == "extra_forbidden":
-                    problems.append(f"unknown parameter {name!r}{did_you_mean(name, known)}")
-                else:
-                    problems.append(f"{name}: got {item['input']!r}, {item['msg']}")
-            raise ConfigError(f"model {type(self).__name__}: {'; '.join(problems)}") from error

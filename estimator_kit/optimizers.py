@@ -12,6 +12,7 @@ none. Different parts of a model may have different ones, chosen by the variable
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Optional, Union
@@ -47,8 +48,9 @@ class _Kind(pydantic.BaseModel):
 
     learning_rate: Optional[Positive] = None
 
+    @abc.abstractmethod
     def make(self, rate: Any) -> Any:
-        raise NotImplementedError
+        """The optimizer, with a rate that is a number or a tensor."""
 
     def _fields(self) -> dict[str, Any]:
         return self.model_dump(exclude={"learning_rate"})

@@ -157,7 +157,7 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
     [
         ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'; did you mean 'sgd'?"),
         ({"schedule": "cosin"}, "no schedule 'cosin'; did you mean 'cosine'?"),
-        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', Value error, '(' is no regular "
+        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is no regular "
                             "expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable; there are "),
         ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' gets no variable"),
