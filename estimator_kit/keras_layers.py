@@ -114,7 +114,7 @@ def _caller_class() -> Any:
     global _caller
     if _caller is None:
 
-        class Caller(tf.keras.layers.Layer):  # type: ignore[misc, name-defined]
+        class Caller(tf.keras.layers.Layer):
             """Calls a layer from within a call, in which Keras tells `training` to all layers.
 
             A layer without that argument whose own layers have it is told in no other way.

@@ -80,7 +80,7 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
                 f"{[objective.steps_in_row, *wide]} for steps: {objective.steps_in_row}"
             )
         if label.true_probability is not None:
-            yield f"label {name!r} has a true_probability, which is of rows, not of steps; remove it"
+            yield f"label {name!r} has a true_probability, which is of rows; remove it"
     elif isinstance(objective, (MultiLabel, CosineDistance)):
         wanted = [objective.width]
         lists = isinstance(objective, MultiLabel)

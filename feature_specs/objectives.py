@@ -99,7 +99,7 @@ class _Objective(Entry):
                 "remove group_by"
             )
         if self.group is not None and self.steps_in_row is not None:
-            raise ValueError("group_by is of rows, and steps makes them steps; remove one of the two")
+            raise ValueError("group_by groups rows, not steps; remove one of the two")
         return self
 
 
