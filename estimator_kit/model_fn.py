@@ -135,6 +135,13 @@ class ModelFn(abc.ABC):
         """
         return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
+    def first_values(self) -> Mapping[str, Any]:
+        """What variables hold when a training starts from nothing: arrays by name of variable.
+
+        In the place of their initializers; none by default. A warm start goes over them.
+        """
+        return {}
+
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
         p = self.params
@@ -247,7 +254,7 @@ class ModelFn(abc.ABC):
             mode,
             loss=loss,
             train_op=self.train_op(loss),
-            scaffold=first_values.scaffold(self.spec, self.warm_start),
+            scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
 
     def _predict_spec(

@@ -8,6 +8,7 @@ its direction. Few items are bought: most of those whose first attribute is high
 """
 
 import argparse
+import itertools
 import math
 import os
 import random
@@ -36,8 +37,8 @@ def user(rng):
     nothing = [0.0] * DIMENSION
     bought = [int(item[0] > 1.2 and rng.random() < 0.9) for item in items[1:]]
     return {
-        "history": sum(items[:-1] + [nothing] * padding, []),
-        "next_vector": sum(items[1:] + [nothing] * padding, []),
+        "history": list(itertools.chain(*items[:-1], *[nothing] * padding)),
+        "next_vector": list(itertools.chain(*items[1:], *[nothing] * padding)),
         "bought": bought + [0] * padding,
         "real": [1.0] * count + [0.0] * padding,
     }

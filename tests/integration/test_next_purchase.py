@@ -79,7 +79,7 @@ def test_it_is_better_than_any_constant(trained):
 
 
 def test_the_export_takes_any_number_of_rows_and_padding_changes_no_step_before_it(trained):
-    result, data = trained
+    result, _ = trained
     predict = tf.saved_model.load(result["exports"]["final"]).signatures["serving_default"]
 
     def ask(histories):
