@@ -18,6 +18,7 @@ setup(
         "input_pipelines.metadata_schema",
         "input_pipelines.tables",
         "estimator_kit",
+        "estimator_kit.combining",
         "estimator_kit.compat",
         "estimator_kit.exporters",
         "estimator_kit.hooks",

@@ -22,6 +22,7 @@ from __future__ import annotations
 import abc
 import concurrent.futures
 import copy
+import dataclasses
 import logging
 from collections.abc import Mapping
 from typing import Any, Optional, Union
@@ -65,9 +66,9 @@ class KerasModelFn(ModelFn):
         given = dict(given or {})
         self.spec = spec
         compiled = _outside_of_graphs(lambda: self._read_model("optimizer" in given))
-        super().__init__(spec, {**compiled, **given})
-        self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
         self._check_losses()
+        super().__init__(self._with_loss_weights(), {**compiled, **given})
+        self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
 
     # --- To override -----------------------------------------------------------------------------
 
@@ -121,11 +122,6 @@ class KerasModelFn(ModelFn):
             name: self._logits_of(name, named[output])
             for name, output in self._outputs(self.objectives).items()
         }
-
-    def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        if self._loss_weights is None:
-            return super().loss(losses)
-        return tf.add_n([losses[name] * self._loss_weights[name] for name in self.objectives])
 
     def first_values(self) -> Mapping[str, Any]:
         # As `logits` makes them; Keras makes the variables of a clone in the order of the model.
@@ -238,17 +234,29 @@ class KerasModelFn(ModelFn):
         vars(made)["row_losses"] = row_losses
         return made
 
+    def _with_loss_weights(self) -> FeatureSpec:
+        """The spec with the factors that the model is compiled with, if there are any."""
+        if self._loss_weights is None:
+            return self.spec
+        objectives = {
+            name: entry.model_copy(update={"loss_weight": self._loss_weights[name]})
+            for name, entry in self.spec.objectives.items()
+        }
+        return dataclasses.replace(self.spec, objectives=objectives)
+
     def _check_losses(self) -> None:
-        for name in self.objectives:
-            entry = self.spec.objectives[name]
+        for name, entry in self.spec.objectives.items():
             said = [field for field in _OF_LOSS if field in entry.model_fields_set]
-            if self._loss_weights is not None and "loss_weight" in entry.model_fields_set:
-                said.append("loss_weight")
             if said:
                 raise ConfigError(
                     f"objectives.{name}: {', '.join(said)} of the spec and the loss that the Keras "
                     "model is compiled with are two answers to one question; remove it from the "
                     "spec"
+                )
+            if self._loss_weights is not None and "loss_weight" in entry.model_fields_set:
+                raise ConfigError(
+                    f"objectives.{name}: has a loss_weight, and the Keras model is compiled with "
+                    "loss_weights; remove one of the two"
                 )
             loss = self._losses[name]
             if str(getattr(loss, "reduction", "auto")) not in ("auto", "sum_over_batch_size"):

@@ -21,6 +21,8 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit import first_values, input_layer, keras_layers, schedules
+from estimator_kit.combining import Weights, parse_combination
+from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
@@ -80,6 +82,8 @@ class ModelFn(abc.ABC):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
+        self._combination = parse_combination(self.params.combine)
+        self._check_combination()
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -105,14 +109,34 @@ class ModelFn(abc.ABC):
         """The groups of the spec that the model reads; the rest is named in the log."""
         return tuple(self.spec.groups)
 
+    def checked_labels(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """The labels of training and evaluation, behind checks that no single label can have.
+
+        Args:
+          labels: by label, [rows], and what goes with them.
+          weights: by objective, float32 [rows]; 0 masks the row.
+        """
+        return labels
+
     def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scalar that training minimizes, from the scalar loss of each objective.
 
-        By default their sum weighted by `loss_weight`. Regularization losses are added to it.
+        By default their sum weighted by `loss_weight`. Regularization losses are added to it. It
+        is evaluation's `loss`, too. A model that overrides it does not take the parameter
+        `combine`, which would go past it.
         """
         return tf.add_n(
             [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
         )
+
+    def shared_prefix(self) -> Optional[str]:
+        """What names the last variables that all objectives share: a regular expression.
+
+        GradNorm looks at their gradients. None by default: its field `shared` then names them.
+        """
+        return None
 
     def training_losses(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
@@ -144,11 +168,7 @@ class ModelFn(abc.ABC):
 
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
-        p = self.params
-        return minimize(
-            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
-            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
-        )  # fmt: skip
+        return self._minimized(loss)
 
     # --- To use ----------------------------------------------------------------------------------
 
@@ -229,13 +249,17 @@ class ModelFn(abc.ABC):
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
         weights = {name: self._weights(name, labels) for name in self.objectives}
+        labels = self.checked_labels(labels, weights)
         losses = {
             name: objective.loss(logits[name], labels[objective.label_name], weights[name])
             for name, objective in self.objectives.items()
         }
         if mode == ModeKeys.TRAIN:
             losses.update(self.training_losses(labels, weights))
-        loss = self.loss(losses)
+        if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
+            loss = self._combination.total(losses, self.spec)
+        else:
+            loss = self.loss(losses)
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
         regularization = tf.compat.v1.losses.get_regularization_losses()
@@ -245,17 +269,70 @@ class ModelFn(abc.ABC):
         rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
+            for name, value in self._combination.factors(self.spec).items():
+                metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
             return estimator.EstimatorSpec(
                 mode, loss=loss, eval_metric_ops=metrics, scaffold=self._averages()
             )
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
+        for name, value in self._combination.factors(self.spec).items():
+            tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
         return estimator.EstimatorSpec(
             mode,
             loss=loss,
-            train_op=self.train_op(loss),
+            train_op=self._step(loss, losses, regularization),
             scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
+
+    def _step(
+        self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
+    ) -> tf.Operation:
+        """The op of a training step with what the combination of losses does beside it."""
+        combination = self._combination
+        if isinstance(combination, Weights):
+            return self.train_op(loss)
+        variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
+        gradients = combination.gradients(losses, self.spec, regularization)
+        # Only what overrides nothing of it gets here with gradients; see _check_combination.
+        step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
+        if after is None:
+            return step
+        with tf.control_dependencies([step]):
+            return after()
+
+    def _minimized(
+        self, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
+    ) -> tf.Operation:
+        p = self.params
+        return minimize(
+            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
+            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
+            gradients=gradients,
+        )  # fmt: skip
+
+    def _check_combination(self) -> None:
+        combination, model = self._combination, type(self)
+        if isinstance(combination, Weights):
+            return
+        choice = self.params.combine
+        if len(self.objectives) == 1:
+            raise ConfigError(
+                f"combine: {choice} is for several objectives, and the spec has "
+                f"{next(iter(self.objectives))!r} alone; drop the parameter"
+            )
+        if model.loss is not ModelFn.loss:
+            raise ConfigError(
+                f"combine: {choice} would go past {model.__name__}.loss, which combines the "
+                "losses itself; drop the parameter, or the method"
+            )
+        if model.train_op is not ModelFn.train_op and combination.makes_gradients:
+            raise ConfigError(
+                f"combine: {choice} makes the gradients itself and would go past "
+                f"{model.__name__}.train_op; drop the parameter, or the method"
+            )
+        combination.check(self.spec)
 
     def _predict_spec(
         self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]

@@ -6,24 +6,14 @@ A model's own are fields of its nested `Params` class, which pydantic checks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Optional, TypeVar, Union
+from typing import Any, Optional, TypeVar, Union
 
 import pydantic
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.optimizers import OptimizerChoice
-from estimator_kit.patterns import pattern_problem
+from estimator_kit.patterns import Prefix
 from feature_specs.errors import did_you_mean
-
-
-def _pattern(text: str) -> str:
-    problem = pattern_problem(text)
-    if problem is not None:
-        raise ValueError(problem)
-    return text
-
-
-Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]
 
 
 class ModelParams(pydantic.BaseModel):
@@ -49,6 +39,8 @@ class ModelParams(pydantic.BaseModel):
         checkpoints still count batches.
       moving_average: decay of a moving average of the weights, which evaluation, prediction and
         exports use in their place; None for none. See `moving_average` for what it costs.
+      combine: how training makes one step of several objectives, of `combining.COMBINATIONS`, as in
+        `uncertainty` or `{gradnorm: {alpha: 1.5}}`. By default the sum by `loss_weight`.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
@@ -63,6 +55,7 @@ class ModelParams(pydantic.BaseModel):
     clip_value: Optional[float] = pydantic.Field(default=None, gt=0)
     accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
     moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
+    combine: Union[str, dict[str, Any]] = "weights"
 
 
 Params = TypeVar("Params", bound=ModelParams)

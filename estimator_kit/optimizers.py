@@ -24,6 +24,7 @@ from pydantic import Field
 from estimator_kit import accumulation, moving_average
 from estimator_kit.adagrad import AdagradOptimizer
 from estimator_kit.clipping import clipped
+from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.lazy_adam import LazyAdamOptimizer
 from estimator_kit.named_choice import parse_choice
@@ -182,6 +183,7 @@ def minimize(
     freeze: Sequence[str] = (),
     accumulate: int = 1,
     average: Optional[float] = None,
+    gradients: Optional[MakeGradients] = None,
 ) -> tf.Operation:
     """The op of one training step, which also runs the graph's update ops and counts the step.
 
@@ -196,6 +198,8 @@ def minimize(
       accumulate: batches whose gradients are averaged before a step is taken. The global step
         still counts batches. See `accumulation`.
       average: decay of a moving average of the weights, kept beside them; see `moving_average`.
+      gradients: makes them in the place of those of the loss, which is then looked at alone:
+        called with a function from a loss to its gradients, the variables, and the global step.
 
     Raises:
       ConfigError: a variable goes to no optimizer, or a prefix fits no variable.
@@ -214,17 +218,21 @@ def minimize(
                 f"{', '.join(v.op.name for v in trainable)}"
             )
     # Gradients do not depend on who applies them; any optimizer computes them.
-    pairs = optimizers[0][1].compute_gradients(loss, variables)
-    pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
-    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    def compute(loss: tf.Tensor) -> list[Any]:
+        return [g for g, _ in optimizers[0][1].compute_gradients(loss, variables)]
+
     step = tf.compat.v1.train.get_or_create_global_step()
+    found = compute(loss) if gradients is None else gradients(compute, variables, step)
+    pairs = [(gradient, variable) for gradient, variable in zip(found, variables)
+             if gradient is not None]  # fmt: skip
+    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
     averages = moving_average.make(variables) if average is not None else {}
 
     def apply(pairs: Sequence[tuple[Any, Any]]) -> tf.Operation:
-        gradients = clipped([gradient for gradient, _ in pairs], clip_norm, clip_value)
+        limited = clipped([gradient for gradient, _ in pairs], clip_norm, clip_value)
         steps = []
         for i, (_, optimizer) in enumerate(optimizers):
-            own = [(g, v) for g, (_, v) in zip(gradients, pairs) if owner[v.ref()] == i]
+            own = [(g, v) for g, (_, v) in zip(limited, pairs) if owner[v.ref()] == i]
             if own:
                 steps.append(optimizer.apply_gradients(own))
         if average is None:

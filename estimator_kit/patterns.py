@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import Annotated, Optional
+
+import pydantic
 
 
 def pattern_problem(text: str) -> Optional[str]:
@@ -13,3 +15,14 @@ def pattern_problem(text: str) -> Optional[str]:
     except re.error as error:
         return f"{text!r} is no regular expression: {error}"
     return None
+
+
+def _pattern(text: str) -> str:
+    problem = pattern_problem(text)
+    if problem is not None:
+        raise ValueError(problem)
+    return text
+
+
+# A regular expression that a variable's name must begin with, as a field of a pydantic model.
+Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]

@@ -40,7 +40,7 @@ from estimator_kit.tf_estimator import estimator
 from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
-from input_pipelines import diagnosis, files, input_fns, stored_records, tfrecords
+from input_pipelines import checks, diagnosis, files, input_fns, stored_records, tfrecords
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
@@ -368,6 +368,10 @@ def explained(spec: FeatureSpec, paths: list[str], *, with_labels: bool = True) 
     except _SESSION_ERRORS as error:
         reason = diagnosis.find_bad_record(spec, paths, with_labels=with_labels)
         if reason is not None:
+            raise DataError(reason) from error
+        if checks.PREFIX in str(error):  # One that a model made, of several labels.
+            line = next(line for line in str(error).splitlines() if checks.PREFIX in line)
+            reason = line.partition(checks.PREFIX)[2].replace("\\'", "'").strip(" []")
             raise DataError(reason) from error
         nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
         if not nan_loss and NOT_FINITE not in str(error):

@@ -20,6 +20,9 @@ class DNNModel(DenseGroupModel):
 
         group: str = "deep"
 
+    def shared_prefix(self) -> str:
+        return f"dnn/hiddenlayer_{len(self.params.hidden_units) - 1}/"
+
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("dnn"):
             inputs = self.dense_input(features, self.params.group)

@@ -53,8 +53,8 @@ def commands() -> list[str]:
 
 
 def test_the_snippets_are_those_that_are_tested_here():
-    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 3, 2]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 17
+    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 4, 2]
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 18
 
 
 def test_the_tutorial_is_the_model_of_the_example():
