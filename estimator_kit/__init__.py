@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from estimator_kit.errors import Stopped as Stopped
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
     from estimator_kit.experiment import run as run
+    from estimator_kit.keras_model_fn import KerasModelFn as KerasModelFn
     from estimator_kit.model_fn import ModelFn as ModelFn
     from estimator_kit.model_params import ModelParams as ModelParams
     from estimator_kit.models.layers import dense_layer as dense_layer
@@ -63,6 +64,7 @@ _HOMES = {
     "DataError": "input_pipelines.errors",
     "ExperimentConfig": "estimator_kit.config",
     "FeatureSpec": "feature_specs",
+    "KerasModelFn": "estimator_kit.keras_model_fn",
     "LossError": "estimator_kit.errors",
     "ModelFn": "estimator_kit.model_fn",
     "ModelParams": "estimator_kit.model_params",

@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit import first_values, input_layer, schedules
+from estimator_kit import first_values, input_layer, keras_layers, schedules
 from estimator_kit.combining import Weights, check_combination, parse_combination
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
@@ -160,6 +160,13 @@ class ModelFn(abc.ABC):
         """
         return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
+    def first_values(self) -> Mapping[str, Any]:
+        """What variables hold when a training starts from nothing: arrays by name of variable.
+
+        In the place of their initializers; none by default. A warm start goes over them.
+        """
+        return {}
+
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
         return self._minimized(loss)
@@ -199,6 +206,15 @@ class ModelFn(abc.ABC):
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
 
+    def keras(self, layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
+        """What a layer or model of `tf.keras`, made in `logits`, makes of its inputs.
+
+        Call Keras layers by this alone: it tells them whether this is training, and takes their
+        updates and regularization losses along; see `keras_layers.call`.
+        """
+        training = mode == ModeKeys.TRAIN
+        return keras_layers.call(layer, inputs, training=training, **arguments)
+
     def add_output(self, name: str, value: tf.Tensor) -> None:
         """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
         tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
@@ -228,6 +244,7 @@ class ModelFn(abc.ABC):
         # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+        keras_layers.collect([*logits.values(), *outputs.values()])
         model = type(self).__name__
         if mode == ModeKeys.PREDICT:
             return self._predict_spec(mode, logits, outputs)
@@ -267,7 +284,7 @@ class ModelFn(abc.ABC):
             mode,
             loss=loss,
             train_op=self._step(loss, losses, regularization),
-            scaffold=first_values.scaffold(self.spec, self.warm_start),
+            scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
 
     def _step(
@@ -378,6 +395,5 @@ class ModelFn(abc.ABC):
         label = self.objectives[name].label_name
         if f"{label}/weight" in labels:
             return labels[f"{label}/weight"]
-        value = labels[label]
         # A label may be a vector; a weight is one number a row.
-        return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
+        return tf.ones(tf.shape(labels[label])[:1], tf.float32)

@@ -115,7 +115,7 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
     """
     moves = {}
     for name, objective in new.objectives.items():
-        size = objective.logits_dimension
+        size = objective.logits_in_row
         before = old.objectives.get(name)
         fresh = np.full(size, -1, np.int64)
         if before is None or before.head != objective.head:
@@ -128,10 +128,10 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
             moves[name] = (
                 np.array(_places(old_words or (), new_words or ()), np.int64)[:size]
                 if known
-                else np.where(np.arange(size) < before.logits_dimension, np.arange(size), -1)
+                else np.where(np.arange(size) < before.logits_in_row, np.arange(size), -1)
             )
         else:
-            same = old_words == new_words and before.logits_dimension == size
+            same = old_words == new_words and before.logits_in_row == size
             moves[name] = np.arange(size) if same else fresh
     return moves
 
@@ -146,7 +146,7 @@ class OutputMoves:
 
     def __init__(self, old: FeatureSpec, new: FeatureSpec):
         self._by_objective = logit_moves(old, new)
-        self._old_sizes = {n: o.logits_dimension for n, o in old.objectives.items()}
+        self._old_sizes = {n: o.logits_in_row for n, o in old.objectives.items()}
         starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
         self._all = np.concatenate(
             [np.where(move < 0, -1, move + starts.get(n, 0)) for n, move in

@@ -47,7 +47,18 @@ class _Objective(Entry):
 
     @property
     def logits_dimension(self) -> int:
+        """Logits of a value that is learned: of a row, or of a step where there are `steps`."""
         return 1
+
+    @property
+    def steps_in_row(self) -> Optional[int]:
+        """Values in a row, of heads that have `steps`; None for one that is no list."""
+        return getattr(self, "steps", None)
+
+    @property
+    def logits_in_row(self) -> int:
+        """Logits of a row, all steps together."""
+        return self.logits_dimension * (self.steps_in_row or 1)
 
     @property
     def classes(self) -> Optional[int]:
@@ -61,7 +72,7 @@ class _Objective(Entry):
 
     @property
     def width(self) -> int:
-        """Numbers in a label, as the model gets it."""
+        """Numbers in a label, as the model gets it; in one of its steps where there are `steps`."""
         return 1
 
     @property
@@ -87,7 +98,21 @@ class _Objective(Entry):
                 f"no metric uses group_by; add one of {', '.join(BY_GROUP)} to metrics, or "
                 "remove group_by"
             )
+        if self.group is not None and self.steps_in_row is not None:
+            raise ValueError("group_by groups rows, not steps; remove one of the two")
         return self
+
+
+class _StepObjective(_Objective):
+    """An objective that may be learned at each step of a row.
+
+    Attributes:
+      steps: so many values a row, padded at will; each is a row of its own to loss and metrics.
+        The label has the shape `[steps]`, or `[steps, dimension]` of a vector a step, and a
+        `weight` of the shape `[steps]` masks the padding with 0. None for one value a row.
+    """
+
+    steps: Optional[Annotated[int, Field(ge=2)]] = None
 
 
 _BINARY_LOSSES = (
@@ -104,7 +129,7 @@ _POISSON = losses.Poisson.model_validate({"poisson": {}})
 _COSINE = losses.Cosine.model_validate({"cosine": {}})
 
 
-class Binary(_Objective):
+class Binary(_StepObjective):
     """Two classes, 0 and 1; one logit.
 
     `positive_penalty` is a factor on the loss of the rows of class 1, for a class that is rare.
@@ -176,7 +201,7 @@ class MultiClass(_Objective):
         return self
 
 
-class Regression(_Objective):
+class Regression(_StepObjective):
     """A number; one logit, which is the prediction."""
 
     head: Literal["regression"]
@@ -216,7 +241,7 @@ class MultiLabel(_Objective):
         return self.num_classes
 
 
-class PoissonRegression(_Objective):
+class PoissonRegression(_StepObjective):
     """A count, or a rate of 0 or more; one logit, which is the logarithm of the rate."""
 
     head: Literal["poisson"]
@@ -226,7 +251,7 @@ class PoissonRegression(_Objective):
     label_range: ClassVar[Range] = (0, None)
 
 
-class LogisticRegression(_Objective):
+class LogisticRegression(_StepObjective):
     """A share from 0 to 1; one logit, whose sigmoid is the prediction."""
 
     head: Literal["logistic_regression"]
@@ -238,7 +263,7 @@ class LogisticRegression(_Objective):
     label_range: ClassVar[Range] = (0, 1)
 
 
-class CosineDistance(_Objective):
+class CosineDistance(_StepObjective):
     """The direction of a vector of `dimension` numbers; so many logits."""
 
     head: Literal["cosine"]

@@ -151,8 +151,8 @@ class Label(Entry):
 
     Attributes:
       dtype: `int64`, `float32`, or `string` with a `vocabulary`.
-      shape: `()` for one value (the default), `(n,)` for a vector, `"variable"` for a list of
-        classes.
+      shape: `()` for one value (the default), `(n,)` for a vector or a value at each of n steps,
+        `(n, m)` for a vector at each step, `"variable"` for a list of classes.
       vocabulary: the classes of a string label, in the order of their ids.
       missing: what a record without a value is: by default an error; `mask` gives it no weight in
         this label's loss and metrics; `no_class`, of lists alone, takes it as a row that has none
@@ -195,8 +195,10 @@ class Label(Entry):
             raise ValueError("the vocabulary has duplicates")
         if self.variable and self.dtype == "float32":
             raise ValueError("a list of classes is int64 or string, not float32")
-        if not self.variable and len(self.shape) > 1:
-            raise ValueError(f"the shape is {list(self.shape)}, expected [] or [n] for a label")
+        if not self.variable and len(self.shape) > 2:
+            raise ValueError(
+                f"the shape is {list(self.shape)}, expected [], [n], or [steps, n] for a label"
+            )
         if not self.variable and not self.single and self.dtype == "string":
             raise ValueError("a vector holds numbers; a list of words is shape: variable")
         if self.missing == "no_class" and not self.variable:

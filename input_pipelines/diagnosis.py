@@ -177,9 +177,9 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
         )
         if reason:
             return reason
-        stored = features.get(label.weight)
-        if stored is not None and _single(stored) < 0:
-            return f"weight {label.weight!r} of {what} is {_single(stored)}, expected 0 or more"
+        for value in stored_records.values(features.get(label.weight)):
+            if value < 0:
+                return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
     weight_label = spec.labels.get(label.weight or "")
     if weight_label is not None and weight_label.dtype != "string":
         for value in stored_records.values(features.get(label.weight)):

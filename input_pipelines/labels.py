@@ -35,8 +35,9 @@ class LabelReader:
 
         Returns:
           `<label>`: int64 or float32 [rows], or float32 [rows, n] of a vector or of n classes, 1
-            where the row has the class.
+            where the row has the class; [rows, steps] and float32 [rows, steps, n] with steps.
           `<label>/weight`: float32 [rows], where the label has one or may be missing; 0 is masked.
+            [rows, steps] where each step has its own.
           `<label>/true_probability`: float32 [rows], where the data know it.
           `<label>/group`: int64 [rows], a hash of the feature of `group_by`; -1 is no group.
 
@@ -62,6 +63,7 @@ class LabelReader:
                 if label.missing == "mask":
                     weight = result.get(f"{name}/weight", tf.ones_like(present[name], tf.float32))
                     mask = tf.cast(present[name], tf.float32)
+                    mask = mask[:, tf.newaxis] if weight.shape.rank == 2 else mask
                     result[f"{name}/weight"] = weight * mask
                 if label.true_probability is not None:
                     result[f"{name}/true_probability"] = parsed[label.true_probability]
@@ -99,7 +101,7 @@ class LabelReader:
             return tf.ensure_shape(tf.minimum(hot, 1.0), [None, classes]), present
         flat = checks.label_length(name, values, label.length)
         dense = flat.to_tensor(shape=[None, label.length])
-        return (dense[:, 0] if label.single else dense), present
+        return tf.reshape(dense, [-1, *label.shape]), present
 
 
 def _group(values: tf.Tensor) -> tf.Tensor:

@@ -128,7 +128,7 @@ class _Counts:
     def _add_weight(self, weight: str, features: dict[str, Any], found: Counter[str]) -> None:
         values = stored_records.values(features.get(weight))
         if values:
-            found["zero"] += not values[0]
+            found["zero"] += not any(values)
             return
         found["missing"] += 1
         found["zero"] += not self._spec.features[weight].default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -27,6 +28,8 @@ def home(tmp_path_factory):
     synthetic.generate(str(folder / "data" / "ads"), rows=8000)
     (folder / "my_spec.yaml").write_text(snippets("yaml")[0])
     (folder / "my.flags").write_text(snippets("flags")[0])
+    example = folder / "examples" / "next_purchase"
+    shutil.copytree(ROOT / "examples" / "next_purchase", example)
     for code in snippets("python"):
         name = code.partition("\n")[0].removeprefix("# ")
         (folder / name).write_text(code)
@@ -50,8 +53,14 @@ def commands() -> list[str]:
 
 
 def test_the_snippets_are_those_that_are_tested_here():
-    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 2, 2]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 15
+    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 4, 2]
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 18
+
+
+def test_the_tutorial_is_the_model_of_the_example():
+    (snippet,) = [code for code in snippets("python") if code.startswith("# examples/")]
+    name, _, code = snippet.partition("\n")
+    assert code == (ROOT / name.removeprefix("# ")).read_text()
 
 
 def test_every_command_of_the_readme_works_in_its_order(home):
