@@ -15,7 +15,7 @@ from typing import Annotated, Any, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, PositiveFloat, only_key
+from feature_specs.entry import Entry, NotNegativeFloat, PositiveFloat, only_key
 from feature_specs.errors import did_you_mean, value_text
 
 _Share = Annotated[float, Field(gt=0, lt=1)]
@@ -47,7 +47,7 @@ class Focal(Entry):
     """Cross-entropy times (1 - p)^gamma: less weight for what is right already."""
 
     class Values(Entry):
-        gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.0
+        gamma: NotNegativeFloat = 2.0
 
     focal: Values
 

@@ -12,7 +12,7 @@ import pydantic
 from pydantic import Field
 
 from feature_specs import losses
-from feature_specs.entry import Entry, PositiveFloat, as_tuple
+from feature_specs.entry import Entry, NotNegativeFloat, PositiveFloat, as_tuple
 from feature_specs.losses import loss_of
 from feature_specs.metric_choices import BY_GROUP, MetricChoice, choice, metrics_of
 
@@ -39,7 +39,7 @@ class _Objective(Entry):
     """
 
     label: Optional[str] = None
-    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    loss_weight: NotNegativeFloat = 1.0
     reduction: Reduction = "mean"
 
     # The `label_bounds` of heads that have the same for all.
