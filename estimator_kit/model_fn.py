@@ -262,7 +262,12 @@ class ModelFn(abc.ABC):
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
         weights = {name: self._weights(name, labels) for name in self.objectives}
         losses = {
-            name: objective.loss(logits[name], labels[objective.label_name], weights[name])
+            name: objective.loss(
+                logits[name],
+                labels[objective.label_name],
+                weights[name],
+                labels.get(f"{objective.label_name}/group"),
+            )
             for name, objective in self.objectives.items()
         }
         if mode == ModeKeys.TRAIN:

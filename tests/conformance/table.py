@@ -83,6 +83,7 @@ HEAD_CASES = {
     "quantile": HeadCase(
         {"dtype": "float32"}, {"quantiles": [0.1, 0.5]}, lambda rng: rng.gauss(1, 2)
     ),
+    "ranking": HeadCase({"dtype": "int64"}, {"group_by": "city"}, lambda rng: rng.randint(0, 3)),
 }
 
 _KINDS = {
@@ -128,7 +129,9 @@ DOCUMENT: dict[str, dict[str, Any]] = {
 
 def document(heads: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, Any]:
     """The spec with an objective for each head, and with the groups that a model reads."""
-    columns, features = set(), set()
+    columns = set()
+    objectives = {head: {"head": head, **HEAD_CASES[head].objective} for head in heads}
+    features = {o["group_by"] for o in objectives.values() if "group_by" in o}
     waiting = [name for group in groups for name in DOCUMENT["groups"][group]]
     for name in waiting:
         (source,) = (v for k, v in DOCUMENT["columns"][name].items() if k in _KINDS)
@@ -147,7 +150,7 @@ def document(heads: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, Any]:
         },
         "groups": {group: DOCUMENT["groups"][group] for group in groups},
         "labels": {head: HEAD_CASES[head].label for head in heads},
-        "objectives": {head: {"head": head, **HEAD_CASES[head].objective} for head in heads},
+        "objectives": objectives,
     }
 
 

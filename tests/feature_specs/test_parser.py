@@ -268,7 +268,7 @@ objectives: {y: {head: regression}}
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head; did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
+    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
 objectives: {y: binary}
     5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
 objectives: {y: {head: binary, num_classes: 2}}
