@@ -37,8 +37,9 @@ class RankingObjective(Objective):
         group: Optional[tf.Tensor] = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         lists, without_order = self._lists(logits, labels, weights, group)
-        share = tf.math.divide_no_nan(without_order[0], without_order[1])
-        tf.compat.v1.summary.scalar(f"rows_without_order_share/{self.name}", share)
+        if not tf.executing_eagerly():  # Where there are no summaries to write.
+            share = tf.math.divide_no_nan(without_order[0], without_order[1])
+            tf.compat.v1.summary.scalar(f"rows_without_order_share/{self.name}", share)
         return list_losses.list_losses(self.config.loss, lists)
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:

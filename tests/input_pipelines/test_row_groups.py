@@ -38,10 +38,10 @@ def write(path, sizes, *, first=0, group="q"):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Two files, 5,173 rows; (paths, the rows of each run)."""
+    """Two files, the first of two blocks; (paths, the rows of each run)."""
     folder = tmp_path_factory.mktemp("runs")
     rng = np.random.default_rng(3)
-    sizes = [rng.integers(1, 12, 700).tolist(), [*rng.integers(1, 9, 200).tolist(), 40]]
+    sizes = [rng.integers(1, 12, 300).tolist(), [*rng.integers(1, 9, 150).tolist(), 40]]
     first = sum(sizes[0])
     paths = [write(f"{folder}/a.tfrecord", sizes[0], group="a"),
              write(f"{folder}/b.tfrecord.gz", sizes[1], first=first, group="b")]  # fmt: skip
@@ -85,16 +85,16 @@ def test_the_order_is_that_of_the_seed(data):
     assert first == again and first != other
 
 
-@pytest.mark.parametrize("steps", [1, 104, 150])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_a_restart_reads_the_batches_that_would_have_come(data, steps, shuffle):
+def test_a_restart_reads_the_batches_that_would_have_come(data, shuffle):
     paths, runs = data
     options = {"batch_size": 50, "epochs": 2, "shuffle": shuffle}
     whole = numbers(input_fns.train_input_fn(SPEC, paths, **options))
-    rest = input_fns.train_input_fn(
-        SPEC, paths, **options, skip_rows=steps * 50, rows_an_epoch=runs[-1][-1] + 1
-    )
-    assert numbers(rest) == whole[steps:]
+    for steps in (1, len(whole) // 2 + 1):  # In the first epoch and in the second.
+        rest = input_fns.train_input_fn(
+            SPEC, paths, **options, skip_rows=steps * 50, rows_an_epoch=runs[-1][-1] + 1
+        )
+        assert numbers(rest) == whole[steps:]
 
 
 def test_evaluation_keeps_the_order_and_the_runs(data):
@@ -149,6 +149,9 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
         tfrecords.write_examples(f"{tmp_path}/a.tfrecord", rows)
         row_groups.check_neighbours(SPEC, tfrecords.first_records([f"{tmp_path}/a.tfrecord"]))
 
+    def said():
+        return [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
+
     end = (
         "have no neighbour of the same 'query', and the head ranking learns from rows that follow "
         "each other; sort the records of each file by it, or choose another group_by"
@@ -158,9 +161,9 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
     assert str(error.value) == f"of the first 6 records of 1 files 6 {end}"
     with caplog.at_level(logging.WARNING, "estimator_kit"):
         check("aabb")
-        assert not caplog.messages
+        assert not said()
         check("aabcd")
-        assert caplog.messages == [f"of the first 5 records of 1 files 3 {end}"]
+        assert said() == [f"of the first 5 records of 1 files 3 {end}"]
 
 
 def test_bad_groups_and_labels_are_named(tmp_path):
