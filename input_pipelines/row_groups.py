@@ -44,7 +44,10 @@ def runs_of_a_file(
     keys_of = _keys_of(spec)
 
     def cut(records: tf.data.Dataset) -> tf.data.Dataset:
-        blocks = _with_end(records.batch(BLOCK).map(lambda rows: (rows, keys_of(rows))))
+        keyed = records.batch(BLOCK).map(
+            lambda rows: (rows, keys_of(rows)), num_parallel_calls=2, deterministic=True
+        )
+        blocks = _with_end(keyed)
         nothing = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
         def step(held: tuple, block: tuple) -> tuple:
@@ -139,20 +142,31 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
 
 
 def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
-    """Looks at some records of each file, before a run would learn from groups of one row.
+    """Warns when most records have no neighbour of their group; arguments as of `neighbours`.
 
-    Warns when most of them have no neighbour of their group. Does nothing for a spec without an
-    objective of the head `ranking`.
+    Raises:
+      DataError: none of them has one.
+    """
+    text, unusable = neighbours(spec, records)
+    if unusable:
+        raise DataError(text)
+    if text:
+        _log.warning("%s", text)
+
+
+def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tuple[str, bool]:
+    """Looks at some records of each file, before a run would learn from groups of one row.
 
     Args:
       spec: the feature spec.
       records: serialized ones by file, as `tfrecords.first_records` gives them.
 
-    Raises:
-      DataError: none of them has such a neighbour.
+    Returns:
+      (sentence, unusable): "" when half of them or more have a neighbour of their group, or the
+      spec has no objective of the head `ranking`; and whether none has one.
     """
     if spec.kept_together is None:
-        return
+        return "", False
     keys_of = _keys_of(spec)
     alone = total = 0
     for some in records.values():
@@ -164,16 +178,14 @@ def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) 
         beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
         alone += len(some) - int(tf.math.count_nonzero(beside))
         total += len(some)
-    if not total or 2 * alone <= total:
-        return
+    if 2 * alone <= total:
+        return "", False
     text = (
         f"of the first {total} records of {len(records)} files {alone} have no neighbour of the "
         f"same {spec.kept_together!r}, and the head ranking learns from rows that follow each "
         "other; sort the records of each file by it, or choose another group_by"
     )
-    if alone == total:
-        raise DataError(text)
-    _log.warning("%s", text)
+    return text, alone == total
 
 
 def _keys_of(spec: FeatureSpec) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_ranking as tfr
 
 import estimator_kit as ek
-from estimator_kit import run_record
+from estimator_kit import data_validation, run_record
 from estimator_kit.objectives import list_losses
 from input_pipelines import tfrecords
 from tests.estimator_kit.test_objectives import evaluate, make
@@ -198,12 +198,11 @@ def test_metrics_of_an_evaluation():
         rows = (name == GROUPS) & (W > 0)
         labels[i, : rows.sum()], scores[i, : rows.sum()] = GRADES[rows], SCORES[rows]
     relevant = (labels > 0).any(axis=1)
-    for name, key, topn in (("ndcg_at_3", "ndcg", 3), ("ndcg_at_50", "ndcg", 50), ("mrr", "mrr", None)):
-        theirs = {"ndcg": tfr.keras.metrics.NDCGMetric, "mrr": tfr.keras.metrics.MRRMetric}[key](
-            topn=topn
-        )
-        theirs.update_state(labels[relevant], scores[relevant])
-        # TensorFlow Ranking weighs a list of NDCG by its labels; one list after the other here.
+    for name, theirs in {
+        "ndcg_at_3": tfr.keras.metrics.NDCGMetric(topn=3),
+        "ndcg_at_50": tfr.keras.metrics.NDCGMetric(topn=50),
+        "mrr": tfr.keras.metrics.MRRMetric(),
+    }.items():
         values = []
         for y_true, y_pred in zip(labels[relevant], scores[relevant]):
             theirs.reset_state()
@@ -299,6 +298,18 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
     changed["objectives"]["grade"]["metrics"] = ["mrr"]
     changes = run_record.changes_since(f"{tmp_path}/feature_spec", ek.parse_spec(changed))
     assert ("objectives", "grade") in changes
+
+
+def test_validation_says_what_is_apart(folder):
+    def validate(name):
+        return data_validation.data_report(
+            config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
+                   validate_rows=50, model_dir=None)
+        )  # fmt: skip
+
+    assert "neighbour" not in validate("train")
+    with pytest.raises(ek.ConfigError, match="of the first 64 records of 1 files 64 have no"):
+        validate("apart")
 
 
 def test_records_whose_groups_are_apart_stop_a_run(folder):
