@@ -12,6 +12,7 @@ from pydantic import Field
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.patterns import pattern_problem
+from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean, nearest
 from input_pipelines.tables.options import CsvOptions
 
@@ -32,7 +33,6 @@ _TRAINING_MODES = ("train_and_evaluate", "train")
 _SCHEMA_MODES = ("import_schema", "export_schema")
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ExperimentConfig(pydantic.BaseModel):

@@ -253,7 +253,12 @@ class ModelFn(abc.ABC):
         weights = {name: self._weights(name, labels) for name in self.objectives}
         labels = self.checked_labels(labels, weights)
         losses = {
-            name: objective.loss(logits[name], labels[objective.label_name], weights[name])
+            name: objective.loss(
+                logits[name],
+                labels[objective.label_name],
+                weights[name],
+                labels.get(f"{objective.label_name}/group"),
+            )
             for name, objective in self.objectives.items()
         }
         if mode == ModeKeys.TRAIN:

@@ -28,14 +28,13 @@ from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.lazy_adam import LazyAdamOptimizer
 from estimator_kit.named_choice import parse_choice
+from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
 _train = tf.compat.v1.train
 
 # A name, or a name with fields: `adam` or `{adam: {beta1: 0.8, learning_rate: 0.01}}`.
 OptimizerChoice = Union[str, dict[str, Any]]
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -47,7 +46,7 @@ class _Kind(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
-    learning_rate: Optional[Positive] = None
+    learning_rate: Optional[PositiveFloat] = None
 
     @abc.abstractmethod
     def make(self, rate: Any) -> Any:
@@ -61,14 +60,14 @@ class Adadelta(_Kind):
     """Zeiler, ADADELTA, 2012; its steps have a size of their own, so the rate is mostly 1."""
 
     rho: Decay = 0.95
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
     def make(self, rate: Any) -> Any:
         return _train.AdadeltaOptimizer(rate, **self._fields())
 
 
 class Adagrad(_Kind):
-    initial_accumulator_value: Positive = 0.1
+    initial_accumulator_value: PositiveFloat = 0.1
 
     def make(self, rate: Any) -> Any:
         return AdagradOptimizer(rate, **self._fields())
@@ -79,7 +78,7 @@ class Adam(_Kind):
 
     beta1: Decay = 0.9
     beta2: Decay = 0.999
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
     def make(self, rate: Any) -> Any:
         return _train.AdamOptimizer(rate, **self._fields())
@@ -95,11 +94,11 @@ class LazyAdam(Adam):
 class Ftrl(_Kind):
     """McMahan et al., Ad Click Prediction, KDD 2013; l1 makes weights exactly 0."""
 
-    l1: NotNegative = 0.0
-    l2: NotNegative = 0.0
-    l2_shrinkage: NotNegative = 0.0
+    l1: NotNegativeFloat = 0.0
+    l2: NotNegativeFloat = 0.0
+    l2_shrinkage: NotNegativeFloat = 0.0
     learning_rate_power: Annotated[float, Field(le=0)] = -0.5
-    initial_accumulator_value: NotNegative = 0.1
+    initial_accumulator_value: NotNegativeFloat = 0.1
 
     def make(self, rate: Any) -> Any:
         return _train.FtrlOptimizer(
@@ -123,7 +122,7 @@ class Momentum(_Kind):
 class RMSProp(_Kind):
     decay: Decay = 0.9
     momentum: Decay = 0.0
-    epsilon: Positive = 1e-10
+    epsilon: PositiveFloat = 1e-10
     centered: bool = False
 
     def make(self, rate: Any) -> Any:

@@ -40,7 +40,15 @@ from estimator_kit.tf_estimator import estimator
 from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
-from input_pipelines import checks, diagnosis, files, input_fns, stored_records, tfrecords
+from input_pipelines import (
+    checks,
+    diagnosis,
+    files,
+    input_fns,
+    row_groups,
+    stored_records,
+    tfrecords,
+)
 from input_pipelines.errors import DataError
 
 _log = logging.getLogger("estimator_kit")
@@ -238,12 +246,13 @@ def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
 
     Files that are no TFRecords, that all together have no record, and such as begin with records of
     the other kind, Example or SequenceExample, which TensorFlow would read without an error and
-    without a part of them.
+    without a part of them, or of which no two that follow each other are of one group to rank.
     """
     records = tfrecords.first_records(paths)
     if not records:
         raise DataError(f"the {len(paths)} files of {flag} hold no record")
     stored_records.check_kind(spec, records)
+    row_groups.check_neighbours(spec, records)
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:

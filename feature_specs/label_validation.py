@@ -48,6 +48,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
 def check_objectives(spec: FeatureSpec) -> Problems:
     """Each objective learns a label of its own that fits its head."""
     owner: dict[str, str] = {}
+    together = spec.kept_together
     for name, objective in spec.objectives.items():
         path: Path = ("objectives", name)
         label_name = spec.label_of(name)
@@ -70,6 +71,12 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             )
         if objective.group is not None:
             yield from _check_group(spec, objective.group, (*path, "group_by"))
+            if objective.ranks and objective.group != together:
+                yield Problem(
+                    (*path, "group_by"),
+                    f"got {objective.group!r}, and another objective ranks the rows of "
+                    f"{together!r}; rows can be kept together by one feature alone",
+                )
 
 
 def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:

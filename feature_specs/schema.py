@@ -248,6 +248,12 @@ class FeatureSpec:
         """Whether records are `tf.train.SequenceExample`s, not `tf.train.Example`s."""
         return bool(self.feature_lists)
 
+    @property
+    def kept_together(self) -> Optional[str]:
+        """The feature whose rows of one value must come in one batch, for the head `ranking`."""
+        groups = (o.group for o in self.objectives.values() if o.ranks)
+        return next(groups, None)
+
     def label_of(self, objective: str) -> str:
         """The name of the label that an objective learns."""
         return self.objectives[objective].label or objective

@@ -82,6 +82,10 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
     if reason:
         return reason
     if with_labels:
+        for name in {o.group: None for o in spec.objectives.values() if o.group is not None}:
+            reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
+            if reason:
+                return reason
         for name, label in spec.labels.items():
             reason = _label_reason(spec, name, label, features)
             if reason:

@@ -5,6 +5,9 @@ parses and transforms each batch at once, in parallel and ahead of the model.
 
     train_input_fn(spec, files, batch_size=512, seed=1)()   # a tf.data.Dataset
 
+Rows of a spec with an objective of the head `ranking` come in whole runs of their group; see
+`row_groups`.
+
 Never drops or repeats a row within an epoch, and never hides an error: a record that cannot be
 parsed stops the run (`diagnosis` then says which it was).
 """
@@ -17,7 +20,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import shuffling, tfrecords
+from input_pipelines import row_groups, shuffling, tfrecords
 from input_pipelines.sharding import Shard
 from input_pipelines.transforms import Transform
 
@@ -44,7 +47,7 @@ def train_input_fn(
       spec: the feature spec.
       files: TFRecord files; sorted here.
       batch_size: rows a batch. Batches run on over the end of an epoch; only the very last one
-        may be smaller.
+        may be smaller. Where rows are kept together, it is a batch's size on average.
       seed: the order of rows is a function of it and of the epoch.
       epochs: how often each row is read, or None for no end.
       shuffle: False keeps the order of the files.
@@ -64,17 +67,32 @@ def train_input_fn(
         if input_context is not None:
             part = Shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
         own_files, records = part.deal(files)
+        runs = spec.kept_together is not None
+        if runs and records.count > 1:
+            raise ValueError(
+                f"{records.count} workers read {len(files)} files, whose records would be dealt "
+                f"out one by one, and rows of one {spec.kept_together!r} are to stay together; "
+                "give each worker a file at least"
+            )
+        cut = _cut(spec, batch_size)
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
             if not shuffle:
-                return tfrecords.blocks(own_files, records)
-            blocks = tfrecords.blocks(own_files, records, interleaved=True)
-            return shuffling.shuffled_epoch(blocks, seed, number)
+                return tfrecords.blocks(own_files, records, cut=cut)
+            blocks = tfrecords.blocks(own_files, records, interleaved=True, cut=cut)
+            mix = row_groups.shuffled_runs if runs else shuffling.shuffled_epoch
+            return mix(blocks, seed, number)
 
-        rows = shuffling.epochs(
-            one_epoch, rows_an_epoch=rows_an_epoch, skip_rows=skip_rows, count=epochs
-        )
-        return _transformed(rows.rebatch(batch_size), Transform(spec).features_and_labels)
+        if runs:
+            batches = row_groups.epochs(
+                one_epoch, batch_size=batch_size, rows_an_epoch=rows_an_epoch,
+                skip_rows=skip_rows, count=epochs,
+            )  # fmt: skip
+        else:
+            batches = shuffling.epochs(
+                one_epoch, rows_an_epoch=rows_an_epoch, skip_rows=skip_rows, count=epochs
+            ).rebatch(batch_size)
+        return _transformed(batches, Transform(spec).features_and_labels)
 
     return input_fn
 
@@ -88,7 +106,11 @@ def eval_input_fn(
     """
 
     def input_fn() -> tf.data.Dataset:
-        batches = tfrecords.blocks(sorted(files)).rebatch(batch_size)
+        blocks = tfrecords.blocks(sorted(files), cut=_cut(spec, batch_size))
+        if spec.kept_together is not None:
+            batches = row_groups.whole_batches(blocks, batch_size)
+        else:
+            batches = blocks.rebatch(batch_size)
         if limit is not None:
             batches = batches.take(limit)
         return _transformed(batches, Transform(spec).features_and_labels)
@@ -104,6 +126,15 @@ def predict_input_fn(spec: FeatureSpec, files: Sequence[str], *, batch_size: int
         return _transformed(batches, Transform(spec).features)
 
     return input_fn
+
+
+def _cut(
+    spec: FeatureSpec, batch_size: int
+) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
+    """How the records of a file are cut into blocks; None for anyhow."""
+    if spec.kept_together is None:
+        return None
+    return row_groups.runs_of_a_file(spec, longest=batch_size)
 
 
 def _transformed(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

@@ -75,7 +75,7 @@ class LabelReader:
                 if entry.width > 1:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.group is not None:
-                    result[f"{name}/group"] = _group(parsed[entry.group])
+                    result[f"{name}/group"] = group_hash(parsed[entry.group])
         return result
 
     def _dense(
@@ -104,7 +104,7 @@ class LabelReader:
         return tf.reshape(dense, [-1, *label.shape]), present
 
 
-def _group(values: tf.Tensor) -> tf.Tensor:
+def group_hash(values: tf.Tensor) -> tf.Tensor:
     """int64 [rows] below 2^62, one hash a value; -1 for one that is missing.
 
     Two of a million groups have the same hash with a probability of 1e-7.

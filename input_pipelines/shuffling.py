@@ -17,7 +17,7 @@ import tensorflow as tf
 WINDOW = 16 * 1024
 
 # Blocks (of 1024 rows) that the block shuffle holds at a time.
-_BLOCK_BUFFER = 64
+BLOCK_BUFFER = 64
 
 
 def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
@@ -28,15 +28,15 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
       seed: of the whole training.
       epoch: int64 scalar; each epoch has an order of its own.
     """
-    windows = blocks.shuffle(_BLOCK_BUFFER, seed=_mixed(seed, epoch)).rebatch(WINDOW)
+    windows = blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch)).rebatch(WINDOW)
 
     def permute(index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        return tf.random.experimental.stateless_shuffle(rows, seed=[_mixed(seed, epoch), index])
+        return tf.random.experimental.stateless_shuffle(rows, seed=[mixed(seed, epoch), index])
 
     return windows.enumerate().map(permute, num_parallel_calls=2, deterministic=True)
 
 
-def _mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
+def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
     """A seed for one epoch of one training; any odd multiplier keeps neighbours apart."""
     return tf.constant(seed, tf.int64) + tf.cast(epoch, tf.int64) * 0x9E3779B1
 

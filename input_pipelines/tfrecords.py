@@ -47,7 +47,11 @@ def compression_type(path: str) -> str:
 
 
 def blocks(
-    files: Sequence[str], shard: Shard = Shard(), *, interleaved: bool = False
+    files: Sequence[str],
+    shard: Shard = Shard(),
+    *,
+    interleaved: bool = False,
+    cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
 ) -> tf.data.Dataset:
     """The records of some files as string tensors of up to `BLOCK` records.
 
@@ -56,12 +60,13 @@ def blocks(
       shard: which records of each file are read; `Shard.deal` gives it beside the files.
       interleaved: take blocks from several files in turn, for shuffling, instead of reading one
         file after the other. The order is the same at each reading either way.
+      cut: makes blocks of the records of a file, by default string tensors of up to `BLOCK`.
     """
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path, compression_type=compression)
         if shard.count > 1:
             records = records.shard(shard.count, shard.index)
-        return records.batch(BLOCK)
+        return cut(records) if cut is not None else records.batch(BLOCK)
 
     return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
 

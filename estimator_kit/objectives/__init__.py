@@ -8,6 +8,7 @@ from estimator_kit.objectives.cosine import CosineObjective
 from estimator_kit.objectives.multi_class import MultiClassObjective
 from estimator_kit.objectives.multi_label import MultiLabelObjective
 from estimator_kit.objectives.quantile import QuantileObjective
+from estimator_kit.objectives.ranking import RankingObjective
 from estimator_kit.objectives.regression import (
     LogisticRegressionObjective,
     PoissonObjective,
@@ -25,6 +26,7 @@ _BY_HEAD: dict[str, type[Objective]] = {
     "multi_label": MultiLabelObjective,
     "poisson": PoissonObjective,
     "quantile": QuantileObjective,
+    "ranking": RankingObjective,
     "regression": RegressionObjective,
 }
 
@@ -41,5 +43,5 @@ def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
 __all__ = [
     "BinaryObjective", "CosineObjective", "LogisticRegressionObjective", "MultiClassObjective",
     "MultiLabelObjective", "Objective", "PoissonObjective", "QuantileObjective",
-    "RegressionObjective", "StepObjective", "make_objectives",
+    "RankingObjective", "RegressionObjective", "StepObjective", "make_objectives",
 ]  # fmt: skip

@@ -40,10 +40,15 @@ class StepObjective(Objective):
         """float32 [rows * steps]."""
         return self.head.row_losses(self._step_logits(logits), self._flat(labels))
 
-    def loss(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        return self.head.loss(
-            self._step_logits(logits), self._flat(labels), self._step_weights(weights)
-        )
+    def losses_and_weights(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor] = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """float32 [rows * steps] both."""
+        return self.row_losses(logits, labels), self._step_weights(weights)
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         by_step = self.head.predictions(self._step_logits(logits))

@@ -86,6 +86,7 @@ HEAD_CASES = {
     "quantile": HeadCase(
         {"dtype": "float32"}, {"quantiles": [0.1, 0.5]}, lambda rng: rng.gauss(1, 2)
     ),
+    "ranking": HeadCase({"dtype": "int64"}, {"group_by": "city"}, lambda rng: rng.randint(0, 3)),
 }
 
 _KINDS = {
@@ -129,9 +130,13 @@ DOCUMENT: dict[str, dict[str, Any]] = {
 }
 
 
-def document(objectives: dict[str, str], groups: tuple[str, ...]) -> dict[str, Any]:
+def document(heads: dict[str, str], groups: tuple[str, ...]) -> dict[str, Any]:
     """The spec with objectives, {name: head}, and with the groups that a model reads."""
-    columns, features = set(), set()
+    columns = set()
+    objectives = {
+        name: {"head": head, **HEAD_CASES[head].objective} for name, head in heads.items()
+    }
+    features = {o["group_by"] for o in objectives.values() if "group_by" in o}
     waiting = [name for group in groups for name in DOCUMENT["groups"][group]]
     for name in waiting:
         (source,) = (v for k, v in DOCUMENT["columns"][name].items() if k in _KINDS)
@@ -149,10 +154,8 @@ def document(objectives: dict[str, str], groups: tuple[str, ...]) -> dict[str, A
             if n in columns
         },
         "groups": {group: DOCUMENT["groups"][group] for group in groups},
-        "labels": {name: HEAD_CASES[head].label for name, head in objectives.items()},
-        "objectives": {
-            name: {"head": head, **HEAD_CASES[head].objective} for name, head in objectives.items()
-        },
+        "labels": {name: HEAD_CASES[head].label for name, head in heads.items()},
+        "objectives": objectives,
     }
 
 

@@ -99,6 +99,9 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, served, tmp
     assert metrics["global_step"] == 2 and metrics["rows"] == 48
     assert all(np.isfinite(metrics[f"loss/{name}"]) for name in objectives)
     slots = [n for n in trained.get_variable_names() if n.endswith(("/Adagrad", "/Ftrl"))]
+    # Only differences of scores make an order, in which what moves all rows alike plays no part.
+    alike = ("/bias/Adagrad", "/beta/Adagrad")
+    slots = [s for s in slots if not (s.startswith("tower_ranking/") and s.endswith(alike))]
     for slot in slots:  # A variable that never had a gradient keeps the slot it started with.
         assert (trained.get_variable_value(slot) != 0.1).any(), slot
     assert slots

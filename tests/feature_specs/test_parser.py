@@ -268,9 +268,11 @@ objectives: {y: {head: regression}}
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head; did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
+    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
 objectives: {y: binary}
-    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
+    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
+objectives: {y: {head: ranking}}
+    5: objectives.y: the head ranking needs group_by: the feature whose rows of one value are ranked against each other, such as the id of a query, session or user
 objectives: {y: {head: binary, num_classes: 2}}
     5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, head, loss, positive_penalty, metrics, group_by
 objectives: {y: {head: multi_class, num_classes: 2}}
