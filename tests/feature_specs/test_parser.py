@@ -272,7 +272,7 @@ objectives: {y: {head: softmax}}
 objectives: {y: binary}
     5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
 objectives: {y: {head: binary, num_classes: 2}}
-    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, head, loss, positive_penalty, metrics, group_by
+    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by
 objectives: {y: {head: multi_class, num_classes: 2}}
     5: objectives.y.num_classes: got 2, expected greater than or equal to 3
 objectives: {y: {head: binary, loss_weight: -1}}
