@@ -47,7 +47,7 @@ def user(rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out_dir", default="data/next_purchase")
-    parser.add_argument("--users", type=int, default=12000, help="to train on")
+    parser.add_argument("--users", type=int, default=4000, help="to train on")
     arguments = parser.parse_args()
     os.makedirs(arguments.out_dir, exist_ok=True)
     parts = {"train-0": 0.5, "train-1": 0.5, "eval": 0.2}

@@ -274,7 +274,7 @@ objectives: {y: binary}
 objectives: {y: {head: ranking}}
     5: objectives.y: the head ranking needs group_by: the feature whose rows of one value are ranked against each other, such as the id of a query, session or user
 objectives: {y: {head: binary, num_classes: 2}}
-    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, head, loss, positive_penalty, metrics, group_by
+    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by
 objectives: {y: {head: multi_class, num_classes: 2}}
     5: objectives.y.num_classes: got 2, expected greater than or equal to 3
 objectives: {y: {head: binary, loss_weight: -1}}
