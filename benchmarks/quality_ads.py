@@ -18,6 +18,7 @@ import contextlib
 import glob
 import json
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
@@ -118,6 +119,7 @@ def section(lines: Sequence[Line]) -> str:
     best = over_seeds(lines, _TOGETHER, "bayes_auc/purchase")
     alone = [over_seeds(lines, name, "auc/purchase") for name in _ALONE]
     rows, margins = [], []
+    lacks = [best[seed] - auc for seed, auc in together.items()]
     for seed, auc in together.items():
         rival = max(values[seed] for values in alone)
         margins.append(auc - rival)
@@ -136,14 +138,17 @@ Clicks are some 5.6 % of rows, and purchases a tenth of these: {_TRAINING_DAYS} 
 days in as many steps: the same `mmoe` without the objective click, and a `dnn` of the size of one
 expert with two learning rates. They read the rows with a click, since no other has a weight for
 purchase, in batches with as many of these as the batches of all rows have. **The best rival of
-each seed counts, chosen by the very AUC that is reported**, which favours them. A seed changes the
-data (the generator's seed), the initial values and the order of rows. AUC is over the clicked rows
-of the {_DAYS - _TRAINING_DAYS} days that follow; the best possible one is that of the true \
+each seed counts, chosen by the very AUC that is reported**, which favours them. The settings of
+both sides were looked for on seed 1, with learning rates from 0.05 to 0.3. A seed changes the data
+(the generator's seed), the initial values and the order of rows. AUC is over the clicked rows of
+the {_DAYS - _TRAINING_DAYS} days that follow; the best possible one is that of the true \
 probabilities of these rows.
 
 {table(head, rows)}
 
-The smallest margin of the seeds is {min(margins):+.4f}.
+The smallest margin of the seeds is {min(margins):+.4f}, their mean \
+{statistics.fmean(margins):+.4f}. What learns both still
+lacks {statistics.fmean(lacks):.3f} to the best possible: 1,000 purchases are few.
 
 {aucs}
 
