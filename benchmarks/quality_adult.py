@@ -45,7 +45,7 @@ def section(lines: Sequence[Line]) -> str:
 
 Does a person earn more than 50,000 dollars a year? 32,561 rows of 1994 (`adult.data`) train, 16,281
 (`adult.test`) are scored once, at the end. A seed changes the initial values, the dropout and the
-order of rows.
+order of rows. Learning rates were looked for on seed 1.
 
 {shown("accuracy")}
 

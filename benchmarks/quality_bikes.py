@@ -134,6 +134,10 @@ day, and `wide & deep` the single features beside a DNN, all in as many steps.
 
 {all_tables}
 
+The linear models are learned out: solved exactly with NumPy, which is no part of this program, they
+have RMSEs of 19.4 and 72.1 (Poisson) and 30.9 and 88.6 (least squares), with hour x working day
+18.2 and 50.3, 27.5 and 67.7.
+
 A DNN alone, over all columns, was worse than the linear model for casual riders: weekday, month and
 weather together nearly name a day, and it learned the days. So `deep` has no month and no season,
 which are in `wide`. With dropout a Poisson rate comes out too low: the mean of exp(z + noise) is
