@@ -28,7 +28,7 @@ sys.path[:0] = [os.path.join(_HERE, ".."), _HERE]
 import quality_ads  # noqa: E402
 import quality_adult  # noqa: E402
 import quality_bikes  # noqa: E402
-from quality_runs import ROOT, measure, read_lines  # noqa: E402
+from quality_runs import ROOT, Line, measure, read_lines  # noqa: E402
 
 PARTS = {"ads": quality_ads, "adult": quality_adult, "bikes": quality_bikes}
 
@@ -73,14 +73,21 @@ def main() -> None:
                 print(text, flush=True)
                 with open(lines_file, "a", encoding="utf-8") as file:
                     file.write(text + "\n")
+    write_report(lines, report)
+
+
+def write_report(lines: list[Line], path: str) -> None:
+    """The sections of the parts, with the seeds that all runs of a part have."""
     sections = [_HEAD]
     for part, module in PARTS.items():
         of_part = [line for line in lines if line.part == part]
-        if of_part:
-            sections.append(module.section(of_part))
-    with open(report + ".tmp", "w", encoding="utf-8") as file:
+        done = [{line.seed for line in of_part if line.name == name} for name in module.SETTINGS]
+        seeds = set.intersection(*done)
+        if seeds:
+            sections.append(module.section([line for line in of_part if line.seed in seeds]))
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
         file.write("\n".join(sections))
-    os.replace(report + ".tmp", report)
+    os.replace(path + ".tmp", path)
 
 
 if __name__ == "__main__":
