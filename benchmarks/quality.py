@@ -36,7 +36,7 @@ _HEAD = """\
 # Model quality
 
 Written by `python benchmarks/quality.py --data FOLDER`; see the head of that file. Every number is
-that of an evaluation at the end of a training; no run was left out or repeated, and settings are
+that of an evaluation at the end of a training with the settings shown; no seed was left out, and they are
 the same for all seeds. All runs are in this process, by the flags that are shown.
 """
 
