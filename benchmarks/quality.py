@@ -36,8 +36,8 @@ _HEAD = """\
 # Model quality
 
 Written by `python benchmarks/quality.py --data FOLDER`; see the head of that file. Every number is
-that of an evaluation at the end of a training with the settings shown; no seed was left out, and they are
-the same for all seeds. All runs are in this process, by the flags that are shown.
+that of an evaluation at the end of a training. No seed was left out, and settings are the same for
+all seeds. All runs are in one process, by the flags that are shown.
 """
 
 
