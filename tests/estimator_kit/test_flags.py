@@ -201,6 +201,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --batch_size=512
         --best_direction=min
         --best_metric=loss
+        --corrupt_data_policy=fail
         --nocsv_skip_spaces
         --early_stopping_patience=3
         --eval_batch_size=2048

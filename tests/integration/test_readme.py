@@ -51,7 +51,7 @@ def commands() -> list[str]:
 
 def test_the_snippets_are_those_that_are_tested_here():
     assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 2, 2]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 15
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 16
 
 
 def test_every_command_of_the_readme_works_in_its_order(home):
