@@ -28,6 +28,7 @@ setup(
     package_data={"feature_specs": ["catalog/*.yaml", "spec.schema.json"]},
     install_requires=[
         "absl-py>=2.0",
+        "google-crc32c>=1.5,<2",
         "numpy>=1.23",  # TensorFlow 2.15 itself asks for numpy < 2 and protobuf < 5
         "protobuf>=3.20.3",
         "pydantic>=2.6,<3",

@@ -18,12 +18,14 @@ from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema",
+    "import_schema", "export_schema", "check_data",
 ]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema",
+    "import_schema", "export_schema", "check_data",
 )  # fmt: skip
+CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
+CORRUPT_DATA_POLICIES: tuple[CorruptDataPolicy, ...] = ("fail", "skip_record", "quarantine")
 WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
 WARM_START_MODES: tuple[WarmStartMode, ...] = (
     "weights", "weights_and_stats", "all_but_step", "all",
@@ -58,6 +60,9 @@ class ExperimentConfig(pydantic.BaseModel):
     eval_batch_size: PositiveInt = 2048
     shuffle: bool = True
     seed: int = 1
+    corrupt_data_policy: CorruptDataPolicy = "fail"
+    max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = None
+    max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = None
 
     max_steps: Optional[PositiveInt] = None
     epochs: Optional[PositiveInt] = None
@@ -125,14 +130,17 @@ class ExperimentConfig(pydantic.BaseModel):
         return bool(self.baseline_files or self.baseline_statistics)
 
     def _problems(self) -> list[str]:
-        makes_spec = self.mode in ("analyze", "import_schema")
-        problems = [] if self.spec or makes_spec else ["--spec is missing"]
+        needs_no_spec = self.mode in ("analyze", "import_schema", "check_data")
+        problems = [] if self.spec or needs_no_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        needed = {"model_dir": self.mode not in ("validate", "analyze", *_SCHEMA_MODES)}
+        no_model = ("validate", "analyze", "check_data", *_SCHEMA_MODES)
+        needed = {"model_dir": self.mode not in no_model}
         needed["schema_file"] = self.mode in _SCHEMA_MODES
         needed["analysis_dir"] = self.mode == "import_schema"
         checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
         needed["train_files"] = trains or self.mode == "analyze" or checks_data
+        if self.mode == "check_data":
+            needed["train_files"] = not (self.eval_files or self.predict_files)
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
             needed["model_dir"] = self.export_dir is None
@@ -152,6 +160,12 @@ class ExperimentConfig(pydantic.BaseModel):
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
+        for field in ("max_bad_records", "max_bad_fraction"):
+            if getattr(self, field) is not None and self.corrupt_data_policy == "fail":
+                problems.append(
+                    f"--{field} is a limit for --corrupt_data_policy=skip_record or quarantine; "
+                    "fail stops at the first bad record"
+                )
         if self.baseline_files and self.baseline_statistics:
             problems.append("give --baseline_files or --baseline_statistics, not both")
         for field in ("train_files", "eval_files", "predict_files", "baseline_files"):

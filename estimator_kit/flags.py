@@ -14,7 +14,13 @@ from typing import Any
 
 from absl import flags
 
-from estimator_kit.config import EXPORTERS, MODES, WARM_START_MODES, ExperimentConfig
+from estimator_kit.config import (
+    CORRUPT_DATA_POLICIES,
+    EXPORTERS,
+    MODES,
+    WARM_START_MODES,
+    ExperimentConfig,
+)
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.yaml_reader import read_text
@@ -47,7 +53,10 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
         "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
         "the files that a --spec refers to. import_schema: write a first spec for the TensorFlow "
-        "Metadata Schema in --schema_file. export_schema: write --spec as such a Schema.",
+        "Metadata Schema in --schema_file. export_schema: write --spec as such a Schema. "
+        "check_data: read all records of --train_files, --eval_files and --predict_files and list "
+        "what is bad, also by --spec where it is given; with a --model_dir, result.json is written "
+        "there.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -84,6 +93,23 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     integer("eval_batch_size", "Rows a step of evaluation and prediction.")
     flags.DEFINE_bool("shuffle", _DEFAULTS["shuffle"], "Shuffle the training rows.", **here)
     integer("seed", "Decides the order of rows and the initial variables.")
+    choice(
+        "corrupt_data_policy", CORRUPT_DATA_POLICIES,
+        "What to do about files that are damaged and records that the spec cannot use. fail: stop, "
+        "and name file, byte and reason. skip_record: read the good records alone. quarantine: "
+        "leave out each file with a bad record, and list it. The last two read all files once "
+        "before anything else; counts are in result.json, the files in model_dir/bad_data.json.",
+    )  # fmt: skip
+    integer(
+        "max_bad_records",
+        "With --corrupt_data_policy=skip_record or quarantine: more bad records than this, in the "
+        "files of one flag, stop the run (exit status 65) before it begins.",
+    )
+    flags.DEFINE_float(
+        "max_bad_fraction", _DEFAULTS["max_bad_fraction"],
+        "The same for the share of records, or of bytes where that is larger, that is left out of "
+        "the files of one flag: 0.01 is one in a hundred.", **here,
+    )  # fmt: skip
     integer("max_steps", "Training ends at this global step, over all starts together.")
     integer(
         "epochs",

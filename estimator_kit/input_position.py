@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -40,18 +42,27 @@ class InputPosition:
 
 
 def find_position(
-    config: ExperimentConfig, train_files: list[str], start_step: int
+    config: ExperimentConfig,
+    train_files: list[str],
+    start_step: int,
+    left_out: Mapping[str, str] = MappingProxyType({}),
 ) -> InputPosition:
-    """The position at which a start at `start_step` reads."""
+    """The position at which a start at `start_step` reads.
+
+    `left_out` says of damaged files which of their records are not read.
+    """
     assert config.model_dir is not None
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
         "seed": config.seed,
         "shuffle": config.shuffle,
         "files": {path: tf.io.gfile.stat(path).length for path in sorted(train_files)},
+        "left_out": dict(left_out),
     }
     kept = storage.read_json(_path(config.model_dir)) if start_step else None
     first_step = 0 if kept is None else kept.get("first_step", 0)
+    if kept is not None:
+        kept.setdefault("left_out", {})  # Version 0.1 left nothing out.
     changed = [name for name in identity if kept and kept.get(name) != identity[name]]
     if changed:
         _log.warning(

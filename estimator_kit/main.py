@@ -31,6 +31,7 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --mode=analyze --train_files=data/* --labels=click --analysis_dir=analysis
                                                             write a first spec for some records;
                                                             CSV, JSON lines and Parquet, too
+  python run.py --mode=check_data --train_files=data/*      read all records, list what is damaged
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -78,6 +79,11 @@ def _run(config: ExperimentConfig) -> int:
         from estimator_kit import analysis
 
         print(analysis.run_analysis(config))
+        return exit_codes.DONE
+    if config.mode == "check_data":
+        from estimator_kit import data_check
+
+        print(data_check.run_check(config)[1])
         return exit_codes.DONE
     if config.mode in ("import_schema", "export_schema"):
         from estimator_kit import schema_exchange

@@ -27,6 +27,7 @@ class RunResult:
       rows_trained: in this start.
       rows_evaluated: in the latest evaluation.
       error: what went wrong, for `failed`.
+      bad_data: what was found, where records or files may be left out or --mode=check_data looked.
     """
 
     mode: str
@@ -39,6 +40,7 @@ class RunResult:
     rows_trained: int = 0
     rows_evaluated: int = 0
     error: Optional[str] = None
+    bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def export_path(self) -> Optional[str]:
@@ -49,8 +51,11 @@ class RunResult:
 
     def write(self, model_dir: str) -> None:
         """Writes `result.json`."""
-        values = {**dataclasses.asdict(self), "export_path": self.export_path}
-        storage.write_json(result_path(model_dir), values)
+        self.write_to(result_path(model_dir))
+
+    def write_to(self, path: str) -> None:
+        """Writes the same under another name."""
+        storage.write_json(path, {**dataclasses.asdict(self), "export_path": self.export_path})
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:

@@ -16,7 +16,8 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import checkpoints, pretrained_tables, run_record, warm_start
+from estimator_kit import bad_data, checkpoints, pretrained_tables, run_record, warm_start
+from estimator_kit.bad_data import Screened
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
@@ -96,15 +97,19 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     train_files = files.expand(config.train_files, flag="--train_files")
     eval_files = files.expand(config.eval_files, flag="--eval_files") if evaluates else []
     _check_apart(train_files, eval_files)
-    if evaluates:
-        check_records(spec, eval_files, "--eval_files")
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
     warm = _warm_start(config, spec, outline) if start_step is None else None
-    plan = _plan(config, spec, train_files, start_step, warm.step if warm is not None else 0)
+    screened = bad_data.screen(
+        config, spec, {"--train_files": train_files, "--eval_files": eval_files}
+    )
+    train_files, eval_files = screened.files["--train_files"], screened.files["--eval_files"]
+    if evaluates:
+        check_records(spec, eval_files, "--eval_files", screened.damaged)
+    plan = _plan(config, spec, screened, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
     model.warm_start = warm
     if start_step is None:
@@ -115,19 +120,22 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
     plan.position.write(config.model_dir)
-    RunResult(mode=config.mode, status="running").write(config.model_dir)
+    screened.write(config.model_dir)
+    RunResult(mode=config.mode, status="running", bad_data=screened.counts).write(config.model_dir)
     if warm is not None:
         _log.info(warm.table())
         warm.write_report(config.model_dir)
     trained = make_estimator(config, model)
     eval_input = input_fns.eval_input_fn(
-        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps
-    )
+        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps,
+        damaged=screened.damaged,
+    )  # fmt: skip
     outcome: dict[str, Any] = {"status": "failed"}
     try:
-        with stop_on_sigterm(request), explained(spec, [*train_files, *eval_files]):
+        both = [*train_files, *eval_files]
+        with stop_on_sigterm(request), explained(spec, both, damaged=screened.damaged):
             if plan.start_step < plan.max_steps:
-                train_input = _train_input(config, spec, train_files, plan)
+                train_input = _train_input(config, spec, screened, plan)
                 _train(config, trained, train_input, eval_input, plan, request, progress,
                        after_evaluation)  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
@@ -153,6 +161,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
             rows_evaluated=int(metrics.get("rows", 0)),
+            bad_data=screened.counts,
             **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
@@ -216,24 +225,27 @@ def _warm_start(
 def _plan(
     config: ExperimentConfig,
     spec: FeatureSpec,
-    train_files: list[str],
+    screened: Screened,
     start_step: Optional[int],
     first_step: int,
 ) -> _Plan:
     """Where training goes; `first_step` is where it starts when `start_step` is None."""
     start = start_step or 0
-    position = find_position(config, train_files, start)
+    train_files, left_out = screened.files["--train_files"], screened.left_out("--train_files")
+    position = find_position(config, train_files, start, left_out)
     if start_step is None and first_step:
         start, position = first_step, dataclasses.replace(position, first_step=first_step)
     rows = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
-    check_records(spec, train_files, "--train_files")
+    check_records(spec, train_files, "--train_files", screened.damaged)
     goes_on = start < (config.max_steps or math.inf)
     if config.epochs is not None or (position.skip_rows and goes_on):
-        _log.info("counting the rows of %d training files", len(train_files))
-        rows = tfrecords.count_records(train_files)
+        rows = screened.records.get("--train_files")
+        if rows is None:
+            _log.info("counting the rows of %d training files", len(train_files))
+            rows = tfrecords.count_records(train_files)
     if config.epochs is not None and rows is not None:
         steps = math.ceil(config.epochs * rows / config.batch_size)
         ends.append((position.first_step + steps, "input_exhausted"))
@@ -241,14 +253,19 @@ def _plan(
     return _Plan(start, max_steps, reason, rows, position)
 
 
-def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> None:
+def check_records(
+    spec: FeatureSpec,
+    paths: list[str],
+    flag: str,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> None:
     """Raises DataError for files that would train or score nothing, or not what the spec means.
 
     Files that are no TFRecords, that all together have no record, and such as begin with records of
     the other kind, Example or SequenceExample, which TensorFlow would read without an error and
     without a part of them, or of which no two that follow each other are of one group to rank.
     """
-    records = tfrecords.first_records(paths)
+    records = tfrecords.first_records(paths, damaged=damaged)
     if not records:
         raise DataError(f"the {len(paths)} files of {flag} hold no record")
     stored_records.check_kind(spec, records)
@@ -276,17 +293,18 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
 
 
 def _train_input(
-    config: ExperimentConfig, spec: FeatureSpec, train_files: list[str], plan: _Plan
+    config: ExperimentConfig, spec: FeatureSpec, screened: Screened, plan: _Plan
 ) -> Any:
     return input_fns.train_input_fn(
         spec,
-        train_files,
+        screened.files["--train_files"],
         batch_size=config.batch_size,
         seed=config.seed,
         shuffle=config.shuffle,
         epochs=config.epochs,
         skip_rows=plan.position.skip_rows,
         rows_an_epoch=plan.rows_an_epoch,
+        damaged=screened.damaged,
     )
 
 
@@ -364,18 +382,27 @@ def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: _Plan) ->
 
 
 @contextlib.contextmanager
-def explained(spec: FeatureSpec, paths: list[str], *, with_labels: bool = True) -> Iterator[None]:
+def explained(
+    spec: FeatureSpec,
+    paths: list[str],
+    *,
+    with_labels: bool = True,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Iterator[None]:
     """Raises DataError or LossError in place of an error of the session that means one.
 
     Args:
       spec: the feature spec.
       paths: the files that the block reads; searched for a bad record after an error.
       with_labels: whether the block reads labels too.
+      damaged: those of which bad records are left out.
     """
     try:
         yield
     except _SESSION_ERRORS as error:
-        reason = diagnosis.find_bad_record(spec, paths, with_labels=with_labels)
+        reason = diagnosis.find_bad_record(
+            spec, paths, with_labels=with_labels, damaged=damaged
+        )
         if reason is not None:
             raise DataError(reason) from error
         if checks.PREFIX in str(error):  # One that a model made, of several labels.

@@ -40,6 +40,7 @@ def train_input_fn(
     shard: Shard = Shard(),
     skip_rows: int = 0,
     rows_an_epoch: Optional[int] = None,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> InputFn:
     """Shuffled batches for training.
 
@@ -55,6 +56,7 @@ def train_input_fn(
       skip_rows: rows of this shard that a run before an interruption has already read.
       rows_an_epoch: rows of this shard, as `tfrecords.count_records` gives them; needed with
         `skip_rows`.
+      damaged: files of which only the good records are read; see `tfrecords.blocks`.
 
     Returns:
       An input_fn whose dataset gives `(features, labels)` as `Transform.features_and_labels` does.
@@ -78,8 +80,10 @@ def train_input_fn(
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
             if not shuffle:
-                return tfrecords.blocks(own_files, records, cut=cut)
-            blocks = tfrecords.blocks(own_files, records, interleaved=True, cut=cut)
+                return tfrecords.blocks(own_files, records, cut=cut, damaged=damaged)
+            blocks = tfrecords.blocks(
+                own_files, records, interleaved=True, cut=cut, damaged=damaged
+            )
             mix = row_groups.shuffled_runs if runs else shuffling.shuffled_epoch
             return mix(blocks, seed, number)
 
@@ -98,15 +102,20 @@ def train_input_fn(
 
 
 def eval_input_fn(
-    spec: FeatureSpec, files: Sequence[str], *, batch_size: int, limit: Optional[int] = None
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    batch_size: int,
+    limit: Optional[int] = None,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> InputFn:
     """Every row once, in the order of the files, as `(features, labels)`.
 
-    `limit` ends after so many batches.
+    `limit` ends after so many batches; of files in `damaged` only the good records are read.
     """
 
     def input_fn() -> tf.data.Dataset:
-        blocks = tfrecords.blocks(sorted(files), cut=_cut(spec, batch_size))
+        blocks = tfrecords.blocks(sorted(files), cut=_cut(spec, batch_size), damaged=damaged)
         if spec.kept_together is not None:
             batches = row_groups.whole_batches(blocks, batch_size)
         else:
@@ -118,11 +127,17 @@ def eval_input_fn(
     return input_fn
 
 
-def predict_input_fn(spec: FeatureSpec, files: Sequence[str], *, batch_size: int) -> InputFn:
+def predict_input_fn(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    batch_size: int,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> InputFn:
     """Every row once, in the order of the files, features alone; labels need not be there."""
 
     def input_fn() -> tf.data.Dataset:
-        batches = tfrecords.blocks(sorted(files)).rebatch(batch_size)
+        batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
         return _transformed(batches, Transform(spec).features)
 
     return input_fn

@@ -35,7 +35,7 @@ _BLOCKS_A_WINDOW = shuffling.WINDOW // BLOCK
 def runs_of_a_file(
     spec: FeatureSpec, *, longest: int
 ) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
-    """For `tfrecords.blocks`: cuts the records of a file into whole runs, about `BLOCK` rows.
+    """For `tfrecords.blocks`: cuts the blocks of a file into whole runs, of about as many rows.
 
     Args:
       spec: one whose rows have to be `kept_together`.
@@ -43,11 +43,10 @@ def runs_of_a_file(
     """
     keys_of = _keys_of(spec)
 
-    def cut(records: tf.data.Dataset) -> tf.data.Dataset:
-        keyed = records.batch(BLOCK).map(
+    def cut(blocks: tf.data.Dataset) -> tf.data.Dataset:
+        keyed = blocks.map(
             lambda rows: (rows, keys_of(rows)), num_parallel_calls=2, deterministic=True
         )
-        blocks = _with_end(keyed)
         nothing = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
         def step(held: tuple, block: tuple) -> tuple:
@@ -59,7 +58,7 @@ def runs_of_a_file(
             lengths = _differences(tf.boolean_mask(starts, starts < end), end)
             return (rows[end:], keys[end:]), (rows[:end], lengths)
 
-        return blocks.scan(nothing, step).filter(lambda rows, lengths: tf.size(rows) > 0)
+        return _with_end(keyed).scan(nothing, step).filter(lambda rows, lengths: tf.size(rows) > 0)
 
     return cut
 

@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-import tensorflow as tf
-
 from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
 from feature_specs.missing_values import missing_value
 from feature_specs.schema import FeatureSpec
@@ -72,7 +70,7 @@ def _records(path: str) -> Iterator[bytes]:
     try:
         for block in tfrecords.blocks([path]):
             yield from block.numpy()
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+    except tfrecords.READ_ERRORS:
         raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
 
 

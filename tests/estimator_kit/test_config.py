@@ -14,7 +14,7 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'import_schema' or 'export_schema'"
+    "'import_schema', 'export_schema' or 'check_data'"
 )
 
 
@@ -209,6 +209,7 @@ def test_defaults():
         "model": "wide_deep", "model_params": {}, "model_dir": None,
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
+        "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),

@@ -200,6 +200,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
     assert resolved_flags(config) == textwrap.dedent("""\
         --batch_size=512
         --best_metric=loss
+        --corrupt_data_policy=fail
         --nocsv_skip_spaces
         --early_stopping_patience=3
         --eval_batch_size=2048

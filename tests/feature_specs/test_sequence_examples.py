@@ -20,6 +20,7 @@ from estimator_kit import input_layer
 from feature_specs import columns, example_parsing
 from input_pipelines import diagnosis, spec_check, tfrecords
 from input_pipelines.transforms import Transform
+from tests.conftest import place
 from tests.feature_specs import test_sequences
 from tests.feature_specs.broken import problems_of
 from tests.feature_specs.test_sequences import SEQUENCES, step
@@ -289,7 +290,7 @@ def test_a_bad_record_is_named(tmp_path, change, message):
     path = f"{tmp_path}/bad.tfrecord"
     ek.write_sequence_examples(path, rows)
     # That the graph fails, and the same before any run.
-    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: record 7: {message}"
+    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 7)}: {message}"
     report = spec_check.check(spec, [path], rows=50)
     assert report.errors == (f"{path}: record 7: {message}",)
 
@@ -310,7 +311,8 @@ def test_a_bad_record_stops_a_run_by_name(config, tmp_path):
     with pytest.raises(ek.DataError) as error:
         ek.run(config.model_copy(update={"train_files": (path,), "mode": "train"}))
     assert str(error.value) == (
-        f"{path}: record 21: feature 'users' has 2 values in step 1 of its feature list, expected 1"
+        f"{path}: {place(path, 21)}: feature 'users' has 2 values in step 1 of its feature list, "
+        "expected 1"
     )
 
 
@@ -387,7 +389,8 @@ def test_a_record_that_is_neither(tmp_path):
         writer.write(b"no example at all")
     for document, kind in ((DOCUMENT, "SequenceExample"), (test_sequences.DOCUMENT, "Example")):
         found = diagnosis.find_bad_record(feature_specs.parse(document), [f"{tmp_path}/x.tfrecord"])
-        assert found == f"{tmp_path}/x.tfrecord: record 0: is no serialized tf.train.{kind}"
+        place = f"{tmp_path}/x.tfrecord: record 0 at byte 0"
+        assert found == f"{place}: is no serialized tf.train.{kind}"
 
 
 # --- The spec -------------------------------------------------------------------------------------
