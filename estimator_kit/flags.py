@@ -48,7 +48,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
         "the files that a --spec refers to. convert: write --convert_files (Parquet, CSV or JSON "
         "lines) as sharded TFRecords, without TensorFlow. import_schema: write a first spec for "
-        "the TensorFlow Metadata Schema in --schema_file. export_schema: write --spec as such a Schema.",
+        "the TensorFlow Metadata Schema in --schema_file. export_schema: write --spec as such a "
+        "Schema.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -167,9 +168,9 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     listing(
         "convert_files",
         "With --mode=convert: tables to write as TFRecords, paths or globs: Parquet (.parquet), "
-        "CSV (.csv, .tsv) or JSON lines (.jsonl, .json), all of one kind. With --spec, its features "
-        "and labels are written, of its types, and a row that a training would stop at is an "
-        "error; without, all columns.",
+        "CSV (.csv, .tsv) or JSON lines (.jsonl, .json), all of one kind. With --spec, its "
+        "features and labels are written, of its types, and a row that a training would stop at "
+        "is an error; without, all columns.",
     )
     text(
         "convert_dir",

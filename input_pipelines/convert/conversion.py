@@ -168,6 +168,11 @@ def _planned(
         only = {*field_rules.names_of(spec), *key}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
     table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only)
+    if not sum(sum(table.row_groups(path)) for path in files):
+        raise DataError(
+            f"there is no row in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
+            "nothing to convert"
+        )
     _check_key(table, options)
     notes = table.notes
     if spec is None:

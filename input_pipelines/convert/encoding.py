@@ -3,9 +3,9 @@
 The protobuf library makes one message at a time, some 15,000 rows of 15 columns a second; this
 writes the wire format of all rows of a batch together, thirty times as fast. What precedes a value
 in a record (tags, the name, lengths) depends on nothing but the length of the value, so it is made
-once for each length that occurs, and Arrow joins it with the values. Records are, byte for byte,
-what `SerializeToString(deterministic=True)` makes of `tfrecords.example` (`sequence_example`):
-names in the order of their bytes, a null left out, an empty list without a type.
+once for each length that occurs, and Arrow joins it with the values. Each entry of a record has the
+bytes that the library makes of `tfrecords.example` (`sequence_example`): a null is left out, an
+empty list has no type. Entries are in the order of the bytes of their names.
 
     Encoder(fields).encode(batch)     # a pyarrow.BinaryArray, one record a row
 """
@@ -115,7 +115,7 @@ def _with_length(tag: int, contents: Any) -> Any:
 
 
 def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
-    """`prefix(length)` of each of some binary values."""
+    """`prefix(length)` of each of some binary values; null where the value is."""
     pa = arrow()
     lengths = np.asarray(arrow("compute").binary_length(contents).fill_null(0))
     if len(lengths) and int(lengths.max()) < 2 * len(lengths):
@@ -126,7 +126,8 @@ def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
     else:
         sizes, place = np.unique(lengths, return_inverse=True)
     made = pa.array([prefix(size) for size in sizes.tolist()], pa.binary())
-    return made.take(pa.array(place.reshape(-1)))
+    absent = np.asarray(contents.is_null()) if contents.null_count else None
+    return made.take(pa.array(place.reshape(-1), mask=absent))
 
 
 def _join(*parts: Any) -> Any:

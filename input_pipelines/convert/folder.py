@@ -48,9 +48,13 @@ class Output:
         self.temporary = os.path.join(folder, UNFINISHED)
         self._plan = plan
         self._document = plan.document()
+        self._replaces = False
 
     def check(self) -> None:
-        """Raises FolderError unless the folder is new, empty, or one of this very conversion."""
+        """Raises FolderError unless the folder is new, empty, or one of this very conversion.
+
+        So may be one in which another conversion has not finished a single shard.
+        """
         check_new(self.folder)
         text = places.read(self._path(PLAN))
         if text is None:
@@ -64,7 +68,10 @@ class Output:
             raise FolderError(
                 f"{self._path(PLAN)!r} is not what a conversion writes; move it away"
             ) from error
-        if different:
+        if different and set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}:
+            # As after a bad row in the first shard, which was corrected: no work is lost.
+            self._replaces = True
+        elif different:
             raise FolderError(
                 f"{self.folder!r} holds another conversion, which differs in "
                 f"{' and '.join(self._difference(key, before) for key in different[:3])}; name "
@@ -89,8 +96,10 @@ class Output:
         if len(whole) == len(self._plan.shards) and places.exists(self._path(SUCCESS)):
             return whole
         try:
+            if self._replaces:
+                places.remove_folder(self.temporary)
             places.make_folder(self.temporary)
-            if not places.exists(self._path(PLAN)):
+            if self._replaces or not places.exists(self._path(PLAN)):
                 self._write(PLAN, self._document)
             for written in whole.values():
                 shard_files.note(self.temporary, written)
@@ -122,7 +131,8 @@ class Output:
         try:
             self._write(MANIFEST, document)
             places.remove_folder(self.temporary)
-            places.write(self._path(SUCCESS), b"", self._path(SUCCESS + ".tmp"))
+            with places.open_file(self._path(SUCCESS), "wb") as file:
+                file.write(b"")
         except OSError as error:
             raise places.full_disk(error, self.folder) from error
 
@@ -145,6 +155,8 @@ class Output:
         """What differs, with both values where they are short."""
         old, new = before[key], self._document[key]
         called = _CALLED[key]
+        if key == "spec" and old is not None and new is not None:
+            return called
         if key == "files":
             old, new = ([file["path"] for file in files] for files in (old, new))
             if old == new:

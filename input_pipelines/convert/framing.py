@@ -84,7 +84,7 @@ def crc32c(data: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray
     """uint32 [n]: the CRC-32C of the bytes [start, end) of each place.
 
     Args:
-      data: uint8, of which the last 8 bytes belong to no place.
+      data: uint8, contiguous, of which the last 8 bytes belong to no place.
       starts, ends: int64 [n].
     """
     sizes = ends - starts
@@ -116,7 +116,8 @@ def _lane_states(
     data: np.ndarray, at: np.ndarray, length: np.ndarray, state: np.ndarray
 ) -> np.ndarray:
     """States after the bytes of some lanes."""
-    words_at = np.ndarray((len(data) - 7,), "<u8", np.ascontiguousarray(data), strides=(1,))
+    # A view of the 8 bytes from each place on.
+    words_at: np.ndarray = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
     words = length // 8
     order = np.argsort(-words, kind="stable")  # Those that are done by a step stand behind.
     at, state, words, rest = at[order], state[order], words[order], (length % 8)[order]

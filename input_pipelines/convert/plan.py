@@ -20,7 +20,6 @@ from input_pipelines.convert.encoding import Encoder
 from input_pipelines.convert.fields import Field
 from input_pipelines.convert.framing import FOOTER, HEADER
 from input_pipelines.convert.options import ConvertOptions
-from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.reader import Part, Table
 
@@ -124,18 +123,13 @@ class Plan:
 def make(
     table: Table, fields: tuple[Field, ...], options: ConvertOptions, spec: Optional[FeatureSpec]
 ) -> Plan:
-    """The plan of a conversion.
+    """The plan of a conversion of one row or more.
 
     Raises:
-      DataError: there is no row, or a row of the sample cannot be stored.
+      DataError: a row of the sample cannot be stored.
     """
     row_groups = {path: table.row_groups(path) for path in table.files}
     counts = [sum(row_groups[path]) for path in table.files]
-    if not sum(counts):
-        raise DataError(
-            f"there is no row in {table.files[0]}"
-            f"{' and the other files' if len(counts) > 1 else ''}; nothing to convert"
-        )
     bytes_a_row = _bytes_a_row(table, row_groups, fields)
     rows_of_a_shard = options.shard_mib * _MIB / bytes_a_row
     cut_anywhere = table.kind == kinds.PARQUET

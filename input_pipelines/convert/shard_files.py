@@ -18,7 +18,7 @@ import numpy as np
 from input_pipelines.convert import places
 
 _CHUNK = 1 << 20
-_NOTE = ".json"
+_NOTE = ".done"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ShardFile:
 
     def write(self, frames: np.ndarray, rows: int) -> None:
         """Adds the frames of so many rows."""
-        content = memoryview(np.ascontiguousarray(frames))
+        content = np.ascontiguousarray(frames).data
         (self._packed or self._file).write(content)
         self._rows += rows
 

@@ -109,7 +109,7 @@ class SpillWriter:
             self._segments[str(int(shards[first]))].append(segment)
             for part in parts:
                 try:
-                    self._file.write(memoryview(np.ascontiguousarray(part)).cast("B"))
+                    self._file.write(np.ascontiguousarray(part).data.cast("B"))
                 except OSError as error:
                     raise places.full_disk(error, self._path) from error
                 self._written += part.nbytes
