@@ -94,6 +94,13 @@ def test_the_bytes_of_the_protobuf_library(table):
     same_bytes(*table)
 
 
+@settings(max_examples=50, deadline=None)
+@given(tables(), st.integers(0, 3), st.integers(1, 4))
+def test_those_of_a_part_of_a_batch(table, start, count):
+    found = Encoder(table[0]).encode(batch_of(*table).slice(start, count)).to_pylist()
+    assert found == by_protobuf(*table)[0][start : start + count]
+
+
 def test_long_values_and_many_rows():
     fields = [Field("word", "string"), Field("n", "int64"), Field("v", "float32", True)]
     rows = 3000
@@ -106,7 +113,7 @@ def test_long_values_and_many_rows():
     same_bytes(fields[:1], 2, [[b"z" * 3_000_000, None]])
 
 
-def test_a_part_of_a_batch():
+def test_a_part_of_a_batch_of_lists():
     fields = [Field("a", "int64", True), Field("b", "string"), Field("c", "string", True)]
     columns = [
         [[1], None, [2, 3], [], [300]], [b"p", b"q", None, b"r", b"s"],
