@@ -8,8 +8,8 @@ A row has a label, 5 floats, 4 integers and 5 strings (Zipf, up to a million dif
 about 330 bytes as a record. The file is generated into --data first, a million rows at a time, and
 used again. Prints one JSON line: rows a second of CPU time, which suffers least when something else
 runs; those of the wall clock; the most memory that this process and those it started had in use
-together, sampled 20 times a second (`Pss`: pages that several have in common count once); and the
-most of any one of them. Nothing else should run on the machine.
+together, sampled 20 times a second (`Pss`: pages that several have in common count once). Nothing
+else should run on the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import shutil
 import sys
 import threading
@@ -132,8 +131,6 @@ def main() -> int:
         seconds = time.perf_counter() - start
     used = os.times()
     cpu = used.user + used.system + used.children_user + used.children_system - before
-    most = max(resource.getrusage(who).ru_maxrss
-               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # fmt: skip
     line = {
         "benchmark": "convert",
         "order": arguments.order,
@@ -147,8 +144,7 @@ def main() -> int:
         "seconds": round(seconds, 2),
         "rows_per_second": round(result.rows / seconds),
         "rows_per_cpu_second": round(result.rows / cpu),
-        "peak_mib_together": round(memory.most),
-        "peak_mib_of_one_process": round(most / 1024),
+        "peak_mib": round(memory.most),
     }
     shutil.rmtree(out)
     print(json.dumps(line))

@@ -142,7 +142,7 @@ def corruption(path: str) -> Optional[str]:
         if kind != kinds.TFRECORD:
             return (
                 f"{path}: is {kind} by its name, and no TFRecord file; analysis reads tables, all "
-                "else reads TFRecords: write its rows with ek.write_examples"
+                "else reads TFRecords: convert it with --mode=convert"
             )
         named = "is GZIP" if compression_type(path) else "is not compressed"
         return (

@@ -117,13 +117,24 @@ def convert(
     plan, notes = _planned(files, options, spec, csv)
     output = folders.Output(directory, plan)
     output.check()
+    with output.held():
+        return _converted(plan, output, notes, workers, on_progress)
+
+
+def _converted(
+    plan: Plan,
+    output: folders.Output,
+    notes: Sequence[str],
+    workers: Optional[int],
+    on_progress: OnProgress,
+) -> Result:
+    """What is missing of a plan, written."""
     whole = output.begin()
     missing = folders.missing(plan.shards, whole)
     if not missing and output.is_finished:
-        return Result(plan, directory, whole, 0, tuple(notes), already_done=True)
-    context = tasks.Context(
-        directory, output.temporary, plan.fields, options, spec.source if spec is not None else ""
-    )
+        return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
+    source = plan.spec.source if plan.spec is not None else ""
+    context = tasks.Context(output.folder, output.temporary, plan.fields, plan.options, source)
     rounded: Counter[str] = Counter()
     written = dict(whole)
 
@@ -142,12 +153,12 @@ def convert(
     rows = sum(shard.rows for shard in written.values())
     if rows != plan.rows:
         raise DataError(
-            f"{plan.rows:,} rows were counted in {files[0]} and the other files, and {rows:,} "
-            "were written; were files changed while they were converted?"
+            f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, and "
+            f"{rows:,} were written; were files changed while they were converted?"
         )
     output.finish(written)
-    notes += reader.rounding_notes(rounded)
-    return Result(plan, directory, written, len(missing), tuple(notes))
+    notes = (*notes, *reader.rounding_notes(rounded))
+    return Result(plan, output.folder, written, len(missing), notes)
 
 
 def _planned(

@@ -11,10 +11,12 @@ A folder that holds anything else, or the plan of another conversion, is left al
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from input_pipelines.convert import places, shard_files
@@ -84,6 +86,36 @@ class Output:
                     f"{self.folder!r} holds {name!r}, which this conversion did not write; name "
                     "another folder, or move it away"
                 )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Makes the folder, and keeps other programs from converting into it meanwhile.
+
+        They are kept away where the file system knows locks; it is let go whenever the program
+        ends.
+
+        Raises:
+          FolderError: another program is at it, or was since the last `check`.
+        """
+        try:
+            places.make_folder(self.folder)
+        except OSError as error:
+            raise places.full_disk(error, self.folder) from error
+        with contextlib.ExitStack() as stack:
+            if places.is_local(self.folder):
+                place = os.open(self.folder, os.O_RDONLY)
+                stack.callback(os.close, place)
+                try:
+                    fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    raise FolderError(
+                        f"{self.folder!r} is being written by another program; wait until it is "
+                        "through, or name another folder"
+                    ) from error
+                except OSError:
+                    pass  # No locks here.
+            self.check()
+            yield
 
     def begin(self) -> dict[str, Written]:
         """Makes the folder ready, and returns the shards that are there and whole, by name."""

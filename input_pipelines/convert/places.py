@@ -62,9 +62,34 @@ def make_folder(path: str) -> None:
         gfile().makedirs(path)
 
 
+class _Elsewhere:
+    """A file that TensorFlow writes; what is written may be any buffer."""
+
+    def __init__(self, file: Any):
+        self._file = file
+
+    def __enter__(self) -> _Elsewhere:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def write(self, content: Any) -> None:
+        self._file.write(bytes(content))
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def open_file(path: str, mode: str) -> Any:
-    """A file of bytes, `rb`, `wb` or `ab`."""
-    return open(path, mode) if is_local(path) else gfile().GFile(path, mode)
+    """A file of bytes, `rb` or `wb`."""
+    if is_local(path):
+        return open(path, mode)
+    file = gfile().GFile(path, mode)
+    return _Elsewhere(file) if mode == "wb" else file
 
 
 def sync(file: Any) -> None:

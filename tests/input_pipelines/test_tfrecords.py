@@ -115,7 +115,7 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
         tfrecords.first_records([str(path)])
     assert str(error.value) == (
         f"{path}: is CSV by its name, and no TFRecord file; analysis reads tables, all else reads "
-        "TFRecords: write its rows with ek.write_examples"
+        "TFRecords: convert it with --mode=convert"
     )
 
 

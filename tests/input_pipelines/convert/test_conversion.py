@@ -402,6 +402,38 @@ def test_folders_that_hold_something_else(tmp_path, monkeypatch):
     assert refused([path], path, FolderError) == f"'{path}' is no folder; name another one"
 
 
+def test_two_programs_at_one_folder(tmp_path):
+    path = write(tmp_path / "a.csv", make_rows(30))
+    inside = []
+
+    def again(*_):
+        inside.append(refused([path], tmp_path / "out", FolderError))
+
+    convert([path], directory=f"{tmp_path}/out", on_progress=again)
+    assert inside[0] == (
+        f"'{tmp_path}/out' is being written by another program; wait until it is through, or name "
+        "another folder"
+    )
+    assert convert([path], directory=f"{tmp_path}/out").already_done
+
+
+def test_places_that_tensorflow_knows(tmp_path, small_shards):
+    rows = make_rows(900)
+    for order in ("stable", "shuffled"):
+        files = [write(tmp_path / f"{order}.jsonl", rows)]
+        compression = "gzip" if order == "stable" else "none"
+        options = ConvertOptions(shard_mib=2, order=order, compression=compression)
+        for folder in (f"ram://{tmp_path}/{order}", f"{tmp_path}/{order}"):
+            convert(files, directory=folder, options=options, workers=1)
+        there = sorted(tf.io.gfile.listdir(f"ram://{tmp_path}/{order}"))
+        assert there == sorted(os.listdir(tmp_path / order)) and len(there) > 5
+        for name in there:
+            with tf.io.gfile.GFile(f"ram://{tmp_path}/{order}/{name}", "rb") as file:
+                assert file.read() == (tmp_path / order / name).read_bytes()
+        again = convert(files, directory=f"ram://{tmp_path}/{order}", options=options, workers=1)
+        assert again.already_done
+
+
 def test_tables_that_do_not_fit_the_spec(tmp_path):
     spec = feature_specs.load(spec_file(
         tmp_path, pair={"dtype": "float32", "shape": [2]}, day={"dtype": "int64"},
