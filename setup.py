@@ -15,6 +15,7 @@ setup(
         "feature_specs",
         "input_pipelines",
         "input_pipelines.analyze",
+        "input_pipelines.convert",
         "input_pipelines.metadata_schema",
         "input_pipelines.tables",
         "estimator_kit",

@@ -14,15 +14,16 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.patterns import pattern_problem
 from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean, nearest
+from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema", "check_data",
+    "convert", "import_schema", "export_schema", "check_data",
 ]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema", "check_data",
+    "convert", "import_schema", "export_schema", "check_data",
 )  # fmt: skip
 CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
 CORRUPT_DATA_POLICIES: tuple[CorruptDataPolicy, ...] = ("fail", "skip_record", "quarantine")
@@ -99,6 +100,16 @@ class ExperimentConfig(pydantic.BaseModel):
     csv_missing: tuple[str, ...] = ()
     schema_file: Optional[str] = None
 
+    convert_files: tuple[str, ...] = ()
+    convert_dir: Optional[str] = None
+    convert_order: Literal["stable", "shuffled"] = "stable"
+    convert_processes: Optional[PositiveInt] = None
+    shard_mib: PositiveInt = 100
+    shard_compression: Literal["none", "gzip"] = "none"
+    split_key: Optional[str] = None
+    eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = None
+    step_columns: tuple[str, ...] = ()
+
     validate_rows: Annotated[int, Field(ge=0)] = 0
     baseline_files: tuple[str, ...] = ()
     baseline_statistics: Optional[str] = None
@@ -125,16 +136,25 @@ class ExperimentConfig(pydantic.BaseModel):
             missing=self.csv_missing,
         )  # fmt: skip
 
+    def convert_options(self) -> ConvertOptions:
+        """How rows become shards."""
+        return ConvertOptions(
+            shard_mib=self.shard_mib, compression=self.shard_compression,
+            order=self.convert_order, seed=self.seed, split_key=self.split_key,
+            eval_fraction=self.eval_fraction or 0.0, step_columns=self.step_columns,
+        )  # fmt: skip
+
     @property
     def has_baseline(self) -> bool:
         return bool(self.baseline_files or self.baseline_statistics)
 
     def _problems(self) -> list[str]:
-        needs_no_spec = self.mode in ("analyze", "import_schema", "check_data")
+        needs_no_spec = self.mode in ("analyze", "convert", "import_schema", "check_data")
         problems = [] if self.spec or needs_no_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        no_model = ("validate", "analyze", "check_data", *_SCHEMA_MODES)
+        no_model = ("validate", "analyze", "convert", "check_data", *_SCHEMA_MODES)
         needed = {"model_dir": self.mode not in no_model}
+        needed["convert_files"] = needed["convert_dir"] = self.mode == "convert"
         needed["schema_file"] = self.mode in _SCHEMA_MODES
         needed["analysis_dir"] = self.mode == "import_schema"
         checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
@@ -150,6 +170,8 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
         if self.mode == "analyze":
             problems += self._analysis_problems()
+        if self.mode == "convert":
+            problems += self._conversion_problems()
         try:
             self.csv_options()
         except ValueError as error:
@@ -168,7 +190,9 @@ class ExperimentConfig(pydantic.BaseModel):
                 )
         if self.baseline_files and self.baseline_statistics:
             problems.append("give --baseline_files or --baseline_statistics, not both")
-        for field in ("train_files", "eval_files", "predict_files", "baseline_files"):
+        for field in (
+            "train_files", "eval_files", "predict_files", "baseline_files", "convert_files"
+        ):  # fmt: skip
             if "" in getattr(self, field):
                 problems.append(f"--{field}: a name is empty")
         problem = pattern_problem(self.warm_start_vars)
@@ -235,6 +259,29 @@ class ExperimentConfig(pydantic.BaseModel):
                 "--labels=click,purchase"
             )
         return problems + self._label_problems()
+
+    def _conversion_problems(self) -> list[str]:
+        problems = []
+        if self.split_key is not None and self.eval_fraction is None:
+            problems.append(
+                "--eval_fraction is missing; say which share of the keys of --split_key is for "
+                "evaluation, as 0.1"
+            )
+        if self.eval_fraction is not None and self.split_key is None:
+            problems.append(
+                "--split_key is missing; name the column whose values are on one side each, as "
+                "user_id"
+            )
+        if self.step_columns and self.spec:
+            problems.append(
+                "--step_columns is for a conversion without --spec; a spec says "
+                "feature_list: true"
+            )
+        for i, name in enumerate(self.step_columns):
+            if name in self.step_columns[:i] or not name:
+                what = "there twice" if name else "no name"
+                problems.append(f"--step_columns: {name!r} is {what}")
+        return problems
 
     def _label_problems(self) -> list[str]:
         return [

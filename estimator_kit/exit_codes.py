@@ -36,8 +36,10 @@ MEANING = {
     "loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk); try again",
-    NOTHING_TO_DO: "nothing to do: already trained to the end; nothing was touched",
-    INTERRUPTED: "interrupted by Ctrl-C; training goes on from its last checkpoint",
+    NOTHING_TO_DO: "nothing to do: already trained, or converted, to the end; nothing was "
+    "touched",
+    INTERRUPTED: "interrupted by Ctrl-C; the same command goes on from the last checkpoint or "
+    "shard",
     STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
 }
 

@@ -32,6 +32,8 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
                                                             write a first spec for some records;
                                                             CSV, JSON lines and Parquet, too
   python run.py --mode=check_data --train_files=data/*      read all records, list what is damaged
+  python run.py --mode=convert --convert_files='logs/*.parquet' --convert_dir=data
+                                                            write tables as sharded TFRecords
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -75,6 +77,11 @@ def _run(config: ExperimentConfig) -> int:
                 print(found)
         return exit_codes.DONE
     _quiet_tensorflow()
+    if config.mode == "convert":
+        from estimator_kit import conversion
+
+        print(conversion.run_conversion(config))
+        return exit_codes.DONE
     if config.mode == "analyze":
         from estimator_kit import analysis
 

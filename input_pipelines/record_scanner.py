@@ -143,7 +143,7 @@ def _is_it_one(path: str) -> str:
     if kind != kinds.TFRECORD:
         return (
             f"; by its name it is {kind}, and no TFRecord file; analysis reads tables, all else "
-            "reads TFRecords: write its rows with ek.write_examples"
+            "reads TFRecords: convert it with --mode=convert"
         )
     return (
         "; is it a TFRecord file, compressed as its name says? (Tables end in .csv, .tsv, .json, "

@@ -14,7 +14,7 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'import_schema', 'export_schema' or 'check_data'"
+    "'convert', 'import_schema', 'export_schema' or 'check_data'"
 )
 
 
@@ -194,6 +194,9 @@ def test_a_config_needs_a_spec():
         {"mode": "validate", "spec": "s"},
         {"mode": "analyze", "train_files": ("t",), "labels": ("x",), "analysis_dir": "a"},
         {"mode": "analyze", "train_files": ("t",), "spec": "s"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d", "spec": "s",
+         "split_key": "u", "eval_fraction": 0.1},
         {**TRAINING, "save_checkpoints_secs": 5},
         {**TRAINING, "exporters": ()},
     ],
@@ -221,6 +224,9 @@ def test_defaults():
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
+        "convert_files": (), "convert_dir": None, "convert_order": "stable",
+        "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
+        "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip

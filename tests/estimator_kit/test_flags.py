@@ -200,6 +200,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
     assert resolved_flags(config) == textwrap.dedent("""\
         --batch_size=512
         --best_metric=loss
+        --convert_order=stable
         --corrupt_data_policy=fail
         --nocsv_skip_spaces
         --early_stopping_patience=3
@@ -221,6 +222,8 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=rate=0.1
         --model_params=units=[8, 4]
         --seed=1
+        --shard_compression=none
+        --shard_mib=100
         --noshuffle
         --spec=a.yaml
         --train_files=a,b
@@ -304,6 +307,7 @@ def test_resolved_flags_make_the_same_config_again(tmp_path_factory, fields):
 def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
         schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
+        schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
         config = ExperimentConfig(
             mode=mode, spec="s", model_dir="m", epochs=1, train_files=("t",), eval_files=("e",),
             predict_files=("p",), **schema,

@@ -128,7 +128,7 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
     assert str(error.value) == (
         f"{path}: record 0 at byte 0: the checksum of its length is wrong; 80 bytes are lost, up "
         "to the end of the file; by its name it is CSV, and no TFRecord file; analysis reads "
-        "tables, all else reads TFRecords: write its rows with ek.write_examples"
+        "tables, all else reads TFRecords: convert it with --mode=convert"
     )
 
 
