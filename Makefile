@@ -45,6 +45,7 @@ $(VENV)/installed: setup.py $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
 	$(PIP) "tensorflow==$(TF).*" -e ".[test]"
+	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
 	touch $@
 
 clean:

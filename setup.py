@@ -15,9 +15,11 @@ setup(
         "feature_specs",
         "input_pipelines",
         "input_pipelines.analyze",
+        "input_pipelines.convert",
         "input_pipelines.metadata_schema",
         "input_pipelines.tables",
         "estimator_kit",
+        "estimator_kit.combining",
         "estimator_kit.compat",
         "estimator_kit.exporters",
         "estimator_kit.hooks",
@@ -27,6 +29,7 @@ setup(
     package_data={"feature_specs": ["catalog/*.yaml", "spec.schema.json"]},
     install_requires=[
         "absl-py>=2.0",
+        "google-crc32c>=1.5,<2",
         "numpy>=1.23",  # TensorFlow 2.15 itself asks for numpy < 2 and protobuf < 5
         "protobuf>=3.20.3",
         "pydantic>=2.6,<3",
@@ -39,6 +42,7 @@ setup(
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
         "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
+        "ranking": ["tensorflow-ranking==0.5.5"],  # after TensorFlow 2.15: pip install --no-deps
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
             "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",

@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import numpy as np
 import tensorflow as tf
 
-import estimator_kit.compat  # noqa: F401
+import estimator_kit.compat  # noqa: F401  # for tf.estimator
 import feature_specs
 from estimator_kit.objectives import make_objectives
 from estimator_kit.objectives.streaming import streaming_sum

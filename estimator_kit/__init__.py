@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from estimator_kit.errors import Stopped as Stopped
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
     from estimator_kit.experiment import run as run
+    from estimator_kit.keras_model_fn import KerasModelFn as KerasModelFn
     from estimator_kit.model_fn import ModelFn as ModelFn
-    from estimator_kit.model_fn import ModelParams as ModelParams
+    from estimator_kit.model_params import ModelParams as ModelParams
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
     from estimator_kit.models.layers import hidden_layers as hidden_layers
@@ -63,9 +64,10 @@ _HOMES = {
     "DataError": "input_pipelines.errors",
     "ExperimentConfig": "estimator_kit.config",
     "FeatureSpec": "feature_specs",
+    "KerasModelFn": "estimator_kit.keras_model_fn",
     "LossError": "estimator_kit.errors",
     "ModelFn": "estimator_kit.model_fn",
-    "ModelParams": "estimator_kit.model_fn",
+    "ModelParams": "estimator_kit.model_params",
     "NothingToDo": "estimator_kit.errors",
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",

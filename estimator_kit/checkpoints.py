@@ -13,6 +13,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from estimator_kit.combining import COMBINED
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model_fn import TOTAL_LOSS, ModelFn
 from estimator_kit.tf_estimator import ModeKeys
@@ -52,6 +53,7 @@ def outline(model: ModelFn) -> ModelOutline:
     with evaluation_graph.as_default():
         # Evaluation makes no optimizer slots, so what is left is the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()}
+        kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     weights = frozenset(kept - {"global_step"})
     return ModelOutline(variables, weights, trainable, frozenset(metrics))

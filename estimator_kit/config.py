@@ -12,18 +12,23 @@ import pydantic
 from pydantic import Field
 
 from estimator_kit.errors import ConfigError
+from estimator_kit.patterns import pattern_problem
+from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean, nearest
 from input_pipelines import days
+from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.tables.options import CsvOptions
 
 Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema",
+    "convert", "import_schema", "export_schema", "check_data",
 ]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
-    "import_schema", "export_schema",
+    "convert", "import_schema", "export_schema", "check_data",
 )  # fmt: skip
+CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
+CORRUPT_DATA_POLICIES: tuple[CorruptDataPolicy, ...] = ("fail", "skip_record", "quarantine")
 WarmStartMode = Literal["weights", "weights_and_stats", "all_but_step", "all"]
 WARM_START_MODES: tuple[WarmStartMode, ...] = (
     "weights", "weights_and_stats", "all_but_step", "all",
@@ -33,7 +38,6 @@ _TRAINING_MODES = ("train_and_evaluate", "train")
 _SCHEMA_MODES = ("import_schema", "export_schema")
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ExperimentConfig(pydantic.BaseModel):
@@ -64,6 +68,9 @@ class ExperimentConfig(pydantic.BaseModel):
     shuffle: bool = True
     seed: int = 1
     deterministic: bool = False
+    corrupt_data_policy: CorruptDataPolicy = "fail"
+    max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = None
+    max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = None
 
     max_steps: Optional[PositiveInt] = None
     epochs: Optional[PositiveInt] = None
@@ -83,7 +90,7 @@ class ExperimentConfig(pydantic.BaseModel):
 
     exporters: tuple[str, ...] = ("best", "final")
     best_metric: str = "loss"
-    best_direction: Literal["min", "max"] = "min"
+    best_direction: Optional[Literal["min", "max"]] = None
     exports_to_keep: PositiveInt = 5
 
     predict_output: Optional[str] = None
@@ -99,6 +106,16 @@ class ExperimentConfig(pydantic.BaseModel):
     csv_comment: Optional[str] = None
     csv_missing: tuple[str, ...] = ()
     schema_file: Optional[str] = None
+
+    convert_files: tuple[str, ...] = ()
+    convert_dir: Optional[str] = None
+    convert_order: Literal["stable", "shuffled"] = "stable"
+    convert_processes: Optional[PositiveInt] = None
+    shard_mib: PositiveInt = 100
+    shard_compression: Literal["none", "gzip"] = "none"
+    split_key: Optional[str] = None
+    eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = None
+    step_columns: tuple[str, ...] = ()
 
     validate_rows: Annotated[int, Field(ge=0)] = 0
     baseline_files: tuple[str, ...] = ()
@@ -138,19 +155,31 @@ class ExperimentConfig(pydantic.BaseModel):
             return patterns
         return tuple(of_day for p in patterns for of_day in days.of_days(p, window))
 
+    def convert_options(self) -> ConvertOptions:
+        """How rows become shards."""
+        return ConvertOptions(
+            shard_mib=self.shard_mib, compression=self.shard_compression,
+            order=self.convert_order, seed=self.seed, split_key=self.split_key,
+            eval_fraction=self.eval_fraction or 0.0, step_columns=self.step_columns,
+        )  # fmt: skip
+
     @property
     def has_baseline(self) -> bool:
         return bool(self.baseline_files or self.baseline_statistics)
 
     def _problems(self) -> list[str]:
-        makes_spec = self.mode in ("analyze", "import_schema")
-        problems = [] if self.spec or makes_spec else ["--spec is missing"]
+        needs_no_spec = self.mode in ("analyze", "convert", "import_schema", "check_data")
+        problems = [] if self.spec or needs_no_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        needed = {"model_dir": self.mode not in ("validate", "analyze", *_SCHEMA_MODES)}
+        no_model = ("validate", "analyze", "convert", "check_data", *_SCHEMA_MODES)
+        needed = {"model_dir": self.mode not in no_model}
+        needed["convert_files"] = needed["convert_dir"] = self.mode == "convert"
         needed["schema_file"] = self.mode in _SCHEMA_MODES
         needed["analysis_dir"] = self.mode == "import_schema"
         checks_data = self.mode == "validate" and (self.validate_rows > 0 or self.has_baseline)
         needed["train_files"] = trains or self.mode == "analyze" or checks_data
+        if self.mode == "check_data":
+            needed["train_files"] = not (self.train_mix or self.eval_files or self.predict_files)
         needed["eval_files"] = self.mode in ("train_and_evaluate", "evaluate")
         if self.mode == "predict":
             needed["model_dir"] = self.export_dir is None
@@ -162,6 +191,8 @@ class ExperimentConfig(pydantic.BaseModel):
                 problems.append(f"--{field} is missing; --mode={self.mode} needs it")
         if self.mode == "analyze":
             problems += self._analysis_problems()
+        if self.mode == "convert":
+            problems += self._conversion_problems()
         try:
             self.csv_options()
         except ValueError as error:
@@ -172,25 +203,24 @@ class ExperimentConfig(pydantic.BaseModel):
             problems.append("give --max_steps or --epochs, to say when training ends")
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
+        for field in ("max_bad_records", "max_bad_fraction"):
+            if getattr(self, field) is not None and self.corrupt_data_policy == "fail":
+                problems.append(
+                    f"--{field} is a limit for --corrupt_data_policy=skip_record or quarantine; "
+                    "fail stops at the first bad record"
+                )
         if self.baseline_files and self.baseline_statistics:
             problems.append("give --baseline_files or --baseline_statistics, not both")
-        for field in ("train_files", "eval_files", "predict_files", "baseline_files"):
+        for field in (
+            "train_files", "eval_files", "predict_files", "baseline_files", "convert_files"
+        ):  # fmt: skip
             if "" in getattr(self, field):
                 problems.append(f"--{field}: a name is empty")
-        try:
-            re.compile(self.warm_start_vars)
-        except re.error as error:
-            problems.append(
-                f"--warm_start_vars: {self.warm_start_vars!r} is no regular expression: {error}"
-            )
+        problem = pattern_problem(self.warm_start_vars)
+        if problem is not None:
+            problems.append(f"--warm_start_vars: {problem}")
         problems += self._rename_problems()
-        stops_by = self.early_stopping_metric
-        if stops_by is not None and self.early_stopping_direction is None:
-            if stops_by.partition("/")[0] != "loss":
-                problems.append(
-                    "--early_stopping_direction is missing; say whether a better "
-                    f"{stops_by} is lower (min) or higher (max)"
-                )
+        problems += self._direction_problems()
         for i, name in enumerate(self.exporters):
             if name in self.exporters[:i]:
                 problems.append(f"--exporters: {name!r} is there twice")
@@ -239,6 +269,20 @@ class ExperimentConfig(pydantic.BaseModel):
             )
         return problems
 
+    def _direction_problems(self) -> list[str]:
+        """Directions that have to be said: those of other metrics than losses, which do by min."""
+        watched = {"early_stopping": self.early_stopping_metric}
+        if "best" in self.exporters:
+            watched["best"] = self.best_metric
+        return [
+            f"--{what}_direction is missing; say whether a better {metric} is lower (min) or "
+            "higher (max)"
+            for what, metric in watched.items()
+            if metric is not None
+            and metric.partition("/")[0] != "loss"
+            and getattr(self, f"{what}_direction") is None
+        ]
+
     def _rename_problems(self) -> list[str]:
         problems = []
         for rename in self.warm_start_rename:
@@ -246,12 +290,9 @@ class ExperimentConfig(pydantic.BaseModel):
             if not old or not new:
                 problems.append(f"--warm_start_rename: got {rename!r}, expected old=new")
                 continue
-            try:
-                re.compile(old)
-            except re.error as error:
-                problems.append(
-                    f"--warm_start_rename: {old!r} is no regular expression: {error}"
-                )
+            problem = pattern_problem(old)
+            if problem is not None:
+                problems.append(f"--warm_start_rename: {problem}")
         return problems
 
     def _analysis_problems(self) -> list[str]:
@@ -274,6 +315,29 @@ class ExperimentConfig(pydantic.BaseModel):
                 "--labels=click,purchase"
             )
         return problems + self._label_problems()
+
+    def _conversion_problems(self) -> list[str]:
+        problems = []
+        if self.split_key is not None and self.eval_fraction is None:
+            problems.append(
+                "--eval_fraction is missing; say which share of the keys of --split_key is for "
+                "evaluation, as 0.1"
+            )
+        if self.eval_fraction is not None and self.split_key is None:
+            problems.append(
+                "--split_key is missing; name the column whose values are on one side each, as "
+                "user_id"
+            )
+        if self.step_columns and self.spec:
+            problems.append(
+                "--step_columns is for a conversion without --spec; a spec says "
+                "feature_list: true"
+            )
+        for i, name in enumerate(self.step_columns):
+            if name in self.step_columns[:i] or not name:
+                what = "there twice" if name else "no name"
+                problems.append(f"--step_columns: {name!r} is {what}")
+        return problems
 
     def _label_problems(self) -> list[str]:
         return [

@@ -14,7 +14,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs import parser, statistics
 from feature_specs.schema import Feature, FeatureSpec, Label
-from input_pipelines import files, spec_check
+from input_pipelines import files, row_groups, spec_check, tfrecords
 from input_pipelines.analyze import drift, scan
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.tables import kinds
@@ -42,8 +42,13 @@ def data_report(config: ExperimentConfig) -> str:
       DataError: a file cannot be read.
     """
     paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    report = spec_check.check(parser.load(config.spec), paths, rows=config.validate_rows)
-    return _text("the data do not fit the spec", report.lines, report.warnings, report.errors)
+    spec = parser.load(config.spec)
+    report = spec_check.check(spec, paths, rows=config.validate_rows)
+    errors, warnings = list(report.errors), list(report.warnings)
+    text, unusable = row_groups.neighbours(spec, tfrecords.first_records(paths))
+    if text:
+        (errors if unusable else warnings).append(text)
+    return _text("the data do not fit the spec", report.lines, warnings, errors)
 
 
 def drift_report(config: ExperimentConfig) -> str:

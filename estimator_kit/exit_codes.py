@@ -32,11 +32,14 @@ MEANING = {
     DONE: "done",
     BAD_CONFIG: "bad flags, flagfile, spec, model or packages, or, in --mode=validate, data that "
     "do not fit the spec or drifted too far; nothing was written",
-    BAD_DATA: "bad data: a file or record cannot be used, or the loss became NaN or infinite",
+    BAD_DATA: "bad data: a file or record cannot be used (or more than the limits allow), or the "
+    "loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",
     TEMPORARY: "temporary (unavailable, aborted, out of memory or disk); try again",
-    NOTHING_TO_DO: "nothing to do: already trained to the end; nothing was touched",
-    INTERRUPTED: "interrupted by Ctrl-C; training goes on from its last checkpoint",
+    NOTHING_TO_DO: "nothing to do: already trained, or converted, to the end; nothing was "
+    "touched",
+    INTERRUPTED: "interrupted by Ctrl-C; the same command goes on from the last checkpoint or "
+    "shard",
     STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
 }
 

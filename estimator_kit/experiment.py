@@ -15,8 +15,10 @@ from typing import Any, Optional
 
 from estimator_kit import (
     analysis,
+    bad_data,
     checkpoints,
     cluster,
+    data_check,
     data_validation,
     determinism,
     prediction,
@@ -34,6 +36,7 @@ from estimator_kit.model_fn import ModelFn, read_metrics
 from estimator_kit.models import find_model
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
+from estimator_kit.session_errors import explained
 from feature_specs import parser
 from feature_specs.schema import FeatureSpec
 from input_pipelines import (
@@ -62,6 +65,10 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode in ("import_schema", "export_schema"):
         _log.info(schema_exchange.exchange(config))
         return RunResult(mode=config.mode)
+    if config.mode == "check_data":
+        result, text = data_check.run_check(config)
+        _log.info(text)
+        return result
     spec = parser.load(config.spec)
     if config.mode == "validate":
         for line in pretrained_report.report(config, spec):
@@ -131,14 +138,15 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
 
 
 def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
-    paths = training.eval_paths(config)
-    training.check_records(spec, paths, "--eval_files")
-    with training.explained(spec, paths):
-        counts = training_input.count_evaluated(spec, paths)
+    screened = bad_data.screen(config, spec, {"--eval_files": training_input.eval_paths(config)})
+    paths, damaged = screened.files["--eval_files"], screened.damaged
+    training_input.check_records(spec, paths, "--eval_files", damaged)
+    with explained(spec, paths, damaged=damaged):
+        counts = training_input.count_evaluated(spec, paths, damaged)
     input_fn = input_fns.eval_input_fn(
-        spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps
+        spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
     )
-    with training.explained(spec, paths):
+    with explained(spec, paths, damaged=damaged):
         metrics = read_metrics(trained.evaluate(input_fn))
     return RunResult(
         mode=config.mode,
@@ -146,6 +154,7 @@ def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunR
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": training_input.summary([counts])} if counts else {},
+        bad_data=screened.counts,
     )
 
 
@@ -161,20 +170,22 @@ def _predict(
 ) -> RunResult:
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_output(config.predict_output, paths)
-    with training.explained(spec, paths, with_labels=False):
-        stored_records.check_kind(spec, tfrecords.first_records(paths))
+    screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+    paths, damaged = screened.files["--predict_files"], screened.damaged
+    with explained(spec, paths, with_labels=False, damaged=damaged):
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
         if model is None:
             assert config.export_dir is not None
             batches = prediction.from_saved_model(
-                config.export_dir, paths, config.eval_batch_size
+                config.export_dir, paths, config.eval_batch_size, damaged
             )
         else:
             trained = _trained(config, spec, model)
             input_fn = input_fns.predict_input_fn(
-                spec, paths, batch_size=config.eval_batch_size
+                spec, paths, batch_size=config.eval_batch_size, damaged=damaged
             )
             batches = prediction.from_estimator(trained, input_fn)
         count = prediction.write(
             prediction.rows(batches, config.predict_limit), config.predict_output
         )
-    return RunResult(mode=config.mode, rows_evaluated=count)
+    return RunResult(mode=config.mode, rows_evaluated=count, bad_data=screened.counts)

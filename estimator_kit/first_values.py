@@ -1,4 +1,5 @@
-"""What variables hold when a training starts from nothing: pretrained vectors, then a warm start.
+"""What variables hold when a training starts from nothing: the model's own values, pretrained
+vectors, then a warm start.
 
 The values are put into the session that starts, after the initializers and before the first
 checkpoint, one variable at a time. They are in no graph and in no export, and a start from a
@@ -7,6 +8,8 @@ checkpoint reads none of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Optional
 
 import tensorflow as tf
@@ -20,17 +23,30 @@ if TYPE_CHECKING:  # It looks at models, which import this module.
     from estimator_kit.warm_start import WarmStart
 
 
-def scaffold(spec: FeatureSpec, warm_start: Optional[WarmStart]) -> Optional[Any]:
-    """The Scaffold of a training graph, or None where the initializers are all there is."""
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+def scaffold(
+    spec: FeatureSpec, warm_start: Optional[WarmStart], own: Mapping[str, Any] = _NONE
+) -> Optional[Any]:
+    """The Scaffold of a training graph, or None where the initializers are all there is.
+
+    Args:
+      spec: the feature spec, for its pretrained vectors.
+      warm_start: what is taken from another model.
+      own: arrays by name of variable, which the model itself gives.
+    """
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
-    if not tables and warm_start is None:
+    if not tables and warm_start is None and not own:
         return None
 
     def load(_: Any, session: tf.compat.v1.Session) -> None:
         graph = session.graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
         variables = {variable.op.name: variable for variable in graph}
-        loaded = set()
+        loaded = set(own)
+        for name, value in own.items():
+            assign(session, variables[name], value)
         for name, table in tables.items():
             pretrained_tables.load(spec, name, table, session)
             loaded.add(table.op.name)

@@ -14,7 +14,13 @@ from typing import Any
 
 from absl import flags
 
-from estimator_kit.config import EXPORTERS, MODES, WARM_START_MODES, ExperimentConfig
+from estimator_kit.config import (
+    CORRUPT_DATA_POLICIES,
+    EXPORTERS,
+    MODES,
+    WARM_START_MODES,
+    ExperimentConfig,
+)
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.yaml_reader import read_text
@@ -46,8 +52,12 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
         "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
-        "the files that a --spec refers to. import_schema: write a first spec for the TensorFlow "
-        "Metadata Schema in --schema_file. export_schema: write --spec as such a Schema.",
+        "the files that a --spec refers to. convert: write --convert_files (Parquet, CSV or JSON "
+        "lines) as sharded TFRecords, without TensorFlow. import_schema: write a first spec for "
+        "the TensorFlow Metadata Schema in --schema_file. export_schema: write --spec as such a "
+        "Schema. check_data: read all records of --train_files, --eval_files and --predict_files "
+        "and list what is bad, also by --spec where it is given; with a --model_dir, result.json "
+        "is written there.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -112,6 +122,23 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "speed, and fails at an op that has none. Without it the rows are the same, and sums "
         "differ in their last bits.", **here,
     )  # fmt: skip
+    choice(
+        "corrupt_data_policy", CORRUPT_DATA_POLICIES,
+        "What to do about files that are damaged and records that the spec cannot use. fail: stop, "
+        "and name file, byte and reason. skip_record: read the good records alone. quarantine: "
+        "leave out each file with a bad record, and list it. The last two read all files once "
+        "before anything else; counts are in result.json, the files in model_dir/bad_data.json.",
+    )  # fmt: skip
+    integer(
+        "max_bad_records",
+        "With --corrupt_data_policy=skip_record or quarantine: more bad records than this, in the "
+        "files of one flag, stop the run (exit status 65) before it begins.",
+    )
+    flags.DEFINE_float(
+        "max_bad_fraction", _DEFAULTS["max_bad_fraction"],
+        "The same for the share of records, or of bytes where that is larger, that is left out of "
+        "the files of one flag: 0.01 is one in a hundred.", **here,
+    )  # fmt: skip
     integer("max_steps", "Training ends at this global step, over all starts together.")
     integer(
         "epochs",
@@ -161,7 +188,10 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "every evaluation, best when --best_metric improves (over all starts), final at the end.",
     )
     text("best_metric", "The metric of the best exporter, as in auc/click. Checked at the start.")
-    choice("best_direction", ("min", "max"), "Which way the best metric gets better.")
+    choice(
+        "best_direction", ("min", "max"),
+        "Which way the best metric gets better; losses do by min, and others need it said.",
+    )  # fmt: skip
     integer("exports_to_keep", "SavedModels that latest and best keep, the newest ones.")
     text(
         "predict_output",
@@ -191,6 +221,51 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "is never overwritten.",
     )
     integer("min_count", "With --mode=analyze: rarer words are in no vocabulary file.")
+    listing(
+        "convert_files",
+        "With --mode=convert: tables to write as TFRecords, paths or globs: Parquet (.parquet), "
+        "CSV (.csv, .tsv) or JSON lines (.jsonl, .json), all of one kind. With --spec, its "
+        "features and labels are written, of its types, and a row that a training would stop at "
+        "is an error; without, all columns.",
+    )
+    text(
+        "convert_dir",
+        "With --mode=convert: the folder for the shards, with _MANIFEST.json and, at the end, "
+        "_SUCCESS. Started again, the same command writes the shards that are missing; a folder "
+        "that holds something else is never touched.",
+    )
+    choice(
+        "convert_order", ("stable", "shuffled"),
+        "With --mode=convert: stable keeps the order of the rows, in the sorted files. shuffled "
+        "deals all rows to the shards at random, by --seed; until it is through that takes as "
+        "much space in --convert_dir again as the shards do without compression.",
+    )  # fmt: skip
+    integer(
+        "convert_processes",
+        "With --mode=convert: processes that share the work, one a core when not given. What is "
+        "written does not depend on it.",
+    )
+    integer("shard_mib", "With --mode=convert: about MiB of records a shard, before compression.")
+    choice(
+        "shard_compression", ("none", "gzip"),
+        "With --mode=convert: gzip makes .tfrecord.gz, smaller and slower to write and to read.",
+    )  # fmt: skip
+    text(
+        "split_key",
+        "With --mode=convert: write train-* and eval-* instead of data-*, all rows of one value of "
+        "this column (as user_id) on one side. A hash of the value decides, so the side is the "
+        "same in every conversion with the same --eval_fraction.",
+    )
+    flags.DEFINE_float(
+        "eval_fraction", None,
+        "With --split_key: the share of its values whose rows are for evaluation, as 0.1.", **here,
+    )  # fmt: skip
+    listing(
+        "step_columns",
+        "With --mode=convert without --spec: columns of lists that hold steps of a sequence. They "
+        "become feature_lists, and the records SequenceExamples; other lists are features of "
+        "several values.",
+    )
     listing(
         "csv_columns",
         "Names of the columns of CSV files that do not begin with a line of names.",

@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Any, Optional
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import tensorflow as tf
 
@@ -43,11 +45,18 @@ def find_position(
     config: ExperimentConfig,
     train_files: list[str],
     start_step: int,
-    selection: Optional[dict[str, Any]] = None,
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    *,
+    selection: Mapping[str, Any] = MappingProxyType({}),
 ) -> InputPosition:
     """The position at which a start at `start_step` reads.
 
-    `selection` is what else decides the order of rows, by name.
+    Args:
+      config: the experiment.
+      train_files: the files that are read.
+      start_step: the step of the checkpoint that training goes on from, 0 without one.
+      left_out: says of damaged files which of their records are not read.
+      selection: what else decides the order of rows, by name.
     """
     assert config.model_dir is not None
     identity: dict[str, Any] = {
@@ -55,10 +64,13 @@ def find_position(
         "seed": config.seed,
         "shuffle": config.shuffle,
         "files": {path: tf.io.gfile.stat(path).length for path in sorted(train_files)},
-        **(selection or {}),
+        "left_out": dict(left_out),
+        **selection,
     }
     kept = storage.read_json(_path(config.model_dir)) if start_step else None
     first_step = 0 if kept is None else kept.get("first_step", 0)
+    if kept is not None:
+        kept.setdefault("left_out", {})  # Version 0.1 left nothing out.
     names = {**identity, **(kept or {})}.keys() - {"first_step"}
     changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
     if changed:

@@ -31,6 +31,9 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --mode=analyze --train_files=data/* --labels=click --analysis_dir=analysis
                                                             write a first spec for some records;
                                                             CSV, JSON lines and Parquet, too
+  python run.py --mode=check_data --train_files=data/*      read all records, list what is damaged
+  python run.py --mode=convert --convert_files='logs/*.parquet' --convert_dir=data
+                                                            write tables as sharded TFRecords
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -74,10 +77,20 @@ def _run(config: ExperimentConfig) -> int:
                 print(found)
         return exit_codes.DONE
     _quiet_tensorflow()
+    if config.mode == "convert":
+        from estimator_kit import conversion
+
+        print(conversion.run_conversion(config))
+        return exit_codes.DONE
     if config.mode == "analyze":
         from estimator_kit import analysis
 
         print(analysis.run_analysis(config))
+        return exit_codes.DONE
+    if config.mode == "check_data":
+        from estimator_kit import data_check
+
+        print(data_check.run_check(config)[1])
         return exit_codes.DONE
     if config.mode in ("import_schema", "export_schema"):
         from estimator_kit import schema_exchange

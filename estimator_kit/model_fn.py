@@ -15,25 +15,25 @@ them to the objectives of the spec. It holds no state between calls and builds n
 from __future__ import annotations
 
 import abc
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Optional, Union
+from typing import Any, Optional, Union
 
-import pydantic
 import tensorflow as tf
 
-from estimator_kit import first_values, input_layer, schedules
+from estimator_kit import first_values, input_layer, keras_layers, schedules
+from estimator_kit.combining import Weights, check_combination, parse_combination
+from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
+from estimator_kit.logits import Logits as Logits
+from estimator_kit.logits import split_logits
+from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
 from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, not_frozen
 from estimator_kit.tf_estimator import ModeKeys, estimator
-from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
-
-Logits = Union[tf.Tensor, Mapping[str, tf.Tensor]]
 
 # Tensors that hooks fetch by name from the training graph.
 ROWS_TENSOR = "estimator_kit/rows"
@@ -51,56 +51,6 @@ def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
     metrics = {name: float(value) for name, value in evaluation.items()}
     metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
     return metrics
-
-
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is no regular expression: {error}") from error
-    return text
-
-
-Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]
-
-
-class ModelParams(pydantic.BaseModel):
-    """Parameters of every model; a model adds its own in a nested `Params` class.
-
-    What is said of prefixes: regular expressions that a variable's name must begin with.
-
-    Attributes:
-      optimizer: a name from `optimizers.OPTIMIZERS`, or `{name: {field: value}}`. Adagrad, because
-        its steps adapt to each row of an embedding table and cost nothing for the rows that a
-        batch does not touch.
-      learning_rate: above 0.
-      optimizers: in the place of all optimizers that the model has by itself, one for each prefix
-        of variable names, the first that fits: `{linear/: {ftrl: {learning_rate: 0.1}}, "":
-        lazy_adam}`. One without a `learning_rate` has that of the model.
-      schedule: how the rates change with the global step, of `schedules.SCHEDULES`, as in
-        `{cosine: {decay_steps: 10000}}`; None for no change.
-      warm_up_steps: steps in which the rates rise to what they are, before the schedule.
-      freeze: prefixes of variables that are not trained; no gradient of them is computed.
-      clip_norm: limit on the norm of all gradients together; None for no limit.
-      clip_value: limit on each number of the gradients; None for no limit.
-      accumulate: batches whose gradients are averaged for one step; `max_steps`, schedules and
-        checkpoints still count batches.
-      moving_average: decay of a moving average of the weights, which evaluation, prediction and
-        exports use in their place; None for none. See `moving_average` for what it costs.
-    """
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-    optimizer: OptimizerChoice = "adagrad"
-    learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
-    optimizers: Optional[dict[Prefix, OptimizerChoice]] = pydantic.Field(None, min_length=1)
-    schedule: Optional[Union[str, dict[str, Any]]] = None
-    warm_up_steps: int = pydantic.Field(default=0, ge=0, strict=True)
-    freeze: tuple[Prefix, ...] = ()
-    clip_norm: Optional[float] = pydantic.Field(default=None, gt=0)
-    clip_value: Optional[float] = pydantic.Field(default=None, gt=0)
-    accumulate: int = pydantic.Field(default=1, ge=1, strict=True)
-    moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
 
 
 class ModelFn(abc.ABC):
@@ -125,13 +75,16 @@ class ModelFn(abc.ABC):
         self.spec = spec
         if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
             raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
-        self.params: Any = self._checked_params(params)
+        self.params: Any = checked_params(type(self).__name__, self.Params, params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
+        self._combination = parse_combination(self.params.combine)
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(self._combination, self.params.combine, spec, type(self).__name__, own)
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -157,14 +110,34 @@ class ModelFn(abc.ABC):
         """The groups of the spec that the model reads; the rest is named in the log."""
         return tuple(self.spec.groups)
 
+    def checked_labels(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """The labels of training and evaluation, behind checks that no single label can have.
+
+        Args:
+          labels: by label, [rows], and what goes with them.
+          weights: by objective, float32 [rows]; 0 masks the row.
+        """
+        return labels
+
     def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scalar that training minimizes, from the scalar loss of each objective.
 
-        By default their sum weighted by `loss_weight`. Regularization losses are added to it.
+        By default their sum weighted by `loss_weight`. Regularization losses are added to it. It
+        is evaluation's `loss`, too. A model that overrides it does not take the parameter
+        `combine`, which would go past it.
         """
         return tf.add_n(
             [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
         )
+
+    def shared_prefix(self) -> Optional[str]:
+        """What names the last variables that all objectives share: a regular expression.
+
+        GradNorm looks at their gradients. None by default: its field `shared` then names them.
+        """
+        return None
 
     def training_losses(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
@@ -187,13 +160,16 @@ class ModelFn(abc.ABC):
         """
         return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
+    def first_values(self) -> Mapping[str, Any]:
+        """What variables hold when a training starts from nothing: arrays by name of variable.
+
+        In the place of their initializers; none by default. A warm start goes over them.
+        """
+        return {}
+
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
         """The op of a training step; it must also count the global step."""
-        p = self.params
-        return minimize(
-            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
-            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
-        )  # fmt: skip
+        return self._minimized(loss)
 
     # --- To use ----------------------------------------------------------------------------------
 
@@ -230,6 +206,15 @@ class ModelFn(abc.ABC):
         """A linear model over a group: float32 [rows, self.logits_dimension]."""
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
 
+    def keras(self, layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
+        """What a layer or model of `tf.keras`, made in `logits`, makes of its inputs.
+
+        Call Keras layers by this alone: it tells them whether this is training, and takes their
+        updates and regularization losses along; see `keras_layers.call`.
+        """
+        training = mode == ModeKeys.TRAIN
+        return keras_layers.call(layer, inputs, training=training, **arguments)
+
     def add_output(self, name: str, value: tf.Tensor) -> None:
         """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
         tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
@@ -254,20 +239,34 @@ class ModelFn(abc.ABC):
             other = type(self)(self.spec, merged)
             other.warm_start = self.warm_start
             return other(features, labels, mode)
-        logits = self._split(self.logits(features, mode))
+        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
+        # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
+        outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
+        tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+        keras_layers.collect([*logits.values(), *outputs.values()])
         model = type(self).__name__
         if mode == ModeKeys.PREDICT:
-            return self._predict_spec(mode, logits)
+            return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
         weights = {name: self._weights(name, labels) for name in self.objectives}
+        labels = self.checked_labels(labels, weights)
         losses = {
-            name: objective.loss(logits[name], labels[objective.label_name], weights[name])
+            name: objective.loss(
+                logits[name],
+                labels[objective.label_name],
+                weights[name],
+                labels.get(f"{objective.label_name}/group"),
+            )
             for name, objective in self.objectives.items()
         }
         if mode == ModeKeys.TRAIN:
             losses.update(self.training_losses(labels, weights))
-        loss = self.loss(losses)
+        if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
+            loss = self._combination.total(losses, self.spec)
+        else:
+            loss = self.loss(losses)
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
         regularization = tf.compat.v1.losses.get_regularization_losses()
@@ -277,19 +276,52 @@ class ModelFn(abc.ABC):
         rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
+            for name, value in self._combination.factors(self.spec).items():
+                metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
             return estimator.EstimatorSpec(
                 mode, loss=loss, eval_metric_ops=metrics, scaffold=self._averages()
             )
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
+        for name, value in self._combination.factors(self.spec).items():
+            tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
         return estimator.EstimatorSpec(
             mode,
             loss=loss,
-            train_op=self.train_op(loss),
-            scaffold=first_values.scaffold(self.spec, self.warm_start),
+            train_op=self._step(loss, losses, regularization),
+            scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
 
-    def _predict_spec(self, mode: str, logits: Mapping[str, tf.Tensor]) -> Any:
+    def _step(
+        self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
+    ) -> tf.Operation:
+        """The op of a training step with what the combination of losses does beside it."""
+        combination = self._combination
+        if isinstance(combination, Weights):
+            return self.train_op(loss)
+        variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
+        gradients = combination.gradients(losses, self.spec, regularization)
+        # Only what overrides nothing of it gets here with gradients; see `check_combination`.
+        step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
+        if after is None:
+            return step
+        with tf.control_dependencies([step]):
+            return after()
+
+    def _minimized(
+        self, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
+    ) -> tf.Operation:
+        p = self.params
+        return minimize(
+            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
+            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
+            gradients=gradients,
+        )  # fmt: skip
+
+    def _predict_spec(
+        self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
+    ) -> Any:
         joint: dict[str, tf.Tensor] = {}
         outputs: dict[str, Any] = {}
         for name, objective in self.objectives.items():
@@ -298,7 +330,7 @@ class ModelFn(abc.ABC):
             outputs[f"{name}/predict"] = estimator.export.PredictOutput(predictions)
             for method, output in objective.export_outputs(predictions).items():
                 outputs[f"{name}/{method}"] = output
-        for name, value in tf.compat.v1.get_collection(_OUTPUTS):
+        for name, value in added.items():
             joint[name] = value
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
@@ -368,51 +400,5 @@ class ModelFn(abc.ABC):
         label = self.objectives[name].label_name
         if f"{label}/weight" in labels:
             return labels[f"{label}/weight"]
-        value = labels[label]
         # A label may be a vector; a weight is one number a row.
-        return tf.ones_like(value if value.shape.rank == 1 else value[:, 0], tf.float32)
-
-    def _split(self, logits: Logits) -> dict[str, tf.Tensor]:
-        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
-        model = type(self).__name__
-        for value in logits.values() if isinstance(logits, Mapping) else [logits]:
-            if not isinstance(value, tf.Tensor) or value.dtype != tf.float32:
-                raise ConfigError(f"{model}.logits returned {value}, expected float32 tensors")
-        if isinstance(logits, Mapping):
-            if set(logits) != set(widths):
-                raise ConfigError(
-                    f"{model}.logits returned logits for {', '.join(sorted(logits))}; "
-                    f"the objectives are {', '.join(sorted(widths))}"
-                )
-            parts = {name: logits[name] for name in widths}
-        else:
-            if logits.shape.rank != 2 or logits.shape[1] != self.logits_dimension:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {logits.shape}, expected "
-                    f"[rows, {self.logits_dimension}] for {', '.join(widths)}"
-                )
-            parts = dict(zip(widths, tf.split(logits, list(widths.values()), axis=1)))
-        for name, part in parts.items():
-            if part.shape.rank != 2 or part.shape[1] != widths[name]:
-                raise ConfigError(
-                    f"{model}.logits returned the shape {part.shape} for {name!r}, expected "
-                    f"[rows, {widths[name]}]"
-                )
-        return parts
-
-    def _checked_params(self, params: Union[ModelParams, Mapping[str, Any], None]) -> ModelParams:
-        if isinstance(params, self.Params):
-            return params
-        values = params.model_dump() if isinstance(params, ModelParams) else dict(params or {})
-        try:
-            return self.Params.model_validate(values)
-        except pydantic.ValidationError as error:
-            known = self.Params.model_fields
-            problems = []
-            for item in error.errors():
-                name = ".".join(map(str, item["loc"]))
-                if item["type"] == "extra_forbidden":
-                    problems.append(f"unknown parameter {name!r}{did_you_mean(name, known)}")
-                else:
-                    problems.append(f"{name}: got {item['input']!r}, {item['msg']}")
-            raise ConfigError(f"model {type(self).__name__}: {'; '.join(problems)}") from error
+        return tf.ones(tf.shape(labels[label])[:1], tf.float32)

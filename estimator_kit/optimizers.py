@@ -12,6 +12,7 @@ none. Different parts of a model may have different ones, chosen by the variable
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Optional, Union
@@ -23,17 +24,17 @@ from pydantic import Field
 from estimator_kit import accumulation, moving_average
 from estimator_kit.adagrad import AdagradOptimizer
 from estimator_kit.clipping import clipped
+from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.lazy_adam import LazyAdamOptimizer
 from estimator_kit.named_choice import parse_choice
+from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
 _train = tf.compat.v1.train
 
 # A name, or a name with fields: `adam` or `{adam: {beta1: 0.8, learning_rate: 0.01}}`.
 OptimizerChoice = Union[str, dict[str, Any]]
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -45,10 +46,11 @@ class _Kind(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
-    learning_rate: Optional[Positive] = None
+    learning_rate: Optional[PositiveFloat] = None
 
+    @abc.abstractmethod
     def make(self, rate: Any) -> Any:
-        raise NotImplementedError
+        """The optimizer, with a rate that is a number or a tensor."""
 
     def _fields(self) -> dict[str, Any]:
         return self.model_dump(exclude={"learning_rate"})
@@ -58,14 +60,14 @@ class Adadelta(_Kind):
     """Zeiler, ADADELTA, 2012; its steps have a size of their own, so the rate is mostly 1."""
 
     rho: Decay = 0.95
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
     def make(self, rate: Any) -> Any:
         return _train.AdadeltaOptimizer(rate, **self._fields())
 
 
 class Adagrad(_Kind):
-    initial_accumulator_value: Positive = 0.1
+    initial_accumulator_value: PositiveFloat = 0.1
 
     def make(self, rate: Any) -> Any:
         return AdagradOptimizer(rate, **self._fields())
@@ -76,7 +78,7 @@ class Adam(_Kind):
 
     beta1: Decay = 0.9
     beta2: Decay = 0.999
-    epsilon: Positive = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
     def make(self, rate: Any) -> Any:
         return _train.AdamOptimizer(rate, **self._fields())
@@ -92,11 +94,11 @@ class LazyAdam(Adam):
 class Ftrl(_Kind):
     """McMahan et al., Ad Click Prediction, KDD 2013; l1 makes weights exactly 0."""
 
-    l1: NotNegative = 0.0
-    l2: NotNegative = 0.0
-    l2_shrinkage: NotNegative = 0.0
+    l1: NotNegativeFloat = 0.0
+    l2: NotNegativeFloat = 0.0
+    l2_shrinkage: NotNegativeFloat = 0.0
     learning_rate_power: Annotated[float, Field(le=0)] = -0.5
-    initial_accumulator_value: NotNegative = 0.1
+    initial_accumulator_value: NotNegativeFloat = 0.1
 
     def make(self, rate: Any) -> Any:
         return _train.FtrlOptimizer(
@@ -120,7 +122,7 @@ class Momentum(_Kind):
 class RMSProp(_Kind):
     decay: Decay = 0.9
     momentum: Decay = 0.0
-    epsilon: Positive = 1e-10
+    epsilon: PositiveFloat = 1e-10
     centered: bool = False
 
     def make(self, rate: Any) -> Any:
@@ -180,6 +182,7 @@ def minimize(
     freeze: Sequence[str] = (),
     accumulate: int = 1,
     average: Optional[float] = None,
+    gradients: Optional[MakeGradients] = None,
 ) -> tf.Operation:
     """The op of one training step, which also runs the graph's update ops and counts the step.
 
@@ -194,6 +197,8 @@ def minimize(
       accumulate: batches whose gradients are averaged before a step is taken. The global step
         still counts batches. See `accumulation`.
       average: decay of a moving average of the weights, kept beside them; see `moving_average`.
+      gradients: makes them in the place of those of the loss, which is then looked at alone:
+        called with a function from a loss to its gradients, the variables, and the global step.
 
     Raises:
       ConfigError: a variable goes to no optimizer, or a prefix fits no variable.
@@ -212,17 +217,21 @@ def minimize(
                 f"{', '.join(v.op.name for v in trainable)}"
             )
     # Gradients do not depend on who applies them; any optimizer computes them.
-    pairs = optimizers[0][1].compute_gradients(loss, variables)
-    pairs = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
-    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    def compute(loss: tf.Tensor) -> list[Any]:
+        return [g for g, _ in optimizers[0][1].compute_gradients(loss, variables)]
+
     step = tf.compat.v1.train.get_or_create_global_step()
+    found = compute(loss) if gradients is None else gradients(compute, variables, step)
+    pairs = [(gradient, variable) for gradient, variable in zip(found, variables)
+             if gradient is not None]  # fmt: skip
+    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
     averages = moving_average.make(variables) if average is not None else {}
 
     def apply(pairs: Sequence[tuple[Any, Any]]) -> tf.Operation:
-        gradients = clipped([gradient for gradient, _ in pairs], clip_norm, clip_value)
+        limited = clipped([gradient for gradient, _ in pairs], clip_norm, clip_value)
         steps = []
         for i, (_, optimizer) in enumerate(optimizers):
-            own = [(g, v) for g, (_, v) in zip(gradients, pairs) if owner[v.ref()] == i]
+            own = [(g, v) for g, (_, v) in zip(limited, pairs) if owner[v.ref()] == i]
             if own:
                 steps.append(optimizer.apply_gradients(own))
         if average is None:

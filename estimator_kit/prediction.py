@@ -40,7 +40,12 @@ def from_estimator(trained: Any, input_fn: Any) -> Iterator[Batch]:
     yield from trained.predict(input_fn, yield_single_examples=False)
 
 
-def from_saved_model(export_dir: str, paths: list[str], batch_size: int) -> Iterator[Batch]:
+def from_saved_model(
+    export_dir: str,
+    paths: list[str],
+    batch_size: int,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Iterator[Batch]:
     """Batches of predictions of a SavedModel's joint predict signature.
 
     Raises:
@@ -51,7 +56,7 @@ def from_saved_model(export_dir: str, paths: list[str], batch_size: int) -> Iter
         predict = loaded.signatures["serving_default"]
     except (OSError, KeyError) as error:
         raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with") from error
-    for block in tfrecords.blocks(sorted(paths)).rebatch(batch_size):
+    for block in tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size):
         yield {name: value.numpy() for name, value in predict(**{EXAMPLES: block}).items()}
 
 

@@ -29,6 +29,7 @@ class RunResult:
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
       error: what went wrong, for `failed`.
+      bad_data: what was found, where records or files may be left out or --mode=check_data looked.
     """
 
     mode: str
@@ -42,6 +43,7 @@ class RunResult:
     rows_evaluated: int = 0
     rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None
+    bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def export_path(self) -> Optional[str]:
@@ -52,8 +54,11 @@ class RunResult:
 
     def write(self, model_dir: str) -> None:
         """Writes `result.json`."""
-        values = {**dataclasses.asdict(self), "export_path": self.export_path}
-        storage.write_json(result_path(model_dir), values)
+        self.write_to(result_path(model_dir))
+
+    def write_to(self, path: str) -> None:
+        """Writes the same under another name."""
+        storage.write_json(path, {**dataclasses.asdict(self), "export_path": self.export_path})
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:

@@ -27,7 +27,6 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
-from feature_specs.vocabulary import read_words
 
 # Of a column, what does not change what a row stands for: where it started from, whether it learns,
 # and what shapes show.
@@ -96,7 +95,7 @@ def meaning(spec: FeatureSpec, name: str) -> Any:
     """What the values of a column stand for, to compare with those of another spec."""
     column = spec.columns[name]
     if isinstance(column, Vocabulary):
-        return ["vocabulary", column.source, _words(spec, column), _own(column)]
+        return ["vocabulary", column.source, spec.words(column), _own(column)]
     below: list[str] = []
     if isinstance(column, Crossed):
         below = [key for key in column.sources if key in spec.columns]
@@ -116,7 +115,7 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
     """
     moves = {}
     for name, objective in new.objectives.items():
-        size = objective.logits_dimension
+        size = objective.logits_in_row
         before = old.objectives.get(name)
         fresh = np.full(size, -1, np.int64)
         if before is None or before.head != objective.head:
@@ -129,10 +128,10 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
             moves[name] = (
                 np.array(_places(old_words or (), new_words or ()), np.int64)[:size]
                 if known
-                else np.where(np.arange(size) < before.logits_dimension, np.arange(size), -1)
+                else np.where(np.arange(size) < before.logits_in_row, np.arange(size), -1)
             )
         else:
-            same = old_words == new_words and before.logits_dimension == size
+            same = old_words == new_words and before.logits_in_row == size
             moves[name] = np.arange(size) if same else fresh
     return moves
 
@@ -147,7 +146,7 @@ class OutputMoves:
 
     def __init__(self, old: FeatureSpec, new: FeatureSpec):
         self._by_objective = logit_moves(old, new)
-        self._old_sizes = {n: o.logits_dimension for n, o in old.objectives.items()}
+        self._old_sizes = {n: o.logits_in_row for n, o in old.objectives.items()}
         starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
         self._all = np.concatenate(
             [np.where(move < 0, -1, move + starts.get(n, 0)) for n, move in
@@ -217,16 +216,14 @@ def _by_word(old: Column, new: Column) -> bool:
     return any(isinstance(old, kind) and isinstance(new, kind) for kind in (Vocabulary, Identity))
 
 
-def _words(spec: FeatureSpec, column: Column) -> Sequence[str]:
+def _words(spec: FeatureSpec, column: Column) -> Sequence[Any]:
     if isinstance(column, Identity):
-        return range(column.size)  # type: ignore[return-value]
+        return range(column.size)
     assert isinstance(column, Vocabulary)
-    if column.words is not None:
-        return [str(word) for word in column.words]
-    return read_words(spec.vocabulary_path(column))[: column.size]
+    return spec.words(column)
 
 
-def _places(old: Sequence[str], new: Sequence[str]) -> list[int]:
+def _places(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
     places = {word: i for i, word in enumerate(old)}
     return [places.get(word, -1) for word in new]
 

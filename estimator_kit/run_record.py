@@ -79,10 +79,9 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
             # what drift may be changes no model, and another filter is another input
             # (`input_position`).
             continue
-        free = _FREE_TO_CHANGE.get(section, ())
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):
-            old, new = _without(before.get(name), free), _without(entries.get(name), free)
+            old, new = (_what_matters(section, x.get(name)) for x in (before, entries))
             if old != new:
                 was, now = _shown(old), _shown(new)
                 changes[section, name] = f"{section}.{name}: was {was}, is {now}"
@@ -105,8 +104,12 @@ def keeps_order(kept: dict[str, Any]) -> bool:
     return list(kept) != sorted(kept)
 
 
-def _without(entry: Any, keys: tuple[str, ...]) -> Any:
-    return entry and {key: value for key, value in entry.items() if key not in keys}
+def _what_matters(section: str, entry: Any) -> Any:
+    """An entry without what may change."""
+    free = _FREE_TO_CHANGE.get(section, ())
+    if entry and entry.get("head") == "ranking":  # Which learns the order within its groups.
+        free = tuple(key for key in free if key != "group_by")
+    return entry and {key: value for key, value in entry.items() if key not in free}
 
 
 def _shown(entry: Any) -> str:

@@ -7,16 +7,15 @@ have read (`input_position`).
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit import (
+    bad_data,
     checkpoints,
     pretrained_tables,
     run_record,
@@ -25,7 +24,7 @@ from estimator_kit import (
 )
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
-from estimator_kit.errors import ConfigError, LossError, NothingToDo, Stopped
+from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
 from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
@@ -39,29 +38,21 @@ from estimator_kit.hooks.stop import (
 )
 from estimator_kit.input_position import InputPosition, find_position
 from estimator_kit.model_fn import ModelFn
-from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_estimator
+from estimator_kit.session_errors import explained
 from estimator_kit.tf_estimator import estimator
-from estimator_kit.training_input import TrainingInput
+from estimator_kit.training_input import TrainingInput, check_records, eval_paths
 from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
-from input_pipelines import diagnosis, files, input_fns, label_order, stored_records, tfrecords
-from input_pipelines.errors import DataError
+from input_pipelines import input_fns, label_order
 from input_pipelines.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
 # Characters of an error that result.json keeps; TensorFlow's can be pages of graph.
 _LONGEST_ERROR = 2000
-
-# What a session raises for a bad record, and for a loss that is not finite.
-_SESSION_ERRORS = (
-    tf.errors.InvalidArgumentError,
-    tf.errors.DataLossError,
-    estimator.NanLossDuringTrainingError,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,20 +85,23 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     assert config.model_dir is not None
     evaluates = config.mode == "train_and_evaluate"
     source = TrainingInput.of(config, spec)
-    train_files = source.files
     eval_files = eval_paths(config) if evaluates else []
-    _check_apart(train_files, eval_files)
-    evaluated = None
-    if evaluates:
-        check_records(spec, eval_files, "--eval_files")
-        with explained(spec, eval_files):
-            evaluated = training_input.count_evaluated(spec, eval_files)
+    _check_apart(source.files, eval_files)
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
     _check_metrics(config, outline)
     start_step = _check_start(config, spec, outline)
     warm = _warm_start(config, spec, outline) if start_step is None else None
+    screened = bad_data.screen(
+        config, spec, {source.flag: source.files, "--eval_files": eval_files}
+    )
+    source, eval_files = source.without_bad(screened), screened.files["--eval_files"]
+    evaluated = None
+    if evaluates:
+        check_records(spec, eval_files, "--eval_files", screened.damaged)
+        with explained(spec, eval_files, damaged=screened.damaged):
+            evaluated = training_input.count_evaluated(spec, eval_files, screened.damaged)
     plan = _plan(config, source, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
     model.warm_start = warm
@@ -119,17 +113,20 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
     plan.position.write(config.model_dir)
-    RunResult(mode=config.mode, status="running").write(config.model_dir)
+    screened.write(config.model_dir)
+    RunResult(mode=config.mode, status="running", bad_data=screened.counts).write(config.model_dir)
     if warm is not None:
         _log.info(warm.table())
         warm.write_report(config.model_dir)
     trained = make_estimator(config, model)
     eval_input = input_fns.eval_input_fn(
-        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps
-    )
+        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps,
+        damaged=screened.damaged,
+    )  # fmt: skip
     outcome: dict[str, Any] = {"status": "failed"}
     try:
-        with stop_on_sigterm(request), explained(spec, [*train_files, *eval_files]):
+        both = [*source.files, *eval_files]
+        with stop_on_sigterm(request), explained(spec, both, damaged=screened.damaged):
             if plan.start_step < plan.max_steps:
                 skip_rows = plan.position.skip_rows
                 train_input = source.input_fn(skip_rows=skip_rows, counts=plan.counts)
@@ -159,6 +156,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             rows_trained=progress.rows,
             rows_evaluated=int(metrics.get("rows", 0)),
             rows_selected=_selected(source, plan, evaluated),
+            bad_data=screened.counts,
             **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
@@ -227,21 +225,23 @@ def _plan(
 ) -> _Plan:
     """Where training goes; `first_step` is where it starts when `start_step` is None."""
     start = start_step or 0
-    position = find_position(config, source.files, start, source.identity())
+    position = find_position(
+        config, source.files, start, source.left_out, selection=source.identity()
+    )
     if start_step is None and first_step:
         start, position = first_step, dataclasses.replace(position, first_step=first_step)
     counts = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
         ends.append((config.max_steps, "max_steps"))
-    first = check_records(source.spec, source.files, source.flag)
+    first = check_records(source.spec, source.files, source.flag, source.damaged)
     if config.shuffle:
-        for warning in label_order.warnings(source.spec, first):
+        for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
     goes_on = start < (config.max_steps or math.inf)
     skips = position.skip_rows and goes_on
     if config.epochs is not None or skips or source.must_be_counted:
-        with explained(source.spec, source.files):
+        with explained(source.spec, source.files, damaged=source.damaged):
             counts = source.count(epochs=config.epochs, skip_rows=position.skip_rows)
     if config.epochs is not None and counts is not None:
         rows = sum(part.in_epochs(config.epochs) for part in counts)
@@ -259,27 +259,6 @@ def _selected(
     if evaluated is not None:
         selected["eval"] = training_input.summary([evaluated])
     return selected
-
-
-def eval_paths(config: ExperimentConfig) -> list[str]:
-    """The files of --eval_files, of the days that are asked for."""
-    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
-
-
-def check_records(spec: FeatureSpec, paths: list[str], flag: str) -> dict[str, list[bytes]]:
-    """The first records of each file, as `tfrecords.first_records`.
-
-    Raises DataError for files that would train or score nothing, or not what the spec means.
-
-    Files that are no TFRecords, that all together have no record, and such as begin with records of
-    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
-    without a part of them.
-    """
-    records = tfrecords.first_records(paths)
-    if not records:
-        raise DataError(f"the {len(paths)} files of {flag} hold no record")
-    stored_records.check_kind(spec, records)
-    return records
 
 
 def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
@@ -373,29 +352,3 @@ def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: _Plan) ->
     if request.reason == EARLY_STOPPED and step < plan.max_steps:
         return EARLY_STOPPED
     return plan.stop_reason
-
-
-@contextlib.contextmanager
-def explained(spec: FeatureSpec, paths: list[str], *, with_labels: bool = True) -> Iterator[None]:
-    """Raises DataError or LossError in place of an error of the session that means one.
-
-    Args:
-      spec: the feature spec.
-      paths: the files that the block reads; searched for a bad record after an error.
-      with_labels: whether the block reads labels too.
-    """
-    try:
-        yield
-    except _SESSION_ERRORS as error:
-        reason = diagnosis.find_bad_record(spec, paths, with_labels=with_labels)
-        if reason is not None:
-            raise DataError(reason) from error
-        nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
-        if not nan_loss and NOT_FINITE not in str(error):
-            raise
-        what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
-        raise LossError(
-            f"{what} became NaN or infinite, and the step was not applied; the input is finite, "
-            "so lower the learning rate, set the model parameter clip_norm, or look for a "
-            "division or logarithm in the model"
-        ) from error

@@ -1,4 +1,4 @@
-"""What a training reads: its files or mix of them, what is kept of their rows, and how many.
+"""What a run reads: its files or mix of them, what is kept of their rows, and how many.
 
 Says nothing about where in them a training is; that is `input_position`.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
+from estimator_kit.bad_data import Screened
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.schema import FeatureSpec
-from input_pipelines import files, input_fns
+from input_pipelines import files, input_fns, row_groups, stored_records, tfrecords
 from input_pipelines.errors import DataError
 from input_pipelines.mixing import Mix
 from input_pipelines.selection import Negatives, RowCounts, Selection
@@ -30,19 +31,26 @@ class TrainingInput:
       spec: its feature spec.
       source: the files, or a mix.
       negatives: negative down-sampling, where it is asked for.
+      damaged: the files of which only the good records are read.
+      left_out: of each of these a digest of the records that are not read.
+      good_records: of all files together, where they were looked at.
     """
 
     config: ExperimentConfig
     spec: FeatureSpec
     source: Union[list[str], Mix]
     negatives: Optional[Negatives] = None
+    damaged: tfrecords.Damaged = dataclasses.field(default_factory=dict)
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    good_records: Optional[int] = None
 
     @classmethod
     def of(cls, config: ExperimentConfig, spec: FeatureSpec) -> TrainingInput:
         """The input that the flags describe.
 
         Raises:
-          ConfigError: --keep_negatives names no label that it can be of.
+          ConfigError: --keep_negatives names no label that it can be of, or rows are kept together
+            for the head ranking, which a mix or --keep_negatives would part.
           DataError: a pattern matches no file.
         """
         negatives = None
@@ -52,6 +60,12 @@ class TrainingInput:
             except ValueError as error:
                 raise ConfigError(f"--keep_negatives: {error}") from error
         source: Union[list[str], Mix]
+        if config.train_mix and spec.kept_together is not None:
+            raise ConfigError(
+                "--train_mix: the head ranking learns from rows of one "
+                f"{spec.kept_together!r} together, and a mix takes rows one by one from its parts; "
+                "give --train_files"
+            )
         if config.train_mix:
             source = Mix.of(config.train_mix, days=config.days_of("train"), flag="--train_mix")
         else:
@@ -72,8 +86,23 @@ class TrainingInput:
         """Whether rows have to be counted even for a start that counts no epoch."""
         return bool(self.spec.filter or self.negatives)
 
+    def without_bad(self, found: Screened) -> TrainingInput:
+        """The same input without the files and records that a policy leaves out.
+
+        Raises:
+          DataError: of a part of a mix no file is left.
+        """
+        kept = found.files[self.flag]
+        return dataclasses.replace(
+            self,
+            source=self.source.only(kept, self.flag) if isinstance(self.source, Mix) else kept,
+            damaged=found.damaged,
+            left_out=found.left_out(self.flag),
+            good_records=found.records.get(self.flag),
+        )
+
     def identity(self) -> dict[str, Any]:
-        """What decides the order of rows, beside files, batch size and seed."""
+        """What decides the order of rows, beside files, what is left out, batch size and seed."""
         identity: dict[str, Any] = {}
         if self.spec.filter:
             identity["filter"] = self.spec.to_dict()["filter"]
@@ -90,6 +119,9 @@ class TrainingInput:
           DataError: a file is corrupt, or no row is kept.
         """
         selection = Selection(self.spec, negatives=self.negatives, seed=self.config.seed)
+        known = self.good_records
+        if known is not None and not selection.any and not isinstance(self.source, Mix):
+            return [RowCounts(known, (known,))]
         parts: list[Sequence[str]] = [self.files]
         skips = [skip_rows]
         if isinstance(self.source, Mix):
@@ -98,9 +130,9 @@ class TrainingInput:
         _log.info("counting the rows of %d training files", len(self.files))
         counts = []
         for paths, skip in zip(parts, skips):
-            found = selection.count(paths, epochs=epochs or 1)
+            found = selection.count(paths, epochs=epochs or 1, damaged=self.damaged)
             if not selection.same_each_epoch and sum(found.kept) <= skip:
-                found = selection.count_until(paths, rows=skip)
+                found = selection.count_until(paths, rows=skip, damaged=self.damaged)
             check_kept(found, self.flag, paths)
             counts.append(found)
         self._report(counts)
@@ -124,6 +156,7 @@ class TrainingInput:
             skip_rows=skip_rows,
             rows_an_epoch=rows,
             negatives=self.negatives,
+            damaged=self.damaged,
         )
 
     def _report(self, counts: Sequence[RowCounts]) -> None:
@@ -162,7 +195,38 @@ def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
         raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")
 
 
-def count_evaluated(spec: FeatureSpec, paths: Sequence[str]) -> Optional[RowCounts]:
+def eval_paths(config: ExperimentConfig) -> list[str]:
+    """The files of --eval_files, of the days that are asked for."""
+    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+
+
+def check_records(
+    spec: FeatureSpec,
+    paths: Sequence[str],
+    flag: str,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> dict[str, list[bytes]]:
+    """The first records of each file, as `tfrecords.first_records`.
+
+    Raises DataError for files that would train or score nothing, or not what the spec means.
+
+    Files that are no TFRecords, that all together have no record, and such as begin with records of
+    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
+    without a part of them, or of which no two that follow each other are of one group to rank.
+    """
+    records = tfrecords.first_records(paths, damaged=damaged)
+    if not records:
+        raise DataError(f"the {len(paths)} files of {flag} hold no record")
+    stored_records.check_kind(spec, records)
+    row_groups.check_neighbours(spec, records)
+    return records
+
+
+def count_evaluated(
+    spec: FeatureSpec,
+    paths: Sequence[str],
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Optional[RowCounts]:
     """Rows of the files of an evaluation, where the spec has a filter; None where it has none.
 
     Raises:
@@ -170,7 +234,7 @@ def count_evaluated(spec: FeatureSpec, paths: Sequence[str]) -> Optional[RowCoun
     """
     if not spec.filter:
         return None
-    counts = Selection(spec).count(paths)
+    counts = Selection(spec).count(paths, damaged=damaged)
     check_kept(counts, "--eval_files", paths)
     kept, read = f"{counts.kept[0]:,}", f"{counts.read:,}"
     _log.info("--eval_files: %s of %s rows are kept", kept, read)

@@ -27,10 +27,10 @@ from estimator_kit import row_moves, run_record, storage
 from estimator_kit.accumulation import ACCUMULATED
 from estimator_kit.checkpoints import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
-from estimator_kit.row_moves import MeaningError, Move, OutputMoves, column_of
+from estimator_kit.row_moves import MeaningError, column_of
+from estimator_kit.variable_moves import Taken, VariableMoves, base_of, fits
 from feature_specs import parser
 from feature_specs.column_kinds import Embedding
-from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
 
 logger = logging.getLogger(__name__)
@@ -39,24 +39,6 @@ _STEP = "global_step"
 
 # Variables of each status that the log names; the report file has all.
 _NAMED = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Taken:
-    """One variable that is taken.
-
-    Attributes:
-      source: its name in the source.
-      rows, logits: how its first and its last axis move.
-    """
-
-    source: str
-    rows: Move = None
-    logits: Move = None
-
-    @property
-    def is_whole(self) -> bool:
-        return self.rows is None and self.logits is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,12 +134,12 @@ def plan(
         )
     names = _source_names(renames, found, outline)
     for name in outline.variables:
-        base = _base_of(name, outline)
+        base = base_of(name, outline)
         if base is not None and base in names:  # A slot follows, unless it was renamed itself.
             names.setdefault(name, names[base] + name[len(base) :])
     wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
     kept = kept_spec(source, spec)
-    moves = _Moves(kept, spec, outline)
+    moves = VariableMoves(kept, spec, outline)
     taken, problems = {}, []
     for name in wanted:
         entry = Taken(names.get(name, name))
@@ -172,7 +154,7 @@ def plan(
                 problems.append(_shapes(name, old_shape, shape))
             problems.append(f"{name}: its rows mean something else; {error}")
             continue
-        if not _fits(old_shape, shape, entry):
+        if not fits(old_shape, shape, entry):
             problems.append(_shapes(name, old_shape, shape))
             continue
         taken[name] = entry
@@ -248,21 +230,11 @@ def _more(
     for name in sorted({*outline.variables} - outline.weights - {_STEP}):
         if name.startswith(ACCUMULATED):
             continue  # Gradients of the source's last batches, which it has not taken a step with.
-        base = _base_of(name, outline)
+        base = base_of(name, outline)
         if base in chosen if base is not None else re.fullmatch(pattern, name):
             yield name
     if mode == "all":
         yield _STEP
-
-
-def _base_of(name: str, outline: ModelOutline) -> Optional[str]:
-    """The variable that a slot belongs to."""
-    parts = name.split("/")
-    for end in range(len(parts) - 1, 0, -1):
-        base = "/".join(parts[:end])
-        if base in outline.weights:
-            return base
-    return None
 
 
 def _ftrl_slots(
@@ -321,74 +293,6 @@ def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) 
     for name in renamed:
         names.setdefault(name, f"{name} (renamed)")
     return names
-
-
-class _Moves:
-    """How variables move between the source's spec, where it has kept one, and the new one."""
-
-    def __init__(self, old: Optional[FeatureSpec], new: FeatureSpec, outline: ModelOutline):
-        self._old = old
-        self._new = new
-        self._outline = outline
-        self._outputs = OutputMoves(old, new) if old is not None else None
-        self._moved_outputs: set[str] = set()
-        self._rows: dict[tuple[str, str], Move] = {}
-
-    def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
-        if self._old is None or self._outputs is None:
-            return Taken(source)
-        base = _base_of(name, self._outline) or name
-        shape = self._outline.variables[name]
-        if base != name and shape != self._outline.variables[base]:
-            return Taken(source)  # A slot of one number.
-        suffix = name[len(base) :]
-        old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
-        column, old_column = column_of(self._new, base), column_of(self._old, old_base)
-        rows = None
-        if column is not None and old_column is not None:
-            key = (old_column, column)
-            if key not in self._rows:
-                self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
-            rows = self._rows[key]
-            if rows is not None and len(rows) != shape[0]:
-                rows = None  # Not a table of the column's ids.
-        logits = self._outputs.of(base, old_shape, shape)
-        if logits is not None:
-            self._moved_outputs.add(base)
-        return Taken(source, rows, logits)
-
-    def warnings(self) -> Iterator[str]:
-        """What changed and can be seen in no variable of its own."""
-        if self._old is None or self._outputs is None:
-            return
-        if self._outputs.moves and not self._moved_outputs:
-            yield (
-                "objectives or classes changed, and no variable that is taken is known as an "
-                "output layer (by the name logits); what it takes means the old ones"
-            )
-        seen = [f"/{name}/" for name in self._outline.weights]
-        for name in self._new.used_columns():
-            column = self._new.columns[name]
-            part = f"/{canned_name(self._new, name)}/"
-            if isinstance(column, Embedding) or any(part in variable for variable in seen):
-                continue
-            if name in self._old.columns:
-                before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)
-                if before != now:
-                    yield (
-                        f"column {name} means something else than in the source, and goes into "
-                        "dense layers as it is; what they take of it means the old one"
-                    )
-
-
-def _fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
-    """Whether shapes are equal but for the axes that move."""
-    if len(old) != len(new):
-        return False
-    moving = {0} if entry.rows is not None else set()
-    if entry.logits is not None:
-        moving.add(len(new) - 1)
-    return all(i in moving or a == b for i, (a, b) in enumerate(zip(old, new)))
 
 
 def _statuses(

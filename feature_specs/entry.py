@@ -14,6 +14,7 @@ Scalar = Union[int, float, str]
 PositiveInt = Annotated[int, Field(ge=1, le=2**62)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Entry(pydantic.BaseModel):

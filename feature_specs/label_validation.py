@@ -6,7 +6,7 @@ Like `validation`, generators of problems that do not stop each other. Imports n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Optional
 
 from feature_specs.errors import Path, Problem
 from feature_specs.objectives import Binary, CosineDistance, MultiClass, MultiLabel
@@ -30,8 +30,10 @@ def check_labels(spec: FeatureSpec) -> Problems:
                 yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
             elif label.weight == name:
                 yield Problem((*path, "weight"), "a label cannot weigh itself")
-            elif weight.dtype == "string" or not getattr(weight, "single", True):
-                yield Problem((*path, "weight"), f"{label.weight!r} is no single number")
+            elif weight.dtype == "string" or not _weighs(spec, name, weight):
+                steps = _steps(spec, name)
+                either = f", and no list of {steps[0]}" if steps else ""
+                yield Problem((*path, "weight"), f"{label.weight!r} is no single number{either}")
         if label.true_probability is not None:
             truth = spec.features.get(label.true_probability)
             if truth is None or truth.dtype != "float32" or not truth.single:
@@ -46,6 +48,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
 def check_objectives(spec: FeatureSpec) -> Problems:
     """Each objective learns a label of its own that fits its head."""
     owner: dict[str, str] = {}
+    together = spec.kept_together
     for name, objective in spec.objectives.items():
         path: Path = ("objectives", name)
         label_name = spec.label_of(name)
@@ -55,7 +58,11 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             yield unknown(where, label_name, "the name of a label", list(spec.labels))
             continue
         if owner.setdefault(label_name, name) != name:
-            yield Problem(path, f"objective {owner[label_name]!r} learns {label_name!r} already")
+            yield Problem(
+                path,
+                f"objectives {owner[label_name]!r} and {name!r} both learn the label "
+                f"{label_name!r}; give one of them another label, or remove it",
+            )
         for message in _misfits(objective, label_name, label):
             yield Problem(path, message)
         if label.true_probability is not None and not isinstance(objective, Binary):
@@ -64,12 +71,28 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             )
         if objective.group is not None:
             yield from _check_group(spec, objective.group, (*path, "group_by"))
+            if objective.ranks and objective.group != together:
+                yield Problem(
+                    (*path, "group_by"),
+                    f"got {objective.group!r}, and another objective ranks the rows of "
+                    f"{together!r}; rows can be kept together by one feature alone",
+                )
 
 
 def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
     """What of a label does not fit the head."""
     words = len(label.vocabulary) if label.vocabulary is not None else None
-    if isinstance(objective, (MultiLabel, CosineDistance)):
+    if objective.steps_in_row is not None:
+        wide = (objective.width,) if objective.width > 1 else ()
+        if label.shape != (objective.steps_in_row, *wide):
+            shape = label.shape if label.variable else list(label.shape)
+            yield (
+                f"label {name!r} has the shape {shape}, expected shape: "
+                f"{[objective.steps_in_row, *wide]} for steps: {objective.steps_in_row}"
+            )
+        if label.true_probability is not None:
+            yield f"label {name!r} has a true_probability, which is of rows; remove it"
+    elif isinstance(objective, (MultiLabel, CosineDistance)):
         wanted = [objective.width]
         lists = isinstance(objective, MultiLabel)
         if not (label.shape == (objective.width,) or (lists and label.variable)):
@@ -95,6 +118,19 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
             f"the head has {objective.classes} classes and the vocabulary of label "
             f"{name!r} {words} words; make them equal"
         )
+
+
+def _weighs(spec: FeatureSpec, label: str, weight: Any) -> bool:
+    """Whether a feature or label has one number, or one for each step of a label."""
+    return bool(weight.single or weight.shape == _steps(spec, label))
+
+
+def _steps(spec: FeatureSpec, label: str) -> Optional[tuple[int, ...]]:
+    """The shape of a list with one number for each step of a label, None of one without steps."""
+    for name, objective in spec.objectives.items():
+        if spec.label_of(name) == label and objective.steps_in_row is not None:
+            return (objective.steps_in_row,)
+    return None
 
 
 def _check_group(spec: FeatureSpec, name: str, path: Path) -> Problems:

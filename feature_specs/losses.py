@@ -10,12 +10,12 @@ forms alike. The formulas are in `estimator_kit.objectives.losses`. Imports no T
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, PositiveFloat, only_key
+from feature_specs.entry import Entry, NotNegativeFloat, PositiveFloat, only_key
 from feature_specs.errors import did_you_mean, value_text
 
 _Share = Annotated[float, Field(gt=0, lt=1)]
@@ -47,7 +47,7 @@ class Focal(Entry):
     """Cross-entropy times (1 - p)^gamma: less weight for what is right already."""
 
     class Values(Entry):
-        gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 2.0
+        gamma: NotNegativeFloat = 2.0
 
     focal: Values
 
@@ -124,9 +124,61 @@ class Pinball(Entry):
     pinball: Values
 
 
+class OfPairs(Entry):
+    """Of a loss of pairs: `lambda_weight: ndcg` weighs each by what its exchange does to NDCG."""
+
+    lambda_weight: Optional[Literal["ndcg"]] = None
+
+
+class PairwiseLogistic(Entry):
+    """log(1 + exp(-d)) of each pair whose better row has a score higher by d."""
+
+    pairwise_logistic: OfPairs
+
+
+class PairwiseHinge(Entry):
+    """max(0, 1 - d) of each pair."""
+
+    pairwise_hinge: OfPairs
+
+
+class PairwiseSoftZeroOne(Entry):
+    """1 - sigmoid(d) of each pair."""
+
+    pairwise_soft_zero_one: OfPairs
+
+
+class ListSoftmax(Entry):
+    """Cross-entropy of the softmax over a list, whose truth is the labels' shares."""
+
+    softmax: NoOptions
+
+
+class UniqueSoftmax(Entry):
+    """For each row, cross-entropy against the rows with lower labels, times 2^label - 1."""
+
+    unique_softmax: NoOptions
+
+
+class ListMle(Entry):
+    """-log of the probability of the order of the labels."""
+
+    list_mle: NoOptions
+
+
+class ApproxNdcg(Entry):
+    """-NDCG of ranks that are made smooth with sigmoids; less so for a small `temperature`."""
+
+    class Values(Entry):
+        temperature: PositiveFloat = 0.1
+
+    approx_ndcg: Values
+
+
 Loss = Union[
     SigmoidCrossEntropy, SoftmaxCrossEntropy, Focal, LogLoss, Squared, Absolute, Huber, LogCosh,
-    Hinge, Exponential, Cosine, Poisson, Pinball,
+    Hinge, Exponential, Cosine, Poisson, Pinball, PairwiseLogistic, PairwiseHinge,
+    PairwiseSoftZeroOne, ListSoftmax, UniqueSoftmax, ListMle, ApproxNdcg,
 ]  # fmt: skip
 
 

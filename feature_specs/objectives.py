@@ -12,7 +12,7 @@ import pydantic
 from pydantic import Field
 
 from feature_specs import losses
-from feature_specs.entry import Entry, PositiveFloat, as_tuple
+from feature_specs.entry import Entry, NotNegativeFloat, PositiveFloat, as_tuple
 from feature_specs.losses import loss_of
 from feature_specs.metric_choices import BY_GROUP, MetricChoice, choice, metrics_of
 
@@ -20,6 +20,9 @@ Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weig
 
 # The smallest and the largest label; None where there is no bound.
 Range = tuple[Optional[int], Optional[int]]
+
+# The largest label of losses that take 2^label, which a float32 holds and whose sums it holds.
+LARGEST_GRADE = 30
 
 # Classes of which a confusion matrix may be reported: each pair is a metric of its own.
 MOST_CONFUSED = 20
@@ -35,19 +38,34 @@ class _Objective(Entry):
         of the weights; `sum`; `sum_over_batch_size`, the sum over the number of rows, masked ones
         included; `sum_over_nonzero_weights`, the sum over the number of rows with a weight.
       metrics: metrics beside those that the head always has.
-      group_by: the feature whose rows of one value are a group, for metrics of groups.
+      group_by: the feature whose rows of one value are a group, for metrics of groups, or to be
+        ranked.
     """
 
     label: Optional[str] = None
-    loss_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    loss_weight: NotNegativeFloat = 1.0
     reduction: Reduction = "mean"
 
     # The `label_bounds` of heads that have the same for all.
     label_range: ClassVar[Range] = (None, None)
 
+    # Whether the loss is one of groups, too, so that their rows must come together.
+    ranks: ClassVar[bool] = False
+
     @property
     def logits_dimension(self) -> int:
+        """Logits of a value that is learned: of a row, or of a step where there are `steps`."""
         return 1
+
+    @property
+    def steps_in_row(self) -> Optional[int]:
+        """Values in a row, of heads that have `steps`; None for one that is no list."""
+        return getattr(self, "steps", None)
+
+    @property
+    def logits_in_row(self) -> int:
+        """Logits of a row, all steps together."""
+        return self.logits_dimension * (self.steps_in_row or 1)
 
     @property
     def classes(self) -> Optional[int]:
@@ -61,7 +79,7 @@ class _Objective(Entry):
 
     @property
     def width(self) -> int:
-        """Numbers in a label, as the model gets it."""
+        """Numbers in a label, as the model gets it; in one of its steps where there are `steps`."""
         return 1
 
     @property
@@ -82,12 +100,26 @@ class _Objective(Entry):
                 f"the metric {grouped[0]} is one of groups; add group_by: the feature whose rows "
                 "of one value are a group"
             )
-        if self.group is not None and not grouped:
+        if self.group is not None and not grouped and not self.ranks:
             raise ValueError(
                 f"no metric uses group_by; add one of {', '.join(BY_GROUP)} to metrics, or "
                 "remove group_by"
             )
+        if self.group is not None and self.steps_in_row is not None:
+            raise ValueError("group_by groups rows, not steps; remove one of the two")
         return self
+
+
+class _StepObjective(_Objective):
+    """An objective that may be learned at each step of a row.
+
+    Attributes:
+      steps: so many values a row, padded at will; each is a row of its own to loss and metrics.
+        The label has the shape `[steps]`, or `[steps, dimension]` of a vector a step, and a
+        `weight` of the shape `[steps]` masks the padding with 0. None for one value a row.
+    """
+
+    steps: Optional[Annotated[int, Field(ge=2)]] = None
 
 
 _BINARY_LOSSES = (
@@ -100,11 +132,12 @@ _NUMBER_LOSSES = (
 _SIGMOID = losses.SigmoidCrossEntropy.model_validate({"sigmoid_cross_entropy": {}})
 _SOFTMAX = losses.SoftmaxCrossEntropy.model_validate({"softmax_cross_entropy": {}})
 _SQUARED = losses.Squared.model_validate({"squared": {}})
+_PAIRS = losses.PairwiseLogistic.model_validate({"pairwise_logistic": {}})
 _POISSON = losses.Poisson.model_validate({"poisson": {}})
 _COSINE = losses.Cosine.model_validate({"cosine": {}})
 
 
-class Binary(_Objective):
+class Binary(_StepObjective):
     """Two classes, 0 and 1; one logit.
 
     `positive_penalty` is a factor on the loss of the rows of class 1, for a class that is rare.
@@ -176,7 +209,7 @@ class MultiClass(_Objective):
         return self
 
 
-class Regression(_Objective):
+class Regression(_StepObjective):
     """A number; one logit, which is the prediction."""
 
     head: Literal["regression"]
@@ -216,7 +249,7 @@ class MultiLabel(_Objective):
         return self.num_classes
 
 
-class PoissonRegression(_Objective):
+class PoissonRegression(_StepObjective):
     """A count, or a rate of 0 or more; one logit, which is the logarithm of the rate."""
 
     head: Literal["poisson"]
@@ -226,7 +259,7 @@ class PoissonRegression(_Objective):
     label_range: ClassVar[Range] = (0, None)
 
 
-class LogisticRegression(_Objective):
+class LogisticRegression(_StepObjective):
     """A share from 0 to 1; one logit, whose sigmoid is the prediction."""
 
     head: Literal["logistic_regression"]
@@ -238,7 +271,7 @@ class LogisticRegression(_Objective):
     label_range: ClassVar[Range] = (0, 1)
 
 
-class CosineDistance(_Objective):
+class CosineDistance(_StepObjective):
     """The direction of a vector of `dimension` numbers; so many logits."""
 
     head: Literal["cosine"]
@@ -279,12 +312,49 @@ class Quantile(_Objective):
         return self
 
 
+class Ranking(_Objective):
+    """The order of the rows of one value of `group_by`; one logit, a score to sort them by.
+
+    Labels are grades of relevance, 0 or more. The rows of a group in a batch are a list; see
+    `estimator_kit.objectives.list_losses`. NDCG takes 2^label - 1 as a row's gain.
+    """
+
+    head: Literal["ranking"]
+    group_by: str
+    loss: loss_of(  # type: ignore[valid-type]
+        losses.PairwiseLogistic, losses.PairwiseHinge, losses.PairwiseSoftZeroOne,
+        losses.ListSoftmax, losses.UniqueSoftmax, losses.ListMle, losses.ApproxNdcg,
+    ) = _PAIRS  # fmt: skip
+    reduction: Literal["mean", "sum"] = "mean"
+    metrics: metrics_of("mrr", "ndcg", "hit_rate") = ({"ndcg": 10},)  # type: ignore[valid-type]
+
+    ranks: ClassVar[bool] = True
+
+    @property
+    def label_bounds(self) -> tuple[float, Optional[float]]:
+        powers = isinstance(self.loss, losses.UniqueSoftmax) or (
+            getattr(losses.options_of(self.loss), "lambda_weight", None) is not None
+        )
+        return 0, LARGEST_GRADE if powers else None
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _check_group_by(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("group_by") is None:
+            raise ValueError(
+                "the head ranking needs group_by: the feature whose rows of one value are ranked "
+                "against each other, such as the id of a query, session or user"
+            )
+        return values
+
+
 HEADS: dict[str, type[_Objective]] = {
     "binary": Binary, "multi_class": MultiClass, "regression": Regression,
     "multi_label": MultiLabel, "poisson": PoissonRegression,
     "logistic_regression": LogisticRegression, "cosine": CosineDistance, "quantile": Quantile,
+    "ranking": Ranking,
 }  # fmt: skip
 Objective = Union[
     Binary, MultiClass, Regression, MultiLabel, PoissonRegression, LogisticRegression,
-    CosineDistance, Quantile,
+    CosineDistance, Quantile, Ranking,
 ]  # fmt: skip

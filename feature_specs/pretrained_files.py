@@ -18,7 +18,7 @@ from feature_specs.embedding_tables import Pretrained
 from feature_specs.errors import Problem, SpecError, nearest
 from feature_specs.schema import FeatureSpec
 from feature_specs.vector_files import VectorFileError, npy_array, text_vectors
-from feature_specs.vocabulary import inside, not_inside, read_words
+from feature_specs.vocabulary import inside, not_inside
 
 # So much of a text file `check` reads.
 _CHECKED_BYTES = 4 * 2**20
@@ -157,9 +157,7 @@ def words_of(spec: FeatureSpec, column: Embedding) -> list[str]:
     """The words of the vocabulary under a column, in the order of their ids."""
     category = _category(spec, column)
     assert isinstance(category, Vocabulary), "see check_entries"
-    if category.words is not None:
-        return [str(word) for word in category.words]
-    return read_words(spec.vocabulary_path(category))[: category.size]
+    return spec.words(category)
 
 
 def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]) -> None:

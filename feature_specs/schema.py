@@ -36,6 +36,7 @@ from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
 from feature_specs.filters import Filter
 from feature_specs.objectives import Objective
+from feature_specs.vocabulary import read_words
 
 # --- Features ------------------------------------------------------------------------------------
 
@@ -151,8 +152,8 @@ class Label(Entry):
 
     Attributes:
       dtype: `int64`, `float32`, or `string` with a `vocabulary`.
-      shape: `()` for one value (the default), `(n,)` for a vector, `"variable"` for a list of
-        classes.
+      shape: `()` for one value (the default), `(n,)` for a vector or a value at each of n steps,
+        `(n, m)` for a vector at each step, `"variable"` for a list of classes.
       vocabulary: the classes of a string label, in the order of their ids.
       missing: what a record without a value is: by default an error; `mask` gives it no weight in
         this label's loss and metrics; `no_class`, of lists alone, takes it as a row that has none
@@ -195,8 +196,10 @@ class Label(Entry):
             raise ValueError("the vocabulary has duplicates")
         if self.variable and self.dtype == "float32":
             raise ValueError("a list of classes is int64 or string, not float32")
-        if not self.variable and len(self.shape) > 1:
-            raise ValueError(f"the shape is {list(self.shape)}, expected [] or [n] for a label")
+        if not self.variable and len(self.shape) > 2:
+            raise ValueError(
+                f"the shape is {list(self.shape)}, expected [], [n], or [steps, n] for a label"
+            )
         if not self.variable and not self.single and self.dtype == "string":
             raise ValueError("a vector holds numbers; a list of words is shape: variable")
         if self.missing == "no_class" and not self.variable:
@@ -247,6 +250,12 @@ class FeatureSpec:
     def sequence_examples(self) -> bool:
         """Whether records are `tf.train.SequenceExample`s, not `tf.train.Example`s."""
         return bool(self.feature_lists)
+
+    @property
+    def kept_together(self) -> Optional[str]:
+        """The feature whose rows of one value must come in one batch, for the head `ranking`."""
+        groups = (o.group for o in self.objectives.values() if o.ranks)
+        return next(groups, None)
 
     def label_of(self, objective: str) -> str:
         """The name of the label that an objective learns."""
@@ -341,6 +350,12 @@ class FeatureSpec:
     def vocabulary_path(self, column: Vocabulary) -> pathlib.Path:
         assert column.file is not None
         return self.directory / column.file
+
+    def words(self, column: Vocabulary) -> list[str]:
+        """The words of a vocabulary column in the order of their ids; integers as digits."""
+        if column.words is not None:
+            return [str(word) for word in column.words]
+        return read_words(self.vocabulary_path(column))[: column.size]
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `parser.parse` reads back into an equal spec."""

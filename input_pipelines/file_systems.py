@@ -2,7 +2,8 @@
 
 Every path of the kit goes through `tf.io.gfile`, which knows local files, `gs://` and `ram://`.
 Other schemes come with a plug-in, and without it TensorFlow says no more than "File system scheme
-'s3' not implemented". Looks at schemes alone: never opens a path.
+'s3' not implemented". Looks at schemes alone: never opens a path, and
+imports TensorFlow only for one that has a scheme.
 """
 
 from __future__ import annotations
@@ -10,8 +11,6 @@ from __future__ import annotations
 import importlib
 import re
 from typing import Optional
-
-import tensorflow as tf
 
 from input_pipelines.errors import MissingPackageError
 
@@ -41,7 +40,11 @@ def check(path: str, *, flag: str) -> None:
       flag: what an error calls it.
     """
     scheme = scheme_of(path)
-    if scheme is None or scheme in _registered():
+    if scheme is None:
+        return
+    import tensorflow as tf
+
+    if scheme in _registered():
         return
     if scheme in _TENSORFLOW_IO:
         reason: Optional[Exception] = None
@@ -70,4 +73,6 @@ def check(path: str, *, flag: str) -> None:
 
 
 def _registered() -> set[str]:
+    import tensorflow as tf
+
     return {scheme.lower() for scheme in tf.io.gfile.get_registered_schemes()}

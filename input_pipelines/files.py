@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-
-import tensorflow as tf
+from collections.abc import Callable, Sequence
 
 from input_pipelines import days as windows
 from input_pipelines import file_systems
 from input_pipelines.errors import DataError
 
+Glob = Callable[[str], Sequence[str]]
+
+
+def _glob(pattern: str) -> list[str]:
+    import tensorflow as tf
+
+    return [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
+
 
 def expand(
-    patterns: Sequence[str], *, flag: str = "patterns", days: Sequence[str] = ()
+    patterns: Sequence[str],
+    *,
+    flag: str = "patterns",
+    days: Sequence[str] = (),
+    glob: Glob = _glob,
 ) -> list[str]:
     """All files that match, sorted and each once.
 
@@ -25,6 +35,7 @@ def expand(
       flag: what an error calls the patterns.
       days: with these, each pattern has a part `dt=*`, whose place each of them takes
         (`days.of_days`).
+      glob: the files that match one of them; by default TensorFlow looks, which is imported then.
 
     Raises:
       DataError: a pattern or one of its days matches nothing, or there is no pattern. Training on
@@ -37,18 +48,18 @@ def expand(
     for pattern in patterns:
         file_systems.check(pattern, flag=flag)
         if days:
-            found.update(_of_days(pattern, tuple(days), flag))
+            found.update(_of_days(pattern, tuple(days), flag, glob))
             continue
-        matches = _matches(pattern)
+        matches = _matches(pattern, glob)
         if not matches:
             raise DataError(f"no file matches {pattern!r} of {flag}")
         found.update(matches)
     return sorted(found)
 
 
-def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
+def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list[str]:
     by_day = dict(zip(days, windows.of_days(pattern, days)))
-    matches = {day: _matches(of_day) for day, of_day in by_day.items()}
+    matches = {day: _matches(of_day, glob) for day, of_day in by_day.items()}
     missing = [day for day, found in matches.items() if not found]
     if missing:
         some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
@@ -59,10 +70,10 @@ def _of_days(pattern: str, days: tuple[str, ...], flag: str) -> list[str]:
     return [path for found in matches.values() for path in found]
 
 
-def _matches(pattern: str) -> list[str]:
+def _matches(pattern: str, glob: Glob) -> list[str]:
     hidden = os.path.basename(pattern).startswith(".")
     return [
         path if file_systems.scheme_of(path) else os.path.normpath(path)
-        for path in tf.io.gfile.glob(pattern)
-        if (hidden or not os.path.basename(path).startswith(".")) and not tf.io.gfile.isdir(path)
+        for path in glob(pattern)
+        if hidden or not os.path.basename(path).startswith(".")
     ]

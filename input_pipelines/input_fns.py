@@ -5,6 +5,9 @@ parses and transforms each batch at once, in parallel and ahead of the model.
 
     train_input_fn(spec, files, batch_size=512, seed=1)()   # a tf.data.Dataset
 
+Rows of a spec with an objective of the head `ranking` come in whole runs of their group; see
+`row_groups`. Such a spec may have a `filter`; it goes with no mix and no negative down-sampling.
+
 Never repeats a row within an epoch, drops none but those that the spec's `filter` and negative
 down-sampling say (`selection`), and never hides an error: a record that cannot be parsed stops the
 run (`diagnosis` then says which it was).
@@ -18,7 +21,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import shuffling, tfrecords
+from input_pipelines import row_groups, shuffling, tfrecords
 from input_pipelines.mixing import Mix, in_rounds
 from input_pipelines.selection import Negatives, Selection
 from input_pipelines.sharding import Shard
@@ -42,6 +45,7 @@ def train_input_fn(
     skip_rows: int = 0,
     rows_an_epoch: Union[RowsAnEpoch, Sequence[RowsAnEpoch], None] = None,
     negatives: Optional[Negatives] = None,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> InputFn:
     """Shuffled batches for training, of the rows that pass the spec's `filter`.
 
@@ -49,7 +53,7 @@ def train_input_fn(
       spec: the feature spec.
       files: TFRecord files, sorted here; or a mix of several sets of them.
       batch_size: rows a batch. Batches run on over the end of an epoch; only the very last one
-        may be smaller.
+        may be smaller. Where rows are kept together, it is a batch's size on average.
       seed: the order of rows is a function of it and of the epoch.
       epochs: how often each row is read, or None for no end. An epoch of a mix is as many rows as
         its parts have together (see `mixing`).
@@ -60,6 +64,7 @@ def train_input_fn(
         or one for each epoch up to the one that `skip_rows` ends in. Of a mix, that of each part.
         Needed with `skip_rows`, and for `epochs` of a mix.
       negatives: negative down-sampling.
+      damaged: files of which only the good records are read; see `tfrecords.blocks`.
 
     Returns:
       An input_fn whose dataset gives `(features, labels)` as `Transform.features_and_labels` does.
@@ -69,24 +74,67 @@ def train_input_fn(
         raise ValueError("skip_rows needs rows_an_epoch, to know which epoch the rows are in")
     if isinstance(files, Mix) and epochs is not None and not rows_an_epoch:
         raise ValueError("epochs of a mix need rows_an_epoch, of each part")
+    runs = spec.kept_together is not None
+    if runs and (isinstance(files, Mix) or negatives is not None):
+        raise ValueError(
+            f"rows of one {spec.kept_together!r} are kept together for the head ranking, which "
+            "neither a mix nor negative down-sampling does"
+        )
     selection = Selection(spec, negatives=negatives, seed=seed)
 
-    def stream(
-        paths: Sequence[str], part: Shard, skip: int, rows: Any, count: Optional[int]
-    ) -> tf.data.Dataset:
+    def epochs_of(
+        paths: Sequence[str], part: Shard
+    ) -> tuple[Callable[[tf.Tensor], tf.data.Dataset], str]:
+        """Makes an epoch from its number; and what to say of one without a row."""
         own_files, records = part.deal(paths)
+        if runs and records.count > 1:
+            raise ValueError(
+                f"{records.count} workers read {len(paths)} files, whose records would be dealt "
+                f"out one by one, and rows of one {spec.kept_together!r} are to stay together; "
+                "give each worker a file at least"
+            )
+        cut = _cut(spec, batch_size)
+        mixed = row_groups.shuffled_runs if runs else shuffling.shuffled_epoch
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
-            blocks = selection.blocks(own_files, records, epoch=number, interleaved=shuffle)
-            return shuffling.shuffled_epoch(blocks, seed, number) if shuffle else blocks
+            blocks = selection.blocks(
+                own_files, records, epoch=number, interleaved=shuffle, cut=cut, damaged=damaged
+            )
+            return mixed(blocks, seed, number) if shuffle else blocks
 
         worker = "the input"
         if part.count > 1:
             worker = f"this worker ({part.index + 1} of {part.count})"
         why = " that is kept" if selection.any else "; train with fewer workers" * (part.count > 1)
+        return one_epoch, f"an epoch of {worker} holds no record{why}"
+
+    def rows_of(
+        paths: Sequence[str], part: Shard, skip: int, rows: Any, count: Optional[int]
+    ) -> tf.data.Dataset:
+        one_epoch, empty = epochs_of(paths, part)
         return shuffling.epochs(
-            one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count,
-            empty=f"an epoch of {worker} holds no record{why}",
+            one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count, empty=empty
+        )
+
+    def rows_of_mix(mix: Mix, part: Shard) -> tf.data.Dataset:
+        counts: Any = rows_an_epoch or [None] * len(mix.parts)
+        skips, rest = mix.skips(skip_rows)
+        streams = [
+            rows_of(entry.files, part, skip, rows, None)
+            for entry, skip, rows in zip(mix.parts, skips, counts)
+        ]
+        rows = shuffling.without_first_rows(in_rounds(streams, mix), rest)
+        if epochs is not None:
+            total = sum(rows_of_epochs(own, epochs) for own in counts)
+            rows = shuffling.first_rows(rows, total - skip_rows)
+        return rows
+
+    def batches_of_runs(paths: Sequence[str], part: Shard) -> tf.data.Dataset:
+        one_epoch, empty = epochs_of(paths, part)
+        rows: Any = rows_an_epoch
+        return row_groups.epochs(
+            one_epoch, batch_size=batch_size, rows_an_epoch=rows, skip_rows=skip_rows,
+            count=epochs, empty=empty,
         )  # fmt: skip
 
     def input_fn(input_context: Optional[Any] = None) -> tf.data.Dataset:
@@ -94,39 +142,43 @@ def train_input_fn(
         if input_context is not None:
             part = Shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
         if isinstance(files, Mix):
-            counts: Any = rows_an_epoch or [None] * len(files.parts)
-            skips, rest = files.skips(skip_rows)
-            streams = [
-                stream(entry.files, part, skip, rows, None)
-                for entry, skip, rows in zip(files.parts, skips, counts)
-            ]
-            rows = shuffling.without_first_rows(in_rounds(streams, files), rest)
-            if epochs is not None:
-                total = sum(rows_of_epochs(own, epochs) for own in counts)
-                rows = shuffling.first_rows(rows, total - skip_rows)
+            batches = rows_of_mix(files, part).rebatch(batch_size)
+        elif runs:
+            batches = batches_of_runs(files, part)
         else:
-            rows = stream(files, part, skip_rows, rows_an_epoch, epochs)
+            batches = rows_of(files, part, skip_rows, rows_an_epoch, epochs).rebatch(batch_size)
         transform = Transform(spec)
 
         def transformed(batch: tf.Tensor) -> Any:
             features, labels = transform.features_and_labels(batch)
             return features, selection.weigh(labels)
 
-        return _transformed(rows.rebatch(batch_size), transformed)
+        return _transformed(batches, transformed)
 
     return input_fn
 
 
 def eval_input_fn(
-    spec: FeatureSpec, files: Sequence[str], *, batch_size: int, limit: Optional[int] = None
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    batch_size: int,
+    limit: Optional[int] = None,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> InputFn:
     """Every row that passes the spec's `filter` once, in the order of the files.
 
-    Gives `(features, labels)`. `limit` ends after so many batches.
+    Gives `(features, labels)`. `limit` ends after so many batches; of files in `damaged` only the
+    good records are read.
     """
 
     def input_fn() -> tf.data.Dataset:
-        batches = Selection(spec).blocks(sorted(files)).rebatch(batch_size)
+        cut = _cut(spec, batch_size)
+        blocks = Selection(spec).blocks(sorted(files), cut=cut, damaged=damaged)
+        if spec.kept_together is not None:
+            batches = row_groups.whole_batches(blocks, batch_size)
+        else:
+            batches = blocks.rebatch(batch_size)
         if limit is not None:
             batches = batches.take(limit)
         return _transformed(batches, Transform(spec).features_and_labels)
@@ -134,14 +186,29 @@ def eval_input_fn(
     return input_fn
 
 
-def predict_input_fn(spec: FeatureSpec, files: Sequence[str], *, batch_size: int) -> InputFn:
+def predict_input_fn(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    batch_size: int,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> InputFn:
     """Every row once, in the order of the files, features alone; labels need not be there."""
 
     def input_fn() -> tf.data.Dataset:
-        batches = tfrecords.blocks(sorted(files)).rebatch(batch_size)
+        batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
         return _transformed(batches, Transform(spec).features)
 
     return input_fn
+
+
+def _cut(
+    spec: FeatureSpec, batch_size: int
+) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
+    """How the records of a file are cut into blocks; None for anyhow."""
+    if spec.kept_together is None:
+        return None
+    return row_groups.runs_of_a_file(spec, longest=batch_size)
 
 
 def _transformed(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:

@@ -31,12 +31,18 @@ _ENOUGH = 256
 _BLOCKS = 2 * shuffling.BLOCK_BUFFER
 
 
-def warnings(spec: FeatureSpec, first: Mapping[str, Sequence[bytes]]) -> Iterator[str]:
+def warnings(
+    spec: FeatureSpec,
+    first: Mapping[str, Sequence[bytes]],
+    *,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Iterator[str]:
     """A sentence for each label that is sorted.
 
     Args:
       spec: the feature spec.
       first: the first records of each file, as `tfrecords.first_records` gives them.
+      damaged: files of which only the good records are read.
     """
     labels = [
         spec.label_of(name)
@@ -50,7 +56,7 @@ def warnings(spec: FeatureSpec, first: Mapping[str, Sequence[bytes]]) -> Iterato
     inside: dict[str, list[Counter[Any]]] = {label: [] for label in labels}
     if paths:
         largest = max(paths, key=lambda path: tf.io.gfile.stat(path).length)
-        for block in _block_starts(largest):
+        for block in _block_starts(largest, damaged):
             for label in labels:
                 inside[label].append(Counter(_values(block, label)))
     for label in labels:
@@ -103,13 +109,13 @@ def _apart(
     return worst
 
 
-def _block_starts(path: str) -> Iterator[list[bytes]]:
+def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]]:
     """The first 64 records of each block at the start of a file."""
-    starts = tfrecords.blocks([path]).take(_BLOCKS).map(lambda block: block[:64])
+    starts = tfrecords.blocks([path], damaged=damaged).take(_BLOCKS)
     try:
-        for block in starts.as_numpy_iterator():
+        for block in starts.map(lambda block: block[:64]).as_numpy_iterator():
             yield list(block)
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+    except tfrecords.READ_ERRORS:
         return  # The run itself will say so.
 
 

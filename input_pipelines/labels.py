@@ -35,8 +35,9 @@ class LabelReader:
 
         Returns:
           `<label>`: int64 or float32 [rows], or float32 [rows, n] of a vector or of n classes, 1
-            where the row has the class.
+            where the row has the class; [rows, steps] and float32 [rows, steps, n] with steps.
           `<label>/weight`: float32 [rows], where the label has one or may be missing; 0 is masked.
+            [rows, steps] where each step has its own.
           `<label>/true_probability`: float32 [rows], where the data know it.
           `<label>/group`: int64 [rows], a hash of the feature of `group_by`; -1 is no group.
 
@@ -62,6 +63,7 @@ class LabelReader:
                 if label.missing == "mask":
                     weight = result.get(f"{name}/weight", tf.ones_like(present[name], tf.float32))
                     mask = tf.cast(present[name], tf.float32)
+                    mask = mask[:, tf.newaxis] if weight.shape.rank == 2 else mask
                     result[f"{name}/weight"] = weight * mask
                 if label.true_probability is not None:
                     result[f"{name}/true_probability"] = parsed[label.true_probability]
@@ -73,7 +75,7 @@ class LabelReader:
                 if entry.width > 1:
                     result[name] = tf.cast(result[name], tf.float32)
                 if entry.group is not None:
-                    result[f"{name}/group"] = _group(parsed[entry.group])
+                    result[f"{name}/group"] = group_hash(parsed[entry.group])
         return result
 
     def _dense(
@@ -99,15 +101,14 @@ class LabelReader:
             return tf.ensure_shape(tf.minimum(hot, 1.0), [None, classes]), present
         flat = checks.label_length(name, values, label.length)
         dense = flat.to_tensor(shape=[None, label.length])
-        return (dense[:, 0] if label.single else dense), present
+        return tf.reshape(dense, [-1, *label.shape]), present
 
 
-def _group(values: tf.Tensor) -> tf.Tensor:
-    """int64 [rows] below 2^62, one hash a value; -1 for the "" and -1 that stand for missing.
+def group_hash(values: tf.Tensor) -> tf.Tensor:
+    """int64 [rows] below 2^62, one hash a value; -1 for one that is missing.
 
     Two of a million groups have the same hash with a probability of 1e-7.
     """
-    missing = tf.constant("" if values.dtype == tf.string else -1, values.dtype)
     text = values if values.dtype == tf.string else tf.strings.as_string(values)
     hashed = tf.strings.to_hash_bucket_fast(text, 2**62)
-    return tf.where(tf.equal(values, missing), tf.constant(-1, tf.int64), hashed)
+    return tf.where(lookups.is_missing(values), tf.constant(-1, tf.int64), hashed)

@@ -14,6 +14,11 @@ from feature_specs.column_kinds import Vocabulary
 from feature_specs.schema import FeatureSpec
 
 
+def is_missing(values: tf.Tensor) -> tf.Tensor:
+    """Which values (string or int64) stand for none, as in feature columns: `""` and -1."""
+    return tf.equal(values, tf.constant("" if values.dtype == tf.string else -1, values.dtype))
+
+
 def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
     """The table from words (string or int64) to ids (int64) of a vocabulary column."""
     dtype = tf.as_dtype(spec.features[column.source].dtype)

@@ -77,6 +77,24 @@ class Mix:
         """Rows of a round."""
         return sum(part.share for part in self.parts)
 
+    def only(self, files: Sequence[str], flag: str = "mix") -> Mix:
+        """The same mix of those of its files that are among some.
+
+        Raises:
+          DataError: a part has none of them.
+        """
+        kept = set(files)
+        parts = []
+        for part in self.parts:
+            own = tuple(path for path in part.files if path in kept)
+            if not own:
+                raise DataError(
+                    f"{flag}: all {len(part.files)} files of {part.pattern!r} are left out, as "
+                    "they have bad records; repair them, or take this part out of the mix"
+                )
+            parts.append(dataclasses.replace(part, files=own))
+        return Mix(tuple(parts))
+
     def skips(self, rows: int) -> tuple[list[int], int]:
         """Where each part is after so many rows of the stream.
 

@@ -28,6 +28,13 @@ class RecordParser:
         self._feature_lists = example_parsing.feature_list_parse_dict(spec)
         self._sequence_examples = spec.sequence_examples
 
+    def parse_label_feature(self, serialized: tf.Tensor, name: str) -> tf.Tensor:
+        """One feature of `feature_specs.example_parsing.label_parse_dict` alone, as [rows]."""
+        entries = {name: self._labels[name]}
+        if self._sequence_examples:
+            return tf.io.parse_sequence_example(serialized, entries)[0][name]
+        return tf.io.parse_example(serialized, entries)[name]
+
     def parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
         """A string [rows] as `{feature: Tensor [rows, ...] or RaggedTensor [rows, None]}`.
 

@@ -8,13 +8,17 @@ in each epoch, and the same part at each reading and over any number of workers.
     selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1)
     selection.count(files)          # RowCounts(read=1000, kept=(190,))
 
+Of a file that is damaged the places are those among the records that are read of it. Rows that are
+kept together (`row_groups`) can be filtered, not sampled: a list to rank loses what does not pass,
+before it is cut into runs, and a list without some of its negatives is another list.
+
 Never changes a row. What the kept negatives weigh is put beside the labels by `weigh`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -61,8 +65,13 @@ class Negatives:
         labels = [
             spec.label_of(objective)
             for objective, entry in spec.objectives.items()
-            if isinstance(entry, Binary)
+            if isinstance(entry, Binary) and entry.steps_in_row is None
         ]
+        if spec.kept_together is not None:
+            raise ValueError(
+                f"got {text!r}: the head ranking learns from all rows of one "
+                f"{spec.kept_together!r}, and a list without some of its negatives is another one"
+            )
         if not name and len(labels) == 1:
             name = labels[0]
         if name not in labels:
@@ -126,10 +135,19 @@ class Selection:
         *,
         epoch: Any = 0,
         interleaved: bool = False,
+        cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ) -> tf.data.Dataset:
-        """As `tfrecords.blocks`, without what is dropped; blocks may be small, or empty."""
-        if not self.any:
-            return tfrecords.blocks(files, shard, interleaved=interleaved)
+        """As `tfrecords.blocks`, without what is dropped; blocks may be small, or empty.
+
+        `cut` gets the blocks without what the filter drops; it does not go with `negatives`.
+        """
+        if cut is not None and self._negatives is not None:
+            raise ValueError("of rows that are kept together no negatives can be dropped")
+        if cut is not None or not self.any:
+            return tfrecords.blocks(
+                files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
+            )
 
         epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
 
@@ -137,8 +155,21 @@ class Selection:
             passes, drawn = self._masks(block, path, places, epochs)
             return tf.boolean_mask(block, passes & drawn[:, 0])
 
-        numbered = tfrecords.numbered_blocks(files, shard, interleaved=interleaved)
+        numbered = tfrecords.numbered_blocks(
+            files, shard, interleaved=interleaved, damaged=damaged
+        )
         return numbered.map(kept, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def _before(
+        self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
+    ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
+        """`cut`, behind the filter."""
+        if cut is None or not self.any:
+            return cut
+        then = cut
+        return lambda of_file: then(
+            of_file.map(self.passing, num_parallel_calls=2, deterministic=True)
+        )
 
     def passing(self, block: tf.Tensor) -> tf.Tensor:
         """The records of a block that pass the filter."""
@@ -146,55 +177,85 @@ class Selection:
             return block
         return tf.boolean_mask(block, self._passes(tf.io.parse_example(block, self._entries)))
 
-    def count(self, files: Sequence[str], shard: Shard = Shard(), *, epochs: int = 1) -> RowCounts:
+    def count(
+        self,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        epochs: int = 1,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ) -> RowCounts:
         """How many rows there are, and how many are kept in each of so many epochs.
 
-        Reads the files once for 64 epochs; parses what decides, and nothing where nothing does.
+        Reads the files once for 64 epochs; parses what decides, and nothing where nothing does. Of
+        a damaged file the good records are its rows.
 
         Raises:
-          DataError: a file is corrupt.
+          DataError: a file is corrupt, and not among those that are known to be `damaged`.
           tf.errors.InvalidArgumentError: a record lacks what decides.
         """
         if not self.any:
-            rows = tfrecords.count_records(files, shard)
+            rows = tfrecords.count_records(files, shard, damaged=damaged)
             return RowCounts(rows, (rows,))
         numbers = list(range(1 if self.same_each_epoch else epochs))
         counts: list[np.ndarray] = []
         for first in range(0, len(numbers), _EPOCHS_A_PASS):
-            counts.append(self._pass(files, shard, numbers[first : first + _EPOCHS_A_PASS]))
+            some = numbers[first : first + _EPOCHS_A_PASS]
+            counts.append(self._pass(files, shard, some, damaged))
         return RowCounts(int(counts[0][0]), tuple(int(n) for part in counts for n in part[1:]))
 
-    def count_until(self, files: Sequence[str], shard: Shard = Shard(), *, rows: int) -> RowCounts:
+    def count_until(
+        self,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        rows: int,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ) -> RowCounts:
         """As `count`, of so many epochs that they hold more than `rows` rows."""
-        counts = self.count(files, shard)
+        counts = self.count(files, shard, damaged=damaged)
         while len(counts.kept) > 0 and not self.same_each_epoch and sum(counts.kept) <= rows:
             if not any(counts.kept):
                 return counts
             needed = int(1.1 * rows * len(counts.kept) / sum(counts.kept)) + 2
-            counts = self.count(files, shard, epochs=max(needed, 2 * len(counts.kept)))
+            needed = max(needed, 2 * len(counts.kept))
+            counts = self.count(files, shard, epochs=needed, damaged=damaged)
         return counts
 
     def weigh(self, labels: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The labels of a training batch, all weights times 1 / share where a row is negative."""
+        """The labels of a training batch, all weights times 1 / share where a row is negative.
+
+        A label with a weight a step, [rows, steps], keeps it: all steps of a row weigh that more.
+        """
         if self._negatives is None:
             return labels
         negative = tf.equal(labels[self._negatives.label], 0)
         rows = tf.where(negative, tf.constant(1 / self._negatives.share, tf.float32), 1.0)
-        weights = {f"{n}/weight": rows * labels.get(f"{n}/weight", 1.0) for n in self._spec.labels}
+        weights = {}
+        for name in self._spec.labels:
+            weight = labels.get(f"{name}/weight", tf.ones_like(rows))
+            a_row = rows[:, tf.newaxis] if weight.shape.rank == 2 else rows
+            weights[f"{name}/weight"] = a_row * weight
         return {**labels, **weights}
 
-    def _pass(self, files: Sequence[str], shard: Shard, epochs: list[int]) -> np.ndarray:
+    def _pass(
+        self,
+        files: Sequence[str],
+        shard: Shard,
+        epochs: list[int],
+        damaged: tfrecords.Damaged,
+    ) -> np.ndarray:
         """int64 [1 + epochs]: all rows, and those kept in each epoch."""
 
         def counted(block: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-            passes, drawn = self._masks(
-                block, path, places, tf.constant(epochs, tf.int64)
-            )
+            passes, drawn = self._masks(block, path, places, tf.constant(epochs, tf.int64))
             kept = tf.math.count_nonzero(passes[:, tf.newaxis] & drawn, axis=0)
             return tf.concat([[tf.size(block, tf.int64)], kept], axis=0)
 
-        with tfrecords.naming_what_is_corrupt(files):
-            numbered = tfrecords.numbered_blocks(files, shard, interleaved=True)
+        with tfrecords.naming_what_is_corrupt(files, damaged):
+            numbered = tfrecords.numbered_blocks(
+                files, shard, interleaved=True, damaged=damaged
+            )
             counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
             return counts.reduce(nothing, lambda total, block: total + block).numpy()

@@ -10,7 +10,7 @@ training can go on exactly where it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Union
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -34,15 +34,15 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
       seed: of the whole training.
       epoch: int64 scalar; each epoch has an order of its own.
     """
-    windows = blocks.shuffle(BLOCK_BUFFER, seed=_mixed(seed, epoch)).rebatch(WINDOW)
+    windows = blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch)).rebatch(WINDOW)
 
     def permute(index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        return tf.random.experimental.stateless_shuffle(rows, seed=[_mixed(seed, epoch), index])
+        return tf.random.experimental.stateless_shuffle(rows, seed=[mixed(seed, epoch), index])
 
     return windows.enumerate().map(permute, num_parallel_calls=2, deterministic=True)
 
 
-def _mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
+def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
     """A seed for one epoch of one training; any odd multiplier keeps neighbours apart."""
     return tf.constant(seed, tf.int64) + tf.cast(epoch, tf.int64) * 0x9E3779B1
 
@@ -69,7 +69,7 @@ def epochs(
     """
     first, offset = epoch_of(skip_rows, rows_an_epoch)
     if count is None:
-        one_epoch = _never_empty(one_epoch, empty)
+        one_epoch = never_empty(one_epoch, empty)
     numbers = tf.data.Dataset.range(first, count if count is not None else tf.int64.max)
     if not offset:
         return numbers.flat_map(one_epoch)
@@ -105,21 +105,29 @@ def epoch_of(skip_rows: int, rows_an_epoch: RowsAnEpoch | None) -> tuple[int, in
     raise ValueError(f"rows_an_epoch ends {skip_rows} rows before what is to be skipped")
 
 
-def _never_empty(
+def never_empty(
     one_epoch: Callable[[tf.Tensor], tf.data.Dataset], empty: str
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """The epochs with an error in the place of one that holds no row.
+
+    Elements are rows, or tuples of which rows are the first; those without a row are left out.
+    """
     message = f"{checks.PREFIX}{empty}"
 
-    def check(seen: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        any_rows = tf.size(rows) > 0
-        with tf.control_dependencies([tf.debugging.Assert(seen | any_rows, [message])]):
-            return seen | any_rows, tf.identity(rows)
+    def has_rows(*element: tf.Tensor) -> tf.Tensor:
+        return tf.size(element[0]) > 0
+
+    def check(seen: tf.Tensor, element: Any) -> tuple[tf.Tensor, Any]:
+        seen = seen | has_rows(*tf.nest.flatten(element))
+        with tf.control_dependencies([tf.debugging.Assert(seen, [message])]):
+            return seen, tf.nest.map_structure(tf.identity, element)
 
     def checked(number: tf.Tensor) -> tf.data.Dataset:
+        windows = one_epoch(number).filter(has_rows)
         # What comes last is empty, and must not be first.
-        end = tf.data.Dataset.from_tensors(tf.constant([], tf.string))
-        windows = one_epoch(number).filter(lambda rows: tf.size(rows) > 0).concatenate(end)
-        return windows.scan(tf.constant(False), check).filter(lambda rows: tf.size(rows) > 0)
+        nothing = tf.nest.map_structure(lambda of: tf.zeros([0], of.dtype), windows.element_spec)
+        end = tf.data.Dataset.from_tensors(nothing)
+        return windows.concatenate(end).scan(tf.constant(False), check).filter(has_rows)
 
     return checked
 

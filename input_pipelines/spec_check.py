@@ -16,12 +16,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-import tensorflow as tf
-
 from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
 from feature_specs.missing_values import missing_value
 from feature_specs.schema import FeatureSpec
-from feature_specs.vocabulary import read_words
 from input_pipelines import stored_records, tfrecords
 from input_pipelines.analyze.sizes import collision_share
 from input_pipelines.cross_counts import CrossCounter
@@ -73,7 +70,7 @@ def _records(path: str) -> Iterator[bytes]:
     try:
         for block in tfrecords.blocks([path]):
             yield from block.numpy()
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+    except tfrecords.READ_ERRORS:
         raise DataError(tfrecords.corruption(path) or f"{path}: cannot be read") from None
 
 
@@ -129,7 +126,7 @@ class _Counts:
     def _add_weight(self, weight: str, features: dict[str, Any], found: Counter[str]) -> None:
         values = stored_records.values(features.get(weight))
         if values:
-            found["zero"] += not values[0]
+            found["zero"] += not any(values)
             return
         found["missing"] += 1
         found["zero"] += not self._spec.features[weight].default
@@ -231,10 +228,7 @@ class _Counts:
                 yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
 
     def _outside(self, name: str, column: Vocabulary) -> tuple[str, Optional[str]]:
-        if column.words is not None:
-            words = {str(word) for word in column.words}
-        else:
-            words = set(read_words(self._spec.vocabulary_path(column))[: column.size])
+        words = set(self._spec.words(column))
         values = self._values.get(column.source, Counter())
         outside = sum(n for value, n in values.items() if _shown(value) not in words)
         return _outside_line(name, outside, sum(values.values()), "outside its vocabulary")

@@ -1,7 +1,11 @@
 """Reads and writes TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
-and not per byte. `write_examples` and `write_sequence_examples` write small data (a test, a demo, a
+and not per byte. TensorFlow's reader takes some files for read when they are not: one that is cut
+inside the first bytes of a record, a GZIP file that is cut between two records, a file without a
+byte. So the bytes of a file's records are counted as they pass, and at its end held against what
+the file has (`reached_end`). A file that is known to be damaged is read by `record_scanner`,
+without a copy. `write_examples` and `write_sequence_examples` write small data (a test, a demo, a
 converted CSV) from Python values; a file is GZIP when its name ends in .gz, and appears under its
 name only when it is whole.
 """
@@ -12,15 +16,17 @@ import contextlib
 import math
 import os
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
+from input_pipelines import file_bytes, record_scanner
+from input_pipelines.crc32c import FRAME
 from input_pipelines.errors import DataError
 from input_pipelines.sharding import Shard
-from input_pipelines.tables import kinds
 
 # Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
 # shuffle and to keep in memory (a few MB).
@@ -34,7 +40,20 @@ OPEN_FILES = 16
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
-_GZIP_SUFFIXES = (".gz", ".gzip")
+# What a reading of a damaged file raises.
+READ_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+)
+
+# Of each file that is damaged, and read nevertheless: the numbers of records whose framing is right
+# and that are left out, too. (What has no right framing is always left out there.)
+Damaged = Mapping[str, frozenset[int]]
+NO_DAMAGE: Damaged = {}
+
+# Bytes of the smallest GZIP file.
+_GZIP_LEAST = 20
 
 Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
 # Of a SequenceExample: the context, and the steps of each feature list.
@@ -43,11 +62,16 @@ SequenceRow = tuple[Mapping[str, Any], Mapping[str, Optional[Sequence[Any]]]]
 
 def compression_type(path: str) -> str:
     """`GZIP` for a name that ends in .gz or .gzip, otherwise none."""
-    return "GZIP" if path.endswith(_GZIP_SUFFIXES) else ""
+    return "GZIP" if file_bytes.is_gzip(path) else ""
 
 
 def blocks(
-    files: Sequence[str], shard: Shard = Shard(), *, interleaved: bool = False
+    files: Sequence[str],
+    shard: Shard = Shard(),
+    *,
+    interleaved: bool = False,
+    cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+    damaged: Damaged = NO_DAMAGE,
 ) -> tf.data.Dataset:
     """The records of some files as string tensors of up to `BLOCK` records.
 
@@ -56,91 +80,227 @@ def blocks(
       shard: which records of each file are read; `Shard.deal` gives it beside the files.
       interleaved: take blocks from several files in turn, for shuffling, instead of reading one
         file after the other. The order is the same at each reading either way.
+      cut: cuts the blocks of a file anew.
+      damaged: the files of which only the good records are read. A file that is not named here
+        and is damaged raises one of `READ_ERRORS` while it is read; `corruption` says where.
     """
-    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-        records = tf.data.TFRecordDataset(path, compression_type=compression)
-        if shard.count > 1:
-            records = records.shard(shard.count, shard.index)
-        return records.batch(BLOCK)
+    read = _reader(damaged)
 
-    return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
+    def part(*file: tf.Tensor) -> tf.data.Dataset:
+        of_file = read(*file)
+        if shard.count > 1:
+            of_file = _dealt(_numbered(of_file), shard).map(lambda block, _: block)
+        return cut(of_file) if cut is not None else of_file
+
+    return _of_files(_named(files, damaged), len(files), part, interleaved)
 
 
 def numbered_blocks(
-    files: Sequence[str], shard: Shard = Shard(), *, interleaved: bool = False
+    files: Sequence[str],
+    shard: Shard = Shard(),
+    *,
+    interleaved: bool = False,
+    damaged: Damaged = NO_DAMAGE,
 ) -> tf.data.Dataset:
     """As `blocks`, each with where it is from: `(records, path, numbers)`.
 
-    `numbers`, int64 [records], are the places of the records in their file, whatever the shard.
+    `numbers`, int64 [records], are the places of the records in their file, from 0, whatever the
+    shard. Of a damaged file they are places among the records that are read of it: what is left out
+    has none. So they are the same at each reading as long as the same is left out.
     """
+    read = _reader(damaged)
 
-    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-        records = tf.data.TFRecordDataset(path, compression_type=compression)
+    def part(*file: tf.Tensor) -> tf.data.Dataset:
+        of_file = _numbered(read(*file))
         if shard.count > 1:
-            records = records.shard(shard.count, shard.index)
+            of_file = _dealt(of_file, shard)
+        return of_file.map(lambda block, numbers: (block, file[0], numbers))
 
-        def placed(number: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            places = number * BLOCK + tf.range(tf.size(block, tf.int64))
-            return block, path, places * shard.count + shard.index
-
-        return records.batch(BLOCK).enumerate().map(placed)
-
-    return _interleaved(files, read) if interleaved else _named(files).flat_map(read)
+    return _of_files(_named(files, damaged), len(files), part, interleaved)
 
 
-def _named(files: Sequence[str]) -> tf.data.Dataset:
-    """The path and the compression of each file."""
+def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
+    """The blocks of one file of `_named`: all its records, or the good ones of a damaged file."""
+
+    def read(path: tf.Tensor, compression: tf.Tensor, is_damaged: tf.Tensor) -> tf.data.Dataset:
+        whole = _whole_file(path, compression)
+        if not damaged:
+            return whole
+        good = tf.data.Dataset.from_generator(
+            _good_blocks(damaged),
+            args=(path,),
+            output_signature=tf.TensorSpec([None], tf.string),
+        )
+        times = tf.cast(is_damaged, tf.int64)
+        return whole.repeat(1 - times).concatenate(good.repeat(times))
+
+    return read
+
+
+def _whole_file(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The blocks of one file, with a look at its end."""
+    records = tf.data.TFRecordDataset(path, compression_type=compression).batch(BLOCK)
+    end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+
+    def count(total: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        rows = tf.size(block, tf.int64)
+        length = tf.reduce_sum(tf.cast(tf.strings.length(block), tf.int64)) + FRAME * rows
+        whole = tf.cond(
+            rows > 0,
+            lambda: tf.constant(True),
+            lambda: tf.ensure_shape(tf.numpy_function(_reached_end, [path, total], tf.bool), []),
+        )
+        check = tf.debugging.Assert(whole, ["the file ends before its last record does:", path])
+        with tf.control_dependencies([check]):
+            return total + length, tf.identity(block)
+
+    counted = records.concatenate(end).scan(tf.constant(0, tf.int64), count)
+    return counted.filter(lambda block: tf.size(block) > 0)
+
+
+def _reached_end(path: bytes, total: int) -> np.bool_:
+    """Whether records of `total` bytes, framing included, are all that a file holds."""
+    return np.bool_(reached_end(path.decode(), int(total)))
+
+
+def reached_end(path: str, total: int) -> bool:
+    """Whether a reader that found records of `total` bytes, framing included, read a whole file.
+
+    A GZIP file says in its last four bytes how much it unpacks to. That is only so for a file of
+    one member; of another one all members are unpacked.
+    """
+    size = file_bytes.size(path)
+    if not file_bytes.is_gzip(path):
+        return 0 < total == size
+    if total and size >= _GZIP_LEAST:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            file.seek(size - 4)
+            if struct.unpack("<I", file.read(4))[0] == total % 2**32:
+                return True
+    return size > 0 and file_bytes.gzip_length(path) == total
+
+
+def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
+    def read(path: bytes) -> Iterator[np.ndarray]:
+        name = path.decode()
+        for block in good_records(name, damaged[name]):
+            yield np.array(block, object)
+
+    return read
+
+
+def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
+    """The good records of a damaged file, in blocks, without those of some numbers."""
+    block: list[bytes] = []
+    for found in record_scanner.scan(path):
+        if isinstance(found, record_scanner.Record) and found.number not in left_out:
+            block.append(found.payload)
+            if len(block) == BLOCK:
+                yield block
+                block = []
+    if block:
+        yield block
+
+
+def _numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
+    """The blocks of a file, each with the int64 places of its records among those of the file."""
+
+    def number(seen: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
+        end = seen + tf.size(block, tf.int64)
+        return end, (block, tf.range(seen, end))
+
+    return of_file.scan(tf.constant(0, tf.int64), number)
+
+
+def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
+    """Every `shard.count`th record of a file, in blocks; with the places that they had in it."""
+
+    def deal(block: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        first = tf.math.floormod(shard.index - numbers[0], shard.count)
+        return block[first :: shard.count], numbers[first :: shard.count]
+
+    return numbered.map(deal).rebatch(BLOCK)
+
+
+def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Dataset:
+    """The path and the compression of each file, and whether it is damaged."""
     compressions = [compression_type(path) for path in files]
-    return tf.data.Dataset.from_tensor_slices((list(files), compressions))
+    are_damaged = [path in damaged for path in files]
+    return tf.data.Dataset.from_tensor_slices((list(files), compressions, are_damaged))
 
 
-def _interleaved(files: Sequence[str], read: Callable[..., tf.data.Dataset]) -> tf.data.Dataset:
-    """Elements of several files in turn, read in parallel, in the same order at each reading."""
-    return _named(files).interleave(
+def _of_files(
+    named: tf.data.Dataset, count: int, read: Callable[..., tf.data.Dataset], interleaved: bool
+) -> tf.data.Dataset:
+    """One file after the other, or elements of several in turn, read in parallel.
+
+    The order is the same at each reading.
+    """
+    if not interleaved:
+        return named.flat_map(read)
+    return named.interleave(
         read,
-        cycle_length=min(OPEN_FILES, len(files)),
+        cycle_length=min(OPEN_FILES, count),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
 
 
-def count_records(files: Sequence[str], shard: Shard = Shard()) -> int:
+def count_records(
+    files: Sequence[str], shard: Shard = Shard(), *, damaged: Damaged = NO_DAMAGE
+) -> int:
     """How many records a shard of the files holds, by reading them all once, unparsed.
 
     Raises:
-      DataError: a file is corrupt.
+      DataError: a file is corrupt, and not among those that are known to be `damaged`.
     """
-    with naming_what_is_corrupt(files):
-        sizes = blocks(files, shard, interleaved=True).map(lambda block: tf.size(block, tf.int64))
+    with naming_what_is_corrupt(files, damaged):
+        read = blocks(files, shard, interleaved=True, damaged=damaged)
+        sizes = read.map(lambda block: tf.size(block, tf.int64))
         return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
 
 
-def first_records(files: Sequence[str]) -> dict[str, list[bytes]]:
+def first_records(
+    files: Sequence[str], *, damaged: Damaged = NO_DAMAGE
+) -> dict[str, list[bytes]]:
     """The first records, up to 64, of each file that has any.
 
     Raises:
-      DataError: a file is corrupt there, or is no TFRecord file.
+      DataError: a file is corrupt there, is empty, or is no TFRecord file.
     """
 
-    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    def read(path: tf.Tensor, compression: tf.Tensor, _: tf.Tensor) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path, compression_type=compression)
         return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
 
-    found = _interleaved(files, read)
-    with naming_what_is_corrupt(files):
-        return {path.decode(): list(first) for path, first in found.as_numpy_iterator()}
+    found: dict[str, list[bytes]] = {}
+    whole = [path for path in files if path not in damaged]
+    if whole:
+        with naming_what_is_corrupt(whole):
+            first = _of_files(_named(whole), len(whole), read, True).as_numpy_iterator()
+            found = {path.decode(): list(records) for path, records in first}
+    for path in files:
+        if path in damaged:
+            records = next(good_records(path, damaged[path]), [])[:_FIRST]
+            if records:
+                found[path] = records
+        elif path not in found and not file_bytes.size(path):
+            raise DataError(corruption(path))
+    return {path: found[path] for path in files if path in found}
 
 
 @contextlib.contextmanager
-def naming_what_is_corrupt(files: Sequence[str]) -> Iterator[None]:
+def naming_what_is_corrupt(
+    files: Sequence[str], damaged: Damaged = NO_DAMAGE
+) -> Iterator[None]:
     """Turns the error of a reading that names no file into one that does."""
     try:
         yield
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+    except READ_ERRORS as error:
         for path in files:
-            broken = corruption(path)
+            broken = corruption(path) if path not in damaged else None
             if broken is not None:
-                raise DataError(broken) from None
+                raise DataError(broken) from error
         raise
 
 
@@ -151,28 +311,9 @@ def first_line(error: tf.errors.OpError) -> str:
 
 
 def corruption(path: str) -> Optional[str]:
-    """A sentence saying where the framing of a file breaks, or None for a file that is whole."""
-    count = 0
-    try:
-        for _ in tf.data.TFRecordDataset(path, compression_type(path)):
-            count += 1
-    except tf.errors.OpError as error:
-        reason = first_line(error)
-        if count:
-            return f"{path}: corrupt after record {count - 1}: {reason}"
-        kind = kinds.kind_of(path)
-        if kind != kinds.TFRECORD:
-            return (
-                f"{path}: is {kind} by its name, and no TFRecord file; analysis reads tables, all "
-                "else reads TFRecords: write its rows with ek.write_examples"
-            )
-        named = "is GZIP" if compression_type(path) else "is not compressed"
-        return (
-            f"{path}: corrupt from its start: {reason}; by its name it {named}: "
-            "is that so, and is it a TFRecord file? (Tables end in .csv, .tsv, .json, .jsonl or "
-            ".parquet.)"
-        )
-    return None
+    """A sentence naming the first bad record of a file, or None for a file that is whole."""
+    bad = record_scanner.first_bad(path)
+    return None if bad is None else f"{path}: {bad.sentence}"
 
 
 def example(row: Mapping[str, Value]) -> tf.train.Example:

@@ -217,8 +217,7 @@ class Transform:
         if isinstance(values, tf.RaggedTensor):
             flat = self._lookup_flat(name, column, values.flat_values)
             return _Ids(values.with_flat_values(flat))
-        missing = tf.constant("" if values.dtype == tf.string else -1, values.dtype)
-        present = tf.not_equal(values, missing)
+        present = tf.logical_not(lookups.is_missing(values))
         if isinstance(column, Identity) and column.default_id is None:
             values = checks.in_range(column, tf.where(present, values, tf.zeros_like(values)))
         return _Ids(self._lookup_flat(name, column, values, checked=True), present)

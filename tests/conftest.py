@@ -87,3 +87,12 @@ def ads(tmp_path_factory):
         tfrecords.write_examples(f"{folder}/train-{i}.tfrecord{suffix}", make_rows(size, seed=i))
     tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
     return folder
+
+
+def place(path: str, number: int) -> str:
+    """How messages name a record of a plain TFRecord file that is whole: `record 3 at byte 210`."""
+    data = pathlib.Path(path).read_bytes()
+    offset = 0
+    for _ in range(number):
+        offset += 16 + int.from_bytes(data[offset : offset + 8], "little")
+    return f"record {number} at byte {offset}"

@@ -87,10 +87,11 @@ class AfterEvaluation(estimator.Exporter):
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
         self._history.read()  # A damaged one is found before training, not after.
+        # A direction that is not given is that of a loss; the configuration sees to it.
         self._best: Optional[BestRecord] = None
         if "best" in config.exporters:
             folder = export_folder(config.model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, config.best_direction)
+            self._best = BestRecord(folder, config.best_metric, config.best_direction or "min")
         self.metrics: dict[str, float] = {}
 
     @property
@@ -130,7 +131,7 @@ class AfterEvaluation(estimator.Exporter):
         if metric is not None and has_stalled(
             self._history.read(),
             metric,
-            self._config.early_stopping_direction or "min",  # A loss.
+            self._config.early_stopping_direction or "min",
             self._config.early_stopping_patience,
         ):
             self._request.ask(EARLY_STOPPED)

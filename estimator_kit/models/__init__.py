@@ -6,11 +6,13 @@ import importlib
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import ModelFn
+from estimator_kit.models.aitm import AITMModel
 from estimator_kit.models.autoint import AutoIntModel
 from estimator_kit.models.dcn import DCNModel
 from estimator_kit.models.deepfm import DeepFMModel
 from estimator_kit.models.din import DINModel
 from estimator_kit.models.dnn import DNNModel
+from estimator_kit.models.esmm import ESMMModel
 from estimator_kit.models.fm import FMModel
 from estimator_kit.models.linear import LinearModel
 from estimator_kit.models.mmoe import MMoEModel
@@ -24,12 +26,14 @@ from estimator_kit.models.xdeepfm import XDeepFMModel
 from feature_specs.errors import did_you_mean
 
 MODELS: dict[str, type[ModelFn]] = {
+    "aitm": AITMModel,
     "autoint": AutoIntModel,
     "cgc": CGCModel,
     "dcn": DCNModel,
     "deepfm": DeepFMModel,
     "din": DINModel,
     "dnn": DNNModel,
+    "esmm": ESMMModel,
     "fm": FMModel,
     "gru": GRUModel,
     "linear": LinearModel,

@@ -17,8 +17,8 @@ from typing import Literal, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.input_layer import check_dense_group
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transforms import Features
@@ -53,7 +53,7 @@ def cross_layer(
         return tf.einsum("ne,new->nw", gate, crossed) + x
 
 
-class DCNModel(ModelFn):
+class DCNModel(DenseGroupModel):
     """Cross layers over one group, with a DNN on top or beside."""
 
     class Params(DNNParams):
@@ -77,12 +77,6 @@ class DCNModel(ModelFn):
             if self.experts > 1 and self.rank is None:
                 raise ValueError("experts are of low rank; give a rank, or leave experts at 1")
             return self
-
-    def check_spec(self) -> None:
-        check_dense_group(self.spec, self.params.group)
-
-    def groups(self) -> tuple[str, ...]:
-        return (self.params.group,)
 
     def logits(self, features: Features, mode: str) -> Logits:
         p = self.params

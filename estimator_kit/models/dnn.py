@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.input_layer import check_dense_group
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from input_pipelines.transforms import Features
 
 
-class DNNModel(ModelFn):
+class DNNModel(DenseGroupModel):
     """A DNN over one group, with the variables of `tf.estimator.DNNClassifier`."""
 
     class Params(DNNParams):
@@ -20,11 +20,8 @@ class DNNModel(ModelFn):
 
         group: str = "deep"
 
-    def check_spec(self) -> None:
-        check_dense_group(self.spec, self.params.group)
-
-    def groups(self) -> tuple[str, ...]:
-        return (self.params.group,)
+    def shared_prefix(self) -> str:
+        return f"dnn/hiddenlayer_{len(self.params.hidden_units) - 1}/"
 
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("dnn"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model_fn import ModelParams
+from estimator_kit.model_params import ModelParams
 from estimator_kit.models.activations import Activation
 from estimator_kit.models.initializers import Initializer
 from estimator_kit.models.layers import dense_layer, hidden_layers

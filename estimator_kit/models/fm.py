@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits, ModelParams
+from estimator_kit.model_fn import Logits
+from estimator_kit.model_params import ModelParams
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transforms import Features

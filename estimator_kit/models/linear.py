@@ -5,7 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from estimator_kit.input_layer import check_linear_group
-from estimator_kit.model_fn import Logits, ModelFn, ModelParams
+from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model_params import ModelParams
 from estimator_kit.optimizers import OptimizerChoice
 from input_pipelines.transforms import Features
 

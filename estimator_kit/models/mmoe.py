@@ -28,6 +28,9 @@ class MMoEModel(MultiTaskModel):
         hidden_units: HiddenUnits = (128, 64)
         experts: PositiveInt = 8
 
+    def shared_prefix(self) -> str:
+        return rf"dnn/expert_\d+/hiddenlayer_{len(self.params.hidden_units) - 1}/"
+
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
         experts = []
         for i in range(self.params.experts):

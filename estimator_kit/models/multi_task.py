@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from estimator_kit.input_layer import check_dense_group
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.layers import dense_layer
 from input_pipelines.transforms import Features
@@ -30,7 +30,7 @@ class MultiTaskParams(DNNParams):
     tower_units: tuple[PositiveInt, ...] = (32,)
 
 
-class MultiTaskModel(ModelFn):
+class MultiTaskModel(DenseGroupModel):
     """Override `shared`."""
 
     Params = MultiTaskParams
@@ -38,12 +38,6 @@ class MultiTaskModel(ModelFn):
     @abc.abstractmethod
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
         """{objective: float32 [rows, n]} from the group's columns, float32 [rows, width]."""
-
-    def check_spec(self) -> None:
-        check_dense_group(self.spec, self.params.group)
-
-    def groups(self) -> tuple[str, ...]:
-        return (self.params.group,)
 
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("dnn"):

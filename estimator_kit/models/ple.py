@@ -36,8 +36,15 @@ class CGCModel(MultiTaskModel):
         shared_experts: PositiveInt = 2
         own_experts: PositiveInt = 2
 
+    def shared_prefix(self) -> str:
+        level, layer = self._levels() - 1, len(self.params.hidden_units) - 1
+        return rf"dnn/level_{level}/expert{_SHARED}_\d+/hiddenlayer_{layer}/"
+
+    def _levels(self) -> int:
+        return getattr(self.params, "levels", 1)
+
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
-        levels = getattr(self.params, "levels", 1)
+        levels = self._levels()
         parts = dict.fromkeys([*self.objectives, _SHARED], inputs)
         for i in range(levels):
             with tf.compat.v1.variable_scope(f"level_{i}"):

@@ -10,21 +10,19 @@ tables have none: a penalty on a whole table would touch each of its rows in eve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Optional
+from typing import Optional
 
 import pydantic
 import tensorflow as tf
 
-from feature_specs.entry import Entry
-
-Factor = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+from feature_specs.entry import Entry, NotNegativeFloat
 
 
 class Regularizer(Entry):
     """Factors of the two penalties, 0 or more; at least one is above 0."""
 
-    l1: Factor = 0.0
-    l2: Factor = 0.0
+    l1: NotNegativeFloat = 0.0
+    l2: NotNegativeFloat = 0.0
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Regularizer:

@@ -10,12 +10,17 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from estimator_kit.input_layer import DNN_SCOPE
 from estimator_kit.models.dnn_params import tower
 from estimator_kit.models.multi_task import MultiTaskModel
 
 
 class SharedBottomModel(MultiTaskModel):
     """`hidden_units` of the bottom, `tower_units` of each objective's tower."""
+
+    def shared_prefix(self) -> str:
+        layers = len(self.params.hidden_units)
+        return f"dnn/bottom/hiddenlayer_{layers - 1}/" if layers else f"dnn/{DNN_SCOPE}/"
 
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
         with tf.compat.v1.variable_scope("bottom"):

@@ -8,11 +8,13 @@ from estimator_kit.objectives.cosine import CosineObjective
 from estimator_kit.objectives.multi_class import MultiClassObjective
 from estimator_kit.objectives.multi_label import MultiLabelObjective
 from estimator_kit.objectives.quantile import QuantileObjective
+from estimator_kit.objectives.ranking import RankingObjective
 from estimator_kit.objectives.regression import (
     LogisticRegressionObjective,
     PoissonObjective,
     RegressionObjective,
 )
+from estimator_kit.objectives.steps import StepObjective
 from feature_specs.schema import FeatureSpec
 
 # One class for each head that a spec can name (`feature_specs.objectives.HEADS`).
@@ -24,17 +26,22 @@ _BY_HEAD: dict[str, type[Objective]] = {
     "multi_label": MultiLabelObjective,
     "poisson": PoissonObjective,
     "quantile": QuantileObjective,
+    "ranking": RankingObjective,
     "regression": RegressionObjective,
 }
 
 
 def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
     """The objectives of a spec by name, in its order."""
-    return {name: _BY_HEAD[entry.head](spec, name) for name, entry in spec.objectives.items()}
+    made = {name: _BY_HEAD[entry.head](spec, name) for name, entry in spec.objectives.items()}
+    return {
+        name: objective if objective.config.steps_in_row is None else StepObjective(spec, objective)
+        for name, objective in made.items()
+    }
 
 
 __all__ = [
     "BinaryObjective", "CosineObjective", "LogisticRegressionObjective", "MultiClassObjective",
     "MultiLabelObjective", "Objective", "PoissonObjective", "QuantileObjective",
-    "RegressionObjective", "make_objectives",
+    "RankingObjective", "RegressionObjective", "StepObjective", "make_objectives",
 ]  # fmt: skip

@@ -24,7 +24,8 @@ class Objective(abc.ABC):
       spec: the feature spec.
       name: its entry under `objectives`.
 
-    Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`.
+    Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`; where
+    the loss is none of single rows, `losses_and_weights` in the place of `row_losses`.
     """
 
     def __init__(self, spec: FeatureSpec, name: str):
@@ -39,12 +40,12 @@ class Objective(abc.ABC):
     def logits_dimension(self) -> int:
         return int(self.config.logits_dimension)
 
-    @abc.abstractmethod
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows].
 
         Labels of heads with several values are float32 [rows, n].
         """
+        raise NotImplementedError(f"the loss of {type(self).__name__} is none of single rows")
 
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -78,12 +79,31 @@ class Objective(abc.ABC):
         Empty for a head whose predictions fit neither.
         """
 
-    def loss(self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    def losses_and_weights(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor] = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """What the loss reduces: float32 [n] and [n], by default those of the rows.
+
+        Arguments are those of `metrics`.
+        """
+        return self.row_losses(logits, labels), weights
+
+    def loss(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor] = None,
+    ) -> tf.Tensor:
         """The loss of a batch, by the `reduction` of the spec (see `reductions.reduced`).
 
-        It is 0 for a batch without weight.
+        It is 0 for a batch without weight. Arguments are those of `metrics`.
         """
-        parts = reductions.sums(self.row_losses(logits, labels), weights)
+        parts = reductions.sums(*self.losses_and_weights(logits, labels, weights, group))
         return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
 
     def chooses(self, name: str) -> bool:

@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from estimator_kit.objectives import calibration, losses, ranking_curve
 from estimator_kit.objectives.base import Objective
-from estimator_kit.objectives.classes import class_names
+from estimator_kit.objectives.classes import class_names, classification
+from estimator_kit.objectives.confusion import metrics_of_confusion
 from estimator_kit.objectives.group_metrics import group_metrics
 from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
 from estimator_kit.tf_estimator import estimator
@@ -101,29 +102,17 @@ class BinaryObjective(Objective):
 
     def _of_counts(self, counts: tf.Tensor) -> dict[str, tf.Tensor]:
         """Metrics of the histogram, in which precision, recall and F1 are of probability 0.5."""
-        tp, fp, fn, tn = ranking_curve.confusion(counts)
-        values = {
+        return {
             "auc": ranking_curve.area_under_roc(counts),
             "auc_precision_recall": ranking_curve.average_precision(counts),
-            "accuracy": ratio(tp + tn, tp + fp + fn + tn),
-            "precision": ratio(tp, tp + fp),
-            "recall": ratio(tp, tp + fn),
-            "f1": ratio(2 * tp, 2 * tp + fp + fn),
+            **metrics_of_confusion(
+                ranking_curve.confusion(counts), with_counts=self.chooses("confusion")
+            ),
+            **ranking_curve.chosen_points(counts, self.chosen),
         }
-        values.update(ranking_curve.chosen_points(counts, self.chosen))
-        if self.chooses("confusion"):
-            values.update(
-                true_positives=tp, false_positives=fp, false_negatives=fn, true_negatives=tn
-            )
-        return values
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        names = tf.tile(
-            class_names(self.label, 2)[tf.newaxis], [tf.shape(predictions["logits"])[0], 1]
-        )
         return {
-            "classify": estimator.export.ClassificationOutput(
-                scores=predictions["probabilities"], classes=names
-            ),
+            "classify": classification(self.label, predictions["probabilities"]),
             "regress": estimator.export.RegressionOutput(predictions["logistic"]),
         }

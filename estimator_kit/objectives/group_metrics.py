@@ -48,6 +48,7 @@ def group_metrics(
     labels: tf.Tensor,
     weights: tf.Tensor,
     *,
+    grades: bool = False,
     capacity: int = CAPACITY,
 ) -> dict[str, Metric]:
     """The chosen metrics, `groups`, their number, and `group_rows_share`.
@@ -59,6 +60,7 @@ def group_metrics(
       chosen: metrics of `metric_choices.BY_GROUP`.
       group: int64 [rows], hashes; below 0 for no group.
       scores, labels, weights: float32 [rows]; a label above 0 is relevant.
+      grades: whether labels are grades of relevance, of which NDCG takes 2^label - 1.
       capacity: rows that are kept.
     """
     keys, columns, share, update = row_sample(
@@ -70,7 +72,7 @@ def group_metrics(
         if choice.name == "gauc":
             values[choice.label] = _gauc(rows)
         elif choice.name == "ndcg":
-            values[choice.label] = _ndcg(rows, int(choice.value or 1))
+            values[choice.label] = _ndcg(rows, int(choice.value or 1), grades)
         elif choice.name == "mrr":
             values[choice.label] = _of_first(rows, lambda rank: 1 / rank)
         else:
@@ -88,7 +90,7 @@ def _gauc(rows: _Rows) -> tf.Tensor:
     """
     positive, negative = rows.weight * rows.label, rows.weight * (1 - rows.label)
     # Blocks of rows of one group and score: ties.
-    changed = _changes(rows.segment) | _changes(rows.score)
+    changed = row_changes(rows.segment) | row_changes(rows.score)
     block = tf.cumsum(tf.cast(changed, tf.int64)) - 1
     blocks = tf.reduce_sum(tf.cast(changed, tf.int64))
     negatives = tf.math.unsorted_segment_sum(negative, block, blocks)
@@ -106,20 +108,27 @@ def _gauc(rows: _Rows) -> tf.Tensor:
     return ratio(tf.reduce_sum(tf.math.divide_no_nan(pairs, both) * weight), tf.reduce_sum(weight))
 
 
-def _ndcg(rows: _Rows, k: int) -> tf.Tensor:
+def _ndcg(rows: _Rows, k: int, grades: bool) -> tf.Tensor:
     """The mean over the groups with a relevant row of DCG / the best DCG, of the first k ranks.
 
     DCG = sum of label / log2(1 + rank) (Järvelin & Kekäläinen, 2002, whose gain is the label). One
-    relevant row at rank 2: (1 / log2 3) / 1 = 0.6309.
+    relevant row at rank 2: (1 / log2 3) / 1 = 0.6309. Of grades the gain is 2^label - 1 (Burges et
+    al., 2005), which is the same for 0 and 1; it is taken relative to the group's best, so that
+    large grades do not overflow.
     """
-    best = tf.argsort(rows.label, direction="DESCENDING", stable=True)
+    gain = rows.label
+    if grades:
+        best_grade = tf.math.unsorted_segment_max(gain, rows.segment, rows.groups)
+        top = tf.gather(best_grade, rows.segment)
+        gain = _power_of_2(gain - top) - _power_of_2(-top)
+    best = tf.argsort(gain, direction="DESCENDING", stable=True)
     best = tf.gather(best, tf.argsort(tf.gather(rows.segment, best), stable=True))
     gained, possible = (
         tf.math.unsorted_segment_sum(
-            tf.where(rows.rank <= k, label / _log2(1 + rows.rank), tf.zeros_like(label)),
+            tf.where(rows.rank <= k, value / _log2(1 + rows.rank), tf.zeros_like(value)),
             rows.segment, rows.groups,
         )
-        for label in (rows.label, tf.gather(rows.label, best))
+        for value in (gain, tf.gather(gain, best))
     )  # fmt: skip
     has = tf.cast(possible > 0, tf.float64)
     return ratio(tf.reduce_sum(tf.math.divide_no_nan(gained, possible)), tf.reduce_sum(has))
@@ -149,7 +158,7 @@ def _ranked(keys: tf.Tensor, columns: tf.Tensor) -> _Rows:
     order = tf.gather(order, by_score)
     order = tf.gather(order, tf.argsort(tf.gather(keys, order), stable=True))
     keys, columns = tf.gather(keys, order), tf.gather(columns, order)
-    first = _changes(keys)
+    first = row_changes(keys)
     segment = tf.cumsum(tf.cast(first, tf.int64)) - 1
     position = tf.range(tf.size(keys, tf.int64))
     start = tf.boolean_mask(position, first)
@@ -158,10 +167,14 @@ def _ranked(keys: tf.Tensor, columns: tf.Tensor) -> _Rows:
     return _Rows(tf.size(start, tf.int64), segment, rank, score, label, weight)
 
 
-def _changes(values: tf.Tensor) -> tf.Tensor:
+def row_changes(values: tf.Tensor) -> tf.Tensor:
     """bool [rows]: whether a value differs from the one before it; the first one does."""
     first = tf.ones_like(values[:1], tf.bool)
     return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
+
+
+def _power_of_2(values: tf.Tensor) -> tf.Tensor:
+    return tf.pow(tf.constant(2.0, tf.float64), values)
 
 
 def _log2(values: tf.Tensor) -> tf.Tensor:

@@ -8,10 +8,9 @@ import tensorflow as tf
 
 from estimator_kit.objectives import calibration, losses
 from estimator_kit.objectives.base import Objective
-from estimator_kit.objectives.classes import class_names
+from estimator_kit.objectives.classes import class_names, classification
 from estimator_kit.objectives.confusion_matrix import confusion_matrix, macro_f1, mean_iou
 from estimator_kit.objectives.streaming import Metric, streaming_sum
-from estimator_kit.tf_estimator import estimator
 
 
 class MultiClassObjective(Objective):
@@ -87,13 +86,7 @@ class MultiClassObjective(Objective):
         return {name: (value, update) for name, value in values.items()}
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        names = class_names(self.label, self.logits_dimension)
-        rows = tf.shape(predictions["logits"])[0]
-        return {
-            "classify": estimator.export.ClassificationOutput(
-                scores=predictions["probabilities"], classes=tf.tile(names[tf.newaxis], [rows, 1])
-            )
-        }
+        return {"classify": classification(self.label, predictions["probabilities"])}
 
 
 def _in_top(logits: tf.Tensor, labels: tf.Tensor, k: int) -> tf.Tensor:

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from estimator_kit.objectives import losses, ranking_curve
 from estimator_kit.objectives.base import Objective
-from estimator_kit.objectives.classes import class_names
-from estimator_kit.objectives.streaming import Metric, ratio, streaming_sum
-from estimator_kit.tf_estimator import estimator
+from estimator_kit.objectives.classes import classification
+from estimator_kit.objectives.confusion import metrics_of_confusion
+from estimator_kit.objectives.streaming import Metric, streaming_sum
 
 _OF_HISTOGRAM = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")
 
@@ -63,16 +63,8 @@ class MultiLabelObjective(Objective):
             )
         ]  # fmt: skip
         counts, update = streaming_sum(tf.stack(sums), "confusion")
-        tp, fp, fn, tn = tf.unstack(counts)
-        metrics.update(
-            accuracy=(ratio(tp + tn, tp + fp + fn + tn), update),
-            precision=(ratio(tp, tp + fp), update),
-            recall=(ratio(tp, tp + fn), update),
-            f1=(ratio(2 * tp, 2 * tp + fp + fn), update),
-        )
-        if self.chooses("confusion"):
-            names = ("true_positives", "false_positives", "false_negatives", "true_negatives")
-            metrics.update({name: (n, update) for name, n in zip(names, (tp, fp, fn, tn))})
+        values = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
+        metrics.update({name: (value, update) for name, value in values.items()})
         metrics.update(self._of_histogram(logits, labels, weights))
         return metrics
 
@@ -93,10 +85,4 @@ class MultiLabelObjective(Objective):
         return {name: (value, update) for name, value in values.items()}
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        names = class_names(self.label, self.logits_dimension)
-        rows = tf.shape(predictions["logits"])[0]
-        return {
-            "classify": estimator.export.ClassificationOutput(
-                scores=predictions["probabilities"], classes=tf.tile(names[tf.newaxis], [rows, 1])
-            )
-        }
+        return {"classify": classification(self.label, predictions["probabilities"])}

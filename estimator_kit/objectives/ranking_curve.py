@@ -108,9 +108,9 @@ def _precisions_and_recalls(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     )
 
 
-def confusion(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """True and false positives, false and true negatives at probability 0.5."""
+def confusion(counts: tf.Tensor) -> tf.Tensor:
+    """[4]: true and false positives, false and true negatives at probability 0.5."""
     below, above = tf.split(counts, 2, axis=1)
     tp, fp = tf.unstack(tf.reduce_sum(above, axis=1))
     fn, tn = tf.unstack(tf.reduce_sum(below, axis=1))
-    return tp, fp, fn, tn
+    return tf.stack([tp, fp, fn, tn])

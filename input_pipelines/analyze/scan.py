@@ -174,7 +174,7 @@ def _chunks(path: str) -> Iterator[list[bytes]]:
             if i % _BLOCKS == 0:
                 yield records
                 records = []
-    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+    except tfrecords.READ_ERRORS:
         reason = tfrecords.corruption(path)
         if reason is None:
             raise

@@ -22,7 +22,6 @@ from typing import Any, Optional, Union
 from feature_specs.column_kinds import HashBucket, Identity, Vocabulary
 from feature_specs.drift_thresholds import Thresholds
 from feature_specs.schema import Feature, FeatureSpec, Label
-from feature_specs.vocabulary import read_words
 from input_pipelines.analyze import drift
 from input_pipelines.metadata_schema import proto, weighted_features
 from input_pipelines.metadata_schema.to_spec import LABEL_TAG
@@ -142,7 +141,7 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
         path = f"columns.{column_name}"
         if isinstance(column, Vocabulary) and string:
             message.string_domain.name = name
-            message.string_domain.value.extend(_words(spec, column))
+            message.string_domain.value.extend(spec.words(column))
             # Whatever becomes of them, other words are no error; by itself a domain is closed.
             message.distribution_constraints.min_domain_mass = 0.0
             if column.oov_buckets > 1:
@@ -170,12 +169,6 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
                 lost.append(f"columns.{column_name}.size: {column.size}")
             return column_name
     return None
-
-
-def _words(spec: FeatureSpec, column: Vocabulary) -> list[str]:
-    if column.words is not None:
-        return [str(word) for word in column.words]
-    return read_words(spec.vocabulary_path(column))[: column.size]
 
 
 def _add_drift(spec: FeatureSpec, kind: str, name: str, message: Any, lost: list[str]) -> None:

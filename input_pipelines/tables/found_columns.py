@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.tables import csv_files, json_files, parquet_files
@@ -32,12 +32,12 @@ def check_names(first: str, names: Sequence[str], path: str, others: Sequence[st
         )
 
 
-def of_parquet(files: Sequence[str]) -> list[Column]:
-    """The columns of Parquet files."""
+def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> list[Column]:
+    """The columns of Parquet files; with `only`, the types of others are not looked at."""
     found: dict[str, Column] = {}
     places: dict[str, str] = {}
     for path in files:
-        columns = {column.name: column for column in parquet_files.columns(path)}
+        columns = {column.name: column for column in parquet_files.columns(path, only)}
         if found:
             check_names(files[0], list(found), path, list(columns))
         for name, column in columns.items():
@@ -63,8 +63,12 @@ def of_csv(
     csv: CsvOptions,
     names: Mapping[str, tuple[str, ...]],
     dtypes: Mapping[str, str],
-) -> list[Column]:
-    """The columns of CSV files, of the types `dtypes` or of those that all their fields have."""
+) -> tuple[list[Column], dict[str, int]]:
+    """The columns of CSV files, of the types `dtypes` or of those that all their fields have.
+
+    And the number of rows of each file.
+    """
+    rows: dict[str, int] = {}
 
     def look(path: str) -> dict[str, TextColumn]:
         found = {name: TextColumn(name) for name in names[path]}
@@ -74,33 +78,39 @@ def of_csv(
                 if dtypes.get(name) != "string":
                     found[name].add(column, path, row)
             row += batch.num_rows
+        rows[path] = row
         return found
 
     first, *others = _in_threads(look, files)
     for other in others:
         for name, column in first.items():
             column.merge(other[name])
-    return [
+    columns = [
         Column(name, dtype, note=note)
         for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
     ]
+    return columns, rows
 
 
-def of_json_lines(files: Sequence[str]) -> list[Column]:
-    """The columns of JSON lines."""
+def of_json_lines(
+    files: Sequence[str], only: Optional[Collection[str]] = None
+) -> tuple[list[Column], dict[str, int]]:
+    """The columns of JSON lines, as `of_parquet` does, and the number of rows of each file."""
+    rows: dict[str, int] = {}
 
     def look(path: str) -> JsonColumns:
         found = JsonColumns()
         row = 0
         for batch in json_files.batches(path):
-            found.add(batch, path, row)
+            found.add(batch, path, row, only)
             row += batch.num_rows
+        rows[path] = row
         return found
 
     first, *others = _in_threads(look, files)
     for other in others:
         first.merge(other)
-    return list(first.found.values())
+    return list(first.found.values()), rows
 
 
 def _in_threads(look: Any, files: Sequence[str]) -> list[Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Optional
 
 import numpy as np
 
@@ -66,13 +66,20 @@ class JsonColumns:
         self.found: dict[str, Column] = {}
         self._first: dict[str, tuple[str, str]] = {}  # name -> kind, and where it is shown
 
-    def add(self, batch: Any, path: str, before: int) -> None:
+    def add(
+        self, batch: Any, path: str, before: int, only: Optional[Collection[str]] = None
+    ) -> None:
         """Adds a batch of a file that comes after `before` rows there.
+
+        With `only`, other columns than these are known by name alone.
 
         Raises:
           DataError: a column can be no feature, or is of two kinds.
         """
         for field, array in zip(batch.schema, batch.columns):
+            if only is not None and field.name not in only:
+                self.found.setdefault(field.name, Column(field.name, None))
+                continue
             place = f"{path}: row {_row(array, before)}"
             try:
                 column = column_of(field.name, field.type)

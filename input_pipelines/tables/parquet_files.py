@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.tables import streams
@@ -15,8 +15,12 @@ from input_pipelines.tables.library import arrow, reading
 _BUFFER = 2**20
 
 
-def columns(path: str) -> tuple[Column, ...]:
+def columns(path: str, only: Optional[Collection[str]] = None) -> tuple[Column, ...]:
     """The columns of a file.
+
+    Args:
+      path: the file.
+      only: names of those that matter; the type of another may be any, and is not looked at.
 
     Raises:
       DataError: it is no Parquet file, two columns have one name, or one can be no feature.
@@ -27,6 +31,9 @@ def columns(path: str) -> tuple[Column, ...]:
     for field in schema:
         if field.name in found:
             raise DataError(f"{path}: two columns are named {field.name!r}; rename one")
+        if only is not None and field.name not in only:
+            found[field.name] = Column(field.name, None)
+            continue
         try:
             found[field.name] = column_of(field.name, field.type)
         except NoFeature as error:
@@ -45,10 +52,14 @@ def row_groups(path: str) -> list[tuple[int, int]]:
         ]
 
 
-def batches(path: str, groups: Sequence[int], size: int) -> Iterator[Any]:
-    """The rows of some row groups as record batches of up to `size` rows."""
+def batches(
+    path: str, groups: Sequence[int], size: int, names: Sequence[str]
+) -> Iterator[Any]:
+    """Some columns of the rows of some row groups, as record batches of up to `size` rows."""
     with _opened(path) as file:
-        yield from file.iter_batches(size, row_groups=list(groups), use_threads=False)
+        yield from file.iter_batches(
+            size, row_groups=list(groups), columns=list(names), use_threads=False
+        )
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
@@ -48,6 +48,8 @@ class Part:
       csv: how a CSV file is written.
       groups: row groups of a Parquet file.
       names: the columns of a CSV file, in its own order.
+      skip: rows at its start that are passed over.
+      count: rows that are read after those; by default all that follow.
     """
 
     path: str
@@ -57,6 +59,8 @@ class Part:
     csv: CsvOptions
     groups: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
+    skip: int = 0
+    count: Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,18 +78,51 @@ class Rows:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Files of one kind with the same columns; see `open_table`."""
+    """Files of one kind with the same columns; see `open_table`.
+
+    Attributes:
+      files, kind, csv: as given, or as their names say.
+      columns: those that are read.
+      names: of CSV files, all their columns in the order of each.
+      left_out: columns that the files have and that are not read.
+      counted: the number of rows of each file; a Parquet file says its own.
+    """
 
     files: tuple[str, ...]
     kind: str
     columns: tuple[Column, ...]
     csv: CsvOptions
     names: Mapping[str, tuple[str, ...]]
+    left_out: tuple[str, ...] = ()
+    counted: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
         """What a user should know of how columns are read."""
         return [f"{column.name}: {column.note}" for column in self.columns if column.note]
+
+    def row_groups(self, path: str) -> list[int]:
+        """The numbers of rows that a file is read by: of row groups, or of the file as a whole."""
+        if self.kind == kinds.PARQUET:
+            return [count for count, _ in parquet_files.row_groups(path)]
+        return [self.counted[path]]
+
+    def rows_of(self, path: str, start: int, stop: int, row_groups: Sequence[int]) -> Part:
+        """The rows [start, stop) of a file, given what `row_groups` says of it.
+
+        Of a Parquet file only the row groups that hold some of them are read.
+        """
+        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
+        groups: list[int] = []
+        first = before = 0
+        for i, count in enumerate(row_groups):
+            if before + count > start and before < stop:
+                first = first if groups else before
+                groups.append(i)
+            before += count
+        if self.kind == kinds.PARQUET:
+            part = dataclasses.replace(part, first=first, groups=tuple(groups))
+        return dataclasses.replace(part, skip=start - part.first, count=stop - start)
 
     def parts(self) -> Iterator[Part]:
         """Each file, from the first to the last row, as one part."""
@@ -132,6 +169,7 @@ def open_table(
     *,
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
+    only: Optional[Collection[str]] = None,
 ) -> Table:
     """Some files as a table: checks that they fit together, and finds the types of all columns.
 
@@ -140,6 +178,8 @@ def open_table(
       csv: how CSV files are written.
       dtypes: types that are known, as those of a spec; text is held to be of these, and integers
         may be float32. Names that the table lacks are passed over.
+      only: names of the columns to read, by default all; those that the table lacks are passed
+        over.
 
     Raises:
       DataError: a file cannot be read or is of another kind, columns differ between files, or a
@@ -155,21 +195,24 @@ def open_table(
     arrow()
     known = dict(dtypes or {})
     names: dict[str, tuple[str, ...]] = {}
+    counted: dict[str, int] = {}
     if kind == kinds.PARQUET:
-        columns = found_columns.of_parquet(files)
+        columns = found_columns.of_parquet(files, only)
     elif kind == kinds.CSV:
         names = {path: csv_files.names(path, csv) for path in files}
         for path in files:
             found_columns.check_names(files[0], names[files[0]], path, names[path])
-        columns = found_columns.of_csv(files, csv, names, known)
+        columns, counted = found_columns.of_csv(files, csv, names, known)
     else:
-        columns = found_columns.of_json_lines(files)
+        columns, counted = found_columns.of_json_lines(files, only)
+    left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
+    columns = [column for column in columns if column.name not in left_out]
     columns = [
         dataclasses.replace(column, dtype="float32")
         if column.dtype == "int64" and known.get(column.name) == "float32" else column
         for column in columns
     ]  # fmt: skip
-    return Table(tuple(files), kind, tuple(columns), csv, names)
+    return Table(tuple(files), kind, tuple(columns), csv, names, left_out, counted)
 
 
 def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
@@ -183,7 +226,7 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
       DataError: the file cannot be read, or a value cannot be stored; names the row.
     """
     rounded = Counter() if rounded is None else rounded
-    first = part.first
+    first = part.first + part.skip
     for batch in _regular(_stored(part, rounded), schema(part.columns)):
         yield Rows(batch, part.path, first)
         first += batch.num_rows
@@ -202,14 +245,15 @@ def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
     """Batches as the file gives them, of the table's columns and types."""
     raw: Iterable[Any]
     if part.kind == kinds.PARQUET:
-        raw = parquet_files.batches(part.path, part.groups, ROWS)
+        names = [column.name for column in part.columns]
+        raw = parquet_files.batches(part.path, part.groups, ROWS, names)
     elif part.kind == kinds.CSV:
         raw = csv_files.batches(part.path, part.csv, part.names)
     else:
         raw = json_files.batches(part.path)
-    row = part.first
+    row = part.first + part.skip
     pa = arrow()
-    for batch in raw:
+    for batch in _taken(raw, part.skip, part.count):
         rows = Rows(batch, part.path, row)
         try:
             stored = all_columns(batch, part.columns, rows.where, rounded)
@@ -220,6 +264,20 @@ def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
             ) from error
         yield stored
         row += batch.num_rows
+
+
+def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[Any]:
+    """The rows after the first `skip`, and `count` of them unless that is None."""
+    for batch in batches:
+        here = min(skip, batch.num_rows)
+        skip -= here
+        batch = batch.slice(here, count)
+        if count is not None:
+            count -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if count == 0:
+            return
 
 
 def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:

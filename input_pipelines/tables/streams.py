@@ -1,11 +1,13 @@
-"""Files as pyarrow reads them: local ones by itself, others through TensorFlow's file systems."""
+"""Files as pyarrow reads them: local ones by itself, others through TensorFlow's file systems.
+
+TensorFlow is imported for these alone: the processes of a conversion are small without it.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 from typing import Any
-
-import tensorflow as tf
 
 from input_pipelines.tables.library import arrow
 
@@ -14,6 +16,8 @@ class _Remote(io.RawIOBase):
     """A file of any file system of TensorFlow's, as a Python file for reading."""
 
     def __init__(self, path: str):
+        import tensorflow as tf
+
         super().__init__()
         self._file = tf.io.gfile.GFile(path, "rb")
         self._size = int(tf.io.gfile.stat(path).length)
@@ -60,4 +64,8 @@ def open_text(path: str) -> Any:
 
 def size_of(path: str) -> int:
     """Bytes of a file, as it is stored."""
+    if "://" not in path:
+        return os.path.getsize(path)
+    import tensorflow as tf
+
     return int(tf.io.gfile.stat(path).length)

@@ -10,6 +10,7 @@ import random
 from typing import Any, Callable, Optional
 
 _SMALL = {"hidden_units": [8, 4]}
+_TASKS = {"click": "binary", "buy": "binary"}
 _STEPS = {**_SMALL, "steps_dropout": 0.1}
 
 
@@ -21,10 +22,11 @@ class ModelCase:
     """
 
     params: dict[str, Any] = dataclasses.field(default_factory=lambda: dict(_SMALL))
-    heads: Optional[tuple[str, ...]] = None
+    objectives: Optional[dict[str, str]] = None
 
 
 MODEL_CASES = {
+    "aitm": ModelCase({**_SMALL, "tasks": ["click", "buy"]}, _TASKS),
     "autoint": ModelCase({**_SMALL, "attention_layers": 2, "attention_dimension": 4}),
     "cgc": ModelCase({**_SMALL, "tower_units": [], "shared_experts": 1}),
     "dcn": ModelCase({**_SMALL, "rank": 2, "experts": 2, "structure": "parallel"}),
@@ -33,6 +35,7 @@ MODEL_CASES = {
     "dnn": ModelCase(
         {**_SMALL, "batch_norm": True, "residual": True, "regularizer": {"l2": 0.01}}
     ),
+    "esmm": ModelCase(_SMALL, _TASKS),
     "fm": ModelCase({}),
     "gru": ModelCase({**_STEPS, "recurrent_units": [4, 3]}),
     "linear": ModelCase({}),
@@ -43,7 +46,7 @@ MODEL_CASES = {
     ),
     "shared_bottom": ModelCase(),
     "transformer": ModelCase({**_STEPS, "width": 8, "feed_forward": 8}),
-    "two_tower": ModelCase({**_SMALL, "dimension": 4}, heads=("binary",)),
+    "two_tower": ModelCase({**_SMALL, "dimension": 4}, {"binary": "binary"}),
     "wide_deep": ModelCase({**_SMALL, "initializer": "he_normal", "activation": "prelu"}),
     "xdeepfm": ModelCase({**_SMALL, "maps": [3, 2]}),
 }
@@ -83,6 +86,7 @@ HEAD_CASES = {
     "quantile": HeadCase(
         {"dtype": "float32"}, {"quantiles": [0.1, 0.5]}, lambda rng: rng.gauss(1, 2)
     ),
+    "ranking": HeadCase({"dtype": "int64"}, {"group_by": "city"}, lambda rng: rng.randint(0, 3)),
 }
 
 _KINDS = {
@@ -126,9 +130,13 @@ DOCUMENT: dict[str, dict[str, Any]] = {
 }
 
 
-def document(heads: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, Any]:
-    """The spec with an objective for each head, and with the groups that a model reads."""
-    columns, features = set(), set()
+def document(heads: dict[str, str], groups: tuple[str, ...]) -> dict[str, Any]:
+    """The spec with objectives, {name: head}, and with the groups that a model reads."""
+    columns = set()
+    objectives = {
+        name: {"head": head, **HEAD_CASES[head].objective} for name, head in heads.items()
+    }
+    features = {o["group_by"] for o in objectives.values() if "group_by" in o}
     waiting = [name for group in groups for name in DOCUMENT["groups"][group]]
     for name in waiting:
         (source,) = (v for k, v in DOCUMENT["columns"][name].items() if k in _KINDS)
@@ -146,12 +154,12 @@ def document(heads: tuple[str, ...], groups: tuple[str, ...]) -> dict[str, Any]:
             if n in columns
         },
         "groups": {group: DOCUMENT["groups"][group] for group in groups},
-        "labels": {head: HEAD_CASES[head].label for head in heads},
-        "objectives": {head: {"head": head, **HEAD_CASES[head].objective} for head in heads},
+        "labels": {name: HEAD_CASES[head].label for name, head in heads.items()},
+        "objectives": objectives,
     }
 
 
-def make_rows(count: int, heads: tuple[str, ...]) -> list[dict[str, Any]]:
+def make_rows(count: int, objectives: dict[str, str]) -> list[dict[str, Any]]:
     rng = random.Random(1)
     rows = []
     for _ in range(count):
@@ -165,7 +173,9 @@ def make_rows(count: int, heads: tuple[str, ...]) -> list[dict[str, Any]]:
                 "tags": rng.choices("abcd", k=rng.randint(0, 3)),
                 "seen": seen,
                 "stay": [rng.uniform(0, 2) for _ in seen],
-                **{head: HEAD_CASES[head].value(rng) for head in heads},
+                **{name: HEAD_CASES[head].value(rng) for name, head in objectives.items()},
             }
         )
+        if "buy" in objectives:
+            rows[-1]["buy"] *= rows[-1]["click"]
     return rows

@@ -14,7 +14,7 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'import_schema' or 'export_schema'"
+    "'convert', 'import_schema', 'export_schema' or 'check_data'"
 )
 
 
@@ -143,6 +143,11 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--early_stopping_direction is missing; say whether a better auc/click is lower (min) "
              "or higher (max)"],
         ),
+        (
+            {"best_metric": "auc/click"},
+            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
+             "(max)"],
+        ),
         ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
          [ENDLESS]),
         ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
@@ -189,6 +194,9 @@ def test_a_config_needs_a_spec():
         {"mode": "validate", "spec": "s"},
         {"mode": "analyze", "train_files": ("t",), "labels": ("x",), "analysis_dir": "a"},
         {"mode": "analyze", "train_files": ("t",), "spec": "s"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d", "spec": "s",
+         "split_key": "u", "eval_fraction": 0.1},
         {**TRAINING, "save_checkpoints_secs": 5},
         {**TRAINING, "exporters": ()},
     ],
@@ -206,17 +214,21 @@ def test_defaults():
         "train_days": None, "eval_days": None, "train_mix": (),
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
+        "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
         "eval_steps": None, "eval_throttle_secs": 0,
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": "min", "exports_to_keep": 5, "predict_output": None,
+        "best_direction": None, "exports_to_keep": 5, "predict_output": None,
         "predict_limit": None, "export_dir": None,
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
+        "convert_files": (), "convert_dir": None, "convert_order": "stable",
+        "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
+        "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
     }  # fmt: skip

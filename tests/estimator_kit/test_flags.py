@@ -199,8 +199,9 @@ def test_resolved_flags_are_a_sorted_flagfile():
     )  # fmt: skip
     assert resolved_flags(config) == textwrap.dedent("""\
         --batch_size=512
-        --best_direction=min
         --best_metric=loss
+        --convert_order=stable
+        --corrupt_data_policy=fail
         --nocsv_skip_spaces
         --nodeterministic
         --early_stopping_patience=3
@@ -222,6 +223,8 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=rate=0.1
         --model_params=units=[8, 4]
         --seed=1
+        --shard_compression=none
+        --shard_mib=100
         --noshuffle
         --spec=a.yaml
         --train_files=a,b
@@ -281,8 +284,8 @@ configs = st.fixed_dictionaries(
         "early_stopping_metric": st.none() | texts.map(lambda name: f"loss/{name}"),
         "early_stopping_direction": st.none() | directions,
         "exporters": st.sampled_from([("latest", "best"), ("final",), ("best", "final", "latest")]),
-        "best_metric": texts,
-        "best_direction": directions,
+        "best_metric": texts.map(lambda name: f"loss/{name}"),
+        "best_direction": st.none() | directions,
         "predict_output": st.none() | texts,
         "predict_limit": counts,
         "export_dir": st.none() | texts,
@@ -305,6 +308,7 @@ def test_resolved_flags_make_the_same_config_again(tmp_path_factory, fields):
 def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
         schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
+        schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
         config = ExperimentConfig(
             mode=mode, spec="s", model_dir="m", epochs=1, train_files=("t",), eval_files=("e",),
             predict_files=("p",), **schema,

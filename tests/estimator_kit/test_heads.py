@@ -14,6 +14,7 @@ from estimator_kit.objectives import _BY_HEAD
 from feature_specs.objectives import HEADS
 from input_pipelines import diagnosis, tfrecords
 from input_pipelines.transforms import Transform
+from tests.conftest import place
 from tests.estimator_kit.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(11)
@@ -258,11 +259,12 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
         ({"vector": [1.0, math.nan]}, "label 'vector' is nan, expected a finite number"),
         ({"kind": "d"}, "label 'kind' is b'd', expected one of a, b, c"),
         ({"click": [0, 1]}, "label 'click' has 2 values, expected 1"),
-        ({"click": 3}, "label 'click' is 3, expected 0 or 1"),
+        ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of "
+                       "objective 'click'"),
     ],
 )  # fmt: skip
 def test_labels_that_a_head_cannot_learn_are_named(tmp_path, change, message):
     spec = ek.parse_spec(DOCUMENT)
     path = f"{tmp_path}/a.tfrecord"
     tfrecords.write_examples(path, [row(0), row(1, **change)])
-    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: record 1: {message}"
+    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 1)}: {message}"

@@ -85,6 +85,23 @@ def test_signatures_of_a_prediction(spec):
     }
 
 
+def test_an_added_output_is_a_prediction_and_nothing_that_a_meta_graph_would_hold(spec, caplog):
+    class Double(Constant):
+        def logits(self, features, mode):
+            logits = super().logits(features, mode)
+            self.add_output("double", 2 * logits)
+            return logits
+
+    for mode in (ModeKeys.PREDICT, ModeKeys.TRAIN):
+        with tf.Graph().as_default(), caplog.at_level("WARNING"):
+            result = build(Double(spec), mode)
+            tf.compat.v1.train.export_meta_graph()
+        if mode == ModeKeys.PREDICT:
+            assert result.predictions["double"].shape.as_list() == [5, 2]
+            assert set(result.export_outputs["double"].outputs) == {"double"}
+    assert "Issue encountered when serializing" not in caplog.text
+
+
 def test_a_subclass_may_change_loss_and_optimizers(spec):
     class Doubled(Constant):
         def loss(self, losses):
@@ -138,6 +155,8 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
                          "unable to parse string as a number"),
         ({"learning_rate": 0}, "model Constant: learning_rate: got 0, Input should be greater "
                                "than 0"),
+        ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is no regular expression: "
+                            "missing ), unterminated subpattern at position 0"),
         ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'?"),
     ],
 )  # fmt: skip
@@ -152,8 +171,13 @@ def test_parameters_are_checked(spec, params, message):
     [
         (lambda n: tf.zeros([5, 3]),
          "returned the shape (5, 3), expected [rows, 2] for click, buy"),
-        (lambda n: {"click": tf.zeros([5, 1])}, "returned logits for click; the objectives are "
-                                                "buy, click"),
+        (lambda n: {"click": tf.zeros([5, 1])},
+         "returned no logits for buy; it returned some for click, and the spec has the objectives "
+         "click, buy"),
+        (lambda n: {name: tf.zeros([5, 1]) for name in ("click", "view", "buy")},
+         "returned logits for view, and the spec has no such objective; it has click, buy"),
+        (lambda n: {"click": tf.zeros([5, 1]), "buy": None},
+         "returned None for buy, expected a float32 tensor"),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": tf.zeros([5])},
          "returned the shape (5,) for 'buy', expected [rows, 1]"),
     ],

@@ -26,7 +26,7 @@ def again(spec):
 
 
 def test_the_catalog_holds_the_specs_that_the_documentation_names():
-    assert {"ads", "adult"} <= {path.stem for path in CATALOG}
+    assert {"ads", "adult", "bike_sharing"} <= {path.stem for path in CATALOG}
 
 
 @pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)

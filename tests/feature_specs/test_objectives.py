@@ -55,6 +55,47 @@ def test_a_spec_is_what_its_dict_says(objective, label):
     assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
 
 
+QUERY = {"query": {"dtype": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "bounds"),
+    [
+        ({}, (0, None)),
+        ({"loss": {"list_mle": {}}, "metrics": ["mrr"], "reduction": "sum"}, (0, None)),
+        ({"loss": {"approx_ndcg": {"temperature": 1.0}}}, (0, None)),
+        ({"loss": {"pairwise_hinge": {"lambda_weight": "ndcg"}}}, (0, 30)),
+        ({"loss": {"unique_softmax": {}}}, (0, 30)),
+    ],
+)
+def test_a_ranking_is_what_its_dict_says(fields, bounds):
+    objective = {"head": "ranking", "group_by": "query", **fields}
+    spec = parse(objective, INTEGER, QUERY)
+    assert spec.to_dict()["objectives"]["y"] == objective
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+    assert spec.objectives["y"].label_bounds == bounds
+    assert spec.kept_together == "query"
+    assert parse({"head": "binary"}, INTEGER).kept_together is None
+
+
+def test_rankings_of_one_spec_have_one_group():
+    ranking = {"head": "ranking", "group_by": "query"}
+    with pytest.raises(SpecError) as error:
+        feature_specs.parse(
+            {
+                "features": {"x": FLOAT, "query": INTEGER, "user": INTEGER},
+                "columns": {"x": {"numeric": "x"}},
+                "groups": {"deep": ["x"]},
+                "labels": {"y": INTEGER, "z": INTEGER},
+                "objectives": {"y": ranking, "z": {**ranking, "group_by": "user"}},
+            }
+        )
+    assert str(error.value).endswith(
+        "objectives.z.group_by: got 'user', and another objective ranks the rows of 'query'; rows "
+        "can be kept together by one feature alone"
+    )
+
+
 @pytest.mark.parametrize(
     ("objective", "label", "problem"),
     [
@@ -93,6 +134,13 @@ def test_a_spec_is_what_its_dict_says(objective, label):
         ({"head": "multi_class", "num_classes": 3, "metrics": [{"top_k_accuracy": 3}]}, INTEGER,
          "objectives.y: top_k_accuracy: got 3, expected less than the 3 classes (it would always "
          "be 1)"),
+        ({"head": "ranking", "group_by": "x"}, INTEGER,
+         "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
+         "int64"),
+        ({"head": "ranking", "group_by": "z", "loss": "softmax"}, INTEGER,
+         "objectives.y.group_by: got 'z', expected the name of a feature; known: x"),
+        ({"head": "ranking", "group_by": "z", "loss": {"softmax": {"lambda_weight": "ndcg"}}},
+         INTEGER, "objectives.y.loss.softmax.lambda_weight: unknown key"),
         ({"head": "quantile", "quantiles": [0.5, 0.5]}, FLOAT,
          "objectives.y: quantiles must increase strictly"),
         ({"head": "multi_label", "num_classes": 3}, INTEGER,

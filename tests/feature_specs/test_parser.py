@@ -268,11 +268,13 @@ objectives: {y: {head: regression}}
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head; did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
+    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
 objectives: {y: binary}
-    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile
+    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
+objectives: {y: {head: ranking}}
+    5: objectives.y: the head ranking needs group_by: the feature whose rows of one value are ranked against each other, such as the id of a query, session or user
 objectives: {y: {head: binary, num_classes: 2}}
-    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, head, loss, positive_penalty, metrics, group_by
+    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by
 objectives: {y: {head: multi_class, num_classes: 2}}
     5: objectives.y.num_classes: got 2, expected greater than or equal to 3
 objectives: {y: {head: binary, loss_weight: -1}}
@@ -283,7 +285,7 @@ objectives: {z: {head: binary}}
 objectives + z: {head: binary, label: yy}
     5: objectives.z.label: got 'yy', expected the name of a label; did you mean 'y'?
 objectives + z: {head: binary, label: y}
-    5: objectives.z: objective 'y' learns 'y' already
+    5: objectives.z: objectives 'y' and 'z' both learn the label 'y'; give one of them another label, or remove it
 labels: {y: {dtype: string, vocabulary: [a, b, c]}}
     5: objectives.y: the head has 2 classes and the vocabulary of label 'y' 3 words; make them equal
 labels: {y: {dtype: string, vocabulary: [a, b]}}

@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 import estimator_kit as ek
 import feature_specs
 from estimator_kit import input_layer
-from feature_specs import SpecError, columns, example_parsing
+from feature_specs import columns, example_parsing
 from input_pipelines import diagnosis, spec_check, tfrecords
 from input_pipelines.transforms import Transform
+from tests.conftest import place
 from tests.feature_specs import test_sequences
+from tests.feature_specs.broken import problems_of
 from tests.feature_specs.test_sequences import SEQUENCES, step
 
 NAN = float("nan")
@@ -275,7 +277,8 @@ def test_a_built_in_model_reads_feature_lists_as_bags(config):
          "feature 'age' is in the context without a value; there TensorFlow's parser gives the "
          "default to an absent feature alone: leave it out of the record"),
         ({"y": None}, "label 'y' is missing"),
-        ({"y": 2}, "label 'y' is 2, expected 0 or 1"),
+        ({"y": 2}, "label 'y' is 2, expected 0 or 1 for the binary head of "
+                   "objective 'y'"),
     ],
 )  # fmt: skip
 def test_a_bad_record_is_named(tmp_path, change, message):
@@ -287,7 +290,7 @@ def test_a_bad_record_is_named(tmp_path, change, message):
     path = f"{tmp_path}/bad.tfrecord"
     ek.write_sequence_examples(path, rows)
     # That the graph fails, and the same before any run.
-    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: record 7: {message}"
+    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 7)}: {message}"
     report = spec_check.check(spec, [path], rows=50)
     assert report.errors == (f"{path}: record 7: {message}",)
 
@@ -308,7 +311,8 @@ def test_a_bad_record_stops_a_run_by_name(config, tmp_path):
     with pytest.raises(ek.DataError) as error:
         ek.run(config.model_copy(update={"train_files": (path,), "mode": "train"}))
     assert str(error.value) == (
-        f"{path}: record 21: feature 'users' has 2 values in step 1 of its feature list, expected 1"
+        f"{path}: {place(path, 21)}: feature 'users' has 2 values in step 1 of its feature list, "
+        "expected 1"
     )
 
 
@@ -385,20 +389,11 @@ def test_a_record_that_is_neither(tmp_path):
         writer.write(b"no example at all")
     for document, kind in ((DOCUMENT, "SequenceExample"), (test_sequences.DOCUMENT, "Example")):
         found = diagnosis.find_bad_record(feature_specs.parse(document), [f"{tmp_path}/x.tfrecord"])
-        assert found == f"{tmp_path}/x.tfrecord: record 0: is no serialized tf.train.{kind}"
+        place = f"{tmp_path}/x.tfrecord: record 0 at byte 0"
+        assert found == f"{place}: is no serialized tf.train.{kind}"
 
 
 # --- The spec -------------------------------------------------------------------------------------
-
-
-def change(**changes):
-    document = copy.deepcopy(DOCUMENT)
-    for path, value in changes.items():
-        section, name = path.split("__")
-        document[section][name] = value
-    with pytest.raises(SpecError) as error:
-        feature_specs.parse(document)
-    return [line.strip().removeprefix("<dict>: ") for line in str(error.value).splitlines()[1:]]
 
 
 @pytest.mark.parametrize(
@@ -434,7 +429,7 @@ def change(**changes):
     ],
 )  # fmt: skip
 def test_what_a_broken_feature_list_is_told(changes, message):
-    assert change(**changes) == [message]
+    assert problems_of(DOCUMENT, **changes) == [message]
 
 
 def test_the_spec_survives_its_own_document():

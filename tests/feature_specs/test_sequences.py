@@ -15,9 +15,10 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit import input_layer
 from estimator_kit.models import MODELS
-from feature_specs import SpecError, columns, example_parsing
+from feature_specs import columns, example_parsing
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
+from tests.feature_specs.broken import problems_of
 
 DOCUMENT = {
     "features": {
@@ -193,16 +194,6 @@ def test_a_group_of_records_has_no_steps():
         input_layer.sequence_input(spec, "deep", {})
 
 
-def change(**changes):
-    document = copy.deepcopy(DOCUMENT)
-    for path, value in changes.items():
-        section, name = path.split("__")
-        document[section][name] = value
-    with pytest.raises(SpecError) as error:
-        feature_specs.parse(document)
-    return [line.strip().removeprefix("<dict>: ") for line in str(error.value).splitlines()[1:]]
-
-
 @pytest.mark.parametrize(
     "changes, message",
     [
@@ -226,4 +217,4 @@ def change(**changes):
     ],
 )  # fmt: skip
 def test_what_a_broken_sequence_is_told(changes, message):
-    assert change(**changes) == [message]
+    assert problems_of(DOCUMENT, **changes) == [message]

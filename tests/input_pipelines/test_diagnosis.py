@@ -8,7 +8,7 @@ import tensorflow as tf
 import feature_specs
 from input_pipelines import diagnosis, tfrecords
 from input_pipelines.transforms import Transform
-from tests.conftest import make_rows
+from tests.conftest import make_rows, place
 
 NAN = float("nan")
 
@@ -50,8 +50,10 @@ def good_rows():
         ({"ids": [1, -1]}, "feature 'ids' is -1, expected 0 to 4; raise the column's size or give "
                            "it a default_id"),
         ({"click": None}, "label 'click' is missing"),
-        ({"click": 2}, "label 'click' is 2, expected 0 or 1"),
-        ({"click": -1}, "label 'click' is -1, expected 0 or 1"),
+        ({"click": 2}, "label 'click' is 2, expected 0 or 1 for the binary head of "
+                       "objective 'click'"),
+        ({"click": -1}, "label 'click' is -1, expected 0 or 1 for the binary head of "
+                        "objective 'click'"),
         ({"click": 1.0}, "label 'click' is float32, expected int64"),
         ({"kind": "z"}, "label 'kind' is b'z', expected one of x, y"),
         ({"importance": -0.5}, "weight 'importance' of label 'click' is -0.5, expected 0 or more"),
@@ -63,7 +65,8 @@ def test_the_record_is_named(spec, tmp_path, change, message):
     files = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"]
     tfrecords.write_examples(files[0], good_rows())
     tfrecords.write_examples(files[1], rows)
-    assert diagnosis.find_bad_record(spec, files) == f"{files[1]}: record 1100: {message}"
+    found = diagnosis.find_bad_record(spec, files)
+    assert found == f"{files[1]}: {place(files[1], 1100)}: {message}"
 
 
 def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
@@ -72,7 +75,7 @@ def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
     tfrecords.write_examples(f"{tmp_path}/a.tfrecord", rows)
     found = diagnosis.find_bad_record(spec, [f"{tmp_path}/a.tfrecord"])
     assert found is not None
-    assert found.startswith(f"{tmp_path}/a.tfrecord: record 3: ")
+    assert found.startswith(f"{tmp_path}/a.tfrecord: {place(f'{tmp_path}/a.tfrecord', 3)}: ")
     assert "NaN or infinity in one of the columns price, pair" in found
 
 
@@ -81,7 +84,7 @@ def test_a_record_that_is_no_example(spec, tmp_path):
     with tf.io.TFRecordWriter(path) as writer:
         writer.write(b"no example at all")
     found = diagnosis.find_bad_record(spec, [path])
-    assert found == f"{path}: record 0: is no serialized tf.train.Example"
+    assert found == f"{path}: record 0 at byte 0: is no serialized tf.train.Example"
 
 
 def test_good_files_hold_no_bad_record(spec, tmp_path):
@@ -93,7 +96,8 @@ def test_labels_are_not_looked_at_for_predictions(spec, tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     tfrecords.write_examples(path, [{"city": "rome"}])
     assert diagnosis.find_bad_record(spec, [path], with_labels=False) is None
-    assert diagnosis.find_bad_record(spec, [path]) == f"{path}: record 0: label 'click' is missing"
+    found = diagnosis.find_bad_record(spec, [path])
+    assert found == f"{path}: record 0 at byte 0: label 'click' is missing"
 
 
 @pytest.mark.parametrize("bad", [-0.5, NAN])

@@ -9,6 +9,7 @@ import tensorflow as tf
 import feature_specs
 from input_pipelines import diagnosis, tfrecords
 from input_pipelines.transforms import Transform
+from tests.conftest import place
 
 
 def spec_of(label, objective, **features):
@@ -60,8 +61,8 @@ def test_a_list_without_a_class_is_an_error_or_what_the_spec_says(tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     tfrecords.write_examples(path, [{"x": 0.0, **row} for row in rows])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 1: label 'y' is missing or an empty list; say missing: no_class in the "
-        "spec if that means no class, or missing: mask to give such rows no weight"
+        f"{path}: {place(path, 1)}: label 'y' is missing or an empty list; say missing: no_class "
+        "in the spec if that means no class, or missing: mask to give such rows no weight"
     )
 
 

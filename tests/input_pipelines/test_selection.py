@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import feature_specs
 from input_pipelines import diagnosis, input_fns, selection, tfrecords
+from input_pipelines.errors import DataError
 from input_pipelines.mixing import Mix, Part
 from input_pipelines.selection import Negatives, RowCounts, Selection
 from input_pipelines.sharding import Shard
+from tests.conftest import place
 
 DOCUMENT = {
     "features": {
@@ -277,12 +281,12 @@ def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_p
     with pytest.raises(tf.errors.InvalidArgumentError):
         Selection(spec).count([path])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 2: feature 'age' is missing, and it has no default in the spec; give it "
-        "one if records may lack it"
+        f"{path}: {place(path, 2)}: feature 'age' is missing, and it has no default in the spec; "
+        "give it one if records may lack it"
     )
     tfrecords.write_examples(path, [{**good, "score": float("nan")}])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 0: feature 'score' is nan, expected a finite number"
+        f"{path}: record 0 at byte 0: feature 'score' is nan, expected a finite number"
     )
 
 
@@ -366,3 +370,47 @@ def test_the_parts_of_a_mix(files, tmp_path):
     assert str(error.value).startswith(
         f"--train_mix: '{tmp_path}/*' and '{tmp_path}/0*' both match {files[0]};"
     )
+
+
+def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
+    spec = make_spec()
+    whole = Selection(spec, negatives=Negatives("click", 0.5), seed=3)
+    data = bytearray(pathlib.Path(files[1]).read_bytes())
+    data[int(place(files[1], 7).split()[-1]) + 20] ^= 1  # Row 107.
+    pathlib.Path(files[1]).write_bytes(data)
+    with pytest.raises(DataError, match="record 7 at byte"):
+        whole.count(files)
+    damaged = {files[1]: frozenset({8})}
+    good = [number for number in KEPT if number not in (107, 108)]
+    assert Selection(spec).count(files, damaged=damaged) == RowCounts(298, (len(good),))
+    assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=9, damaged=damaged)) == good
+    counts = whole.count(files, epochs=2, damaged=damaged)
+    trained = rows_of(input_fns.train_input_fn(
+        spec, files, batch_size=9, seed=3, epochs=2, negatives=Negatives("click", 0.5),
+        damaged=damaged,
+    ))  # fmt: skip
+    assert set(trained) <= set(good) and len(trained) == counts.in_epochs(2)
+    numbers = {}
+    for index in range(2):
+        blocks = tfrecords.numbered_blocks(files, Shard(2, index), damaged=damaged)
+        for _, path, places in blocks.as_numpy_iterator():
+            assert all(places % 2 == index)
+            numbers.setdefault(path.decode(), []).extend(places)
+    assert [sorted(numbers[path]) for path in files] == [
+        list(range(100)), list(range(98)), list(range(100)),
+    ]  # fmt: skip
+    mix = two_parts(files, (1, 1))
+    assert mix.only(files[:2]).files == files[:2]
+
+
+def test_weights_a_step_are_kept_and_weigh_what_their_row_does():
+    spec = make_spec(filter=[])
+    chosen = Selection(spec, negatives=Negatives("click", 0.5))
+    labels = {
+        "click": tf.constant([0, 1]),
+        "row": tf.constant([[1.0, 2.0], [3.0, 4.0]]),
+        "row/weight": tf.constant([[1.0, 0.0], [1.0, 3.0]]),
+    }
+    weighed = chosen.weigh(labels)
+    assert weighed["row/weight"].numpy().tolist() == [[2, 0], [1, 3]]
+    assert weighed["click/weight"].numpy().tolist() == [2, 1]

@@ -58,14 +58,24 @@ def test_a_failure_leaves_the_old_file(tmp_path):
 
 
 def test_no_record_at_all_is_noticed(tmp_path):
-    path = str(tmp_path / "a.tfrecord")
+    path = str(tmp_path / "a.tfrecord.gz")
     tfrecords.write_examples(path, [])
     assert tfrecords.first_records([path]) == {}
     assert tfrecords.count_records([path]) == 0
 
 
+def test_a_file_without_a_byte_is_an_error(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+    tfrecords.write_examples(path, [])
+    message = rf"^{path}: record 0 at byte 0: the file is empty: it has no byte$"
+    with pytest.raises(DataError, match=message):
+        tfrecords.first_records([path])
+    with pytest.raises(DataError, match=message):
+        tfrecords.count_records([path])
+
+
 def test_the_first_records_of_each_file(tmp_path):
-    paths = [str(tmp_path / name) for name in ("b.tfrecord", "a.tfrecord.gz", "empty.tfrecord")]
+    paths = [str(tmp_path / name) for name in ("b.tfrecord", "a.tfrecord.gz", "empty.tfrecord.gz")]
     for path, count in zip(paths, (70, 2, 0)):
         tfrecords.write_examples(path, [{"x": i} for i in range(count)])
     first = tfrecords.first_records(paths)
@@ -92,13 +102,15 @@ def break_file(path: str, how: str) -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ("flipped", r"corrupt after record 4: "),
-        ("cut", r"corrupt after record 8: "),
-        ("text", r"corrupt from its start: .*; by its name it is not compressed: "),
-        ("packed", r"corrupt from its start: .*; by its name it is not compressed: "),
+        ("flipped", r"record 5 at byte 150: the checksum of its length is wrong; 30 bytes are "
+                    r"lost, up to the next record at byte 180$"),
+        ("cut", r"record 9 at byte 270: it is cut off: of its 30 bytes 25 are there$"),
+        ("text", r"record 0 at byte 0: the checksum of its length is wrong; 120 bytes are lost, up "
+                 r"to the end of the file; is it a TFRecord file, compressed as its name says\? "),
+        ("packed", r"record 0 at byte 0: the file is GZIP, and its name does not end in \.gz or "),
     ],
-)
-def test_a_broken_file_is_named_with_its_last_good_record(tmp_path, how, message):
+)  # fmt: skip
+def test_a_broken_file_is_named_with_its_bad_record(tmp_path, how, message):
     path = str(tmp_path / "a.tfrecord")
     tfrecords.write_examples(path, [{"x": i} for i in range(10)])
     break_file(path, how)
@@ -114,8 +126,9 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
     with pytest.raises(DataError) as error:
         tfrecords.first_records([str(path)])
     assert str(error.value) == (
-        f"{path}: is CSV by its name, and no TFRecord file; analysis reads tables, all else reads "
-        "TFRecords: write its rows with ek.write_examples"
+        f"{path}: record 0 at byte 0: the checksum of its length is wrong; 80 bytes are lost, up "
+        "to the end of the file; by its name it is CSV, and no TFRecord file; analysis reads "
+        "tables, all else reads TFRecords: convert it with --mode=convert"
     )
 
 

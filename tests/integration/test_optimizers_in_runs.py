@@ -61,6 +61,28 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
     assert np.abs(found[TABLE] - found[TABLE + AVERAGE]).max() > 1e-4
 
 
+@pytest.mark.parametrize("combine", ["gradnorm", {"pcgrad": {"seed": 3}}])
+def test_combined_losses_go_on_where_they_were_stopped(config, combine):
+    params = {
+        "combine": combine, "freeze": ["dnn/hiddenlayer_0/bias"], "moving_average": 0.9,
+        "optimizers": {"dnn/input": "lazy_adam", "": "adam"}, "accumulate": 2,
+        "clip_norm": 0.05, "regularizer": {"l2": 0.01},
+    }  # fmt: skip
+    whole, parts = config("whole", params, max_steps=5), config("parts", params, max_steps=5)
+    ek.run(whole)
+    ek.run(parts.model_copy(update={"max_steps": 3}))
+    ek.run(parts)
+    expected, found = variables(whole.model_dir), variables(parts.model_dir)
+    assert set(expected) == set(found)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+    if combine == "gradnorm":
+        metrics = ek.run(whole.model_copy(update={"mode": "evaluate"})).metrics
+        for name in ("click", "buy"):
+            weight = expected[f"combined_losses/weight/{name}"]
+            assert metrics[f"loss_factor/{name}"] == pytest.approx(weight) != pytest.approx(1)
+
+
 def test_evaluation_and_export_use_the_averages_and_training_the_weights(config):
     params = {"moving_average": 0.99, "optimizer": "sgd"}
     run = config(params=params, mode="train_and_evaluate", exporters=("final",))
@@ -157,7 +179,7 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
     [
         ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'; did you mean 'sgd'?"),
         ({"schedule": "cosin"}, "no schedule 'cosin'; did you mean 'cosine'?"),
-        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', Value error, '(' is no regular "
+        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is no regular "
                             "expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable; there are "),
         ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' gets no variable"),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from estimator_kit import exit_codes
 from input_pipelines import synthetic
@@ -27,12 +31,30 @@ def home(tmp_path_factory):
     synthetic.generate(str(folder / "data" / "ads"), rows=8000)
     (folder / "my_spec.yaml").write_text(snippets("yaml")[0])
     (folder / "my.flags").write_text(snippets("flags")[0])
+    example = folder / "examples" / "next_purchase"
+    shutil.copytree(ROOT / "examples" / "next_purchase", example)
     for code in snippets("python"):
         name = code.partition("\n")[0].removeprefix("# ")
         (folder / name).write_text(code)
+    write_logs(folder)
     (folder / "run.py").write_text((ROOT / "run.py").read_text())
     (folder / "feature_specs").symlink_to(ROOT / "feature_specs")
     return folder
+
+
+def write_logs(folder) -> None:
+    """Some of the default data as a Parquet file."""
+    first = str(next((folder / "data" / "ads" / "dt=2026-01-01").glob("*.tfrecord")))
+    rows = []
+    for record in tf.data.TFRecordDataset(first).as_numpy_iterator():
+        row = {}
+        for name, feature in tf.train.Example.FromString(record).features.feature.items():
+            values = list(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
+            values = [v.decode() if isinstance(v, bytes) else v for v in values]
+            row[name] = values if name == "interests" else values[0]
+        rows.append(row)
+    (folder / "logs").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / "2026-01-01.parquet")
 
 
 def run(home, command: str) -> subprocess.CompletedProcess:
@@ -50,10 +72,17 @@ def commands() -> list[str]:
 
 
 def test_the_snippets_are_those_that_are_tested_here():
-    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 2, 2]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 17
+    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 4, 2]
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 23
 
 
+def test_the_tutorial_is_the_model_of_the_example():
+    (snippet,) = [code for code in snippets("python") if code.startswith("# examples/")]
+    name, _, code = snippet.partition("\n")
+    assert code == (ROOT / name.removeprefix("# ")).read_text()
+
+
+@pytest.mark.long
 def test_every_command_of_the_readme_works_in_its_order(home):
     for command in commands():
         done = run(home, command)

@@ -129,8 +129,8 @@ def test_a_model_dir_that_is_a_file(config, tmp_path):
 
 
 def test_evaluating_no_record_is_an_error(config, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
-    empty = (f"{tmp_path}/empty.tfrecord",)
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
+    empty = (f"{tmp_path}/empty.tfrecord.gz",)
     with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
         ek.run(config(eval_files=empty))
     ek.run(config(mode="train"))
@@ -149,9 +149,9 @@ def test_predictions_never_replace_their_input(config, tmp_path):
 
 def test_no_row_gives_an_empty_file_of_predictions(config, tmp_path):
     ek.run(config(mode="train"))
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     output = tmp_path / "out.jsonl"
-    ek.run(config(mode="predict", predict_files=(f"{tmp_path}/empty.tfrecord",),
+    ek.run(config(mode="predict", predict_files=(f"{tmp_path}/empty.tfrecord.gz",),
                   predict_output=str(output)))  # fmt: skip
     assert output.read_text() == ""
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
-from tests.conftest import make_rows
+from tests.conftest import make_rows, place
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
 
@@ -262,7 +262,7 @@ def test_a_spec_that_means_something_else_is_refused(config, tmp_path, document)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"best_metric": "auc", "exporters": ("best",)},
+        ({"best_metric": "auc", "best_direction": "max", "exporters": ("best",)},
          "--best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
         ({"early_stopping_metric": "auc/clik", "early_stopping_direction": "max"},
          "--early_stopping_metric=auc/clik: the model has no such metric; did you mean "
@@ -284,16 +284,17 @@ def test_the_same_file_may_not_train_and_score(config, ads):
 
 
 def test_files_without_records_never_train_zero_steps(config, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord", [])
+    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     with pytest.raises(ek.DataError, match="the 1 files of --train_files hold no record"):
-        ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord",)))
+        ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord.gz",)))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"click": None}, "label 'click' is missing"),
-        ({"click": 3}, "label 'click' is 3, expected 0 or 1"),
+        ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of "
+                       "objective 'click'"),
         ({"price": float("nan")}, "feature 'price' is nan, expected a finite number"),
         ({"city": 7}, "feature 'city' is int64, expected string"),
     ],
@@ -309,7 +310,7 @@ def test_a_bad_record_is_named_and_nothing_is_lost(config, tmp_path, change, mes
     changed = {"max_steps": 30, "mode": "train_and_evaluate", f"{where}_files": (bad,)}
     with pytest.raises(ek.DataError) as error:
         ek.run(run.model_copy(update=changed))
-    assert str(error.value) == f"{bad}: record 33: {message}"
+    assert str(error.value) == f"{bad}: {place(bad, 33)}: {message}"
     assert tf.train.latest_checkpoint(run.model_dir) is not None
     kept = read_result(run.model_dir)
     assert kept["status"] == "failed" and message in kept["error"]

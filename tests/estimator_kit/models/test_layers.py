@@ -185,9 +185,9 @@ def test_regularizers_by_hand():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"activation": "rleu"}, "activation: got 'rleu', Value error, no such activation; did you "
+        ({"activation": "rleu"}, "activation: got 'rleu', no such activation; did you "
                                  f"mean 'relu'?; there are {', '.join(ACTIVATIONS)}"),
-        ({"regularizer": {}}, "regularizer: got {}, Value error, give l1, l2 or both, above 0; "
+        ({"regularizer": {}}, "regularizer: got {}, give l1, l2 or both, above 0; "
                               "leave the regularizer out for none"),
         ({"initializer": "glorot"}, "initializer: got 'glorot', expected zeros, orthogonal, "
          "identity, glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, "

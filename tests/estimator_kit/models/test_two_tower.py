@@ -86,13 +86,14 @@ def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
     model = MODELS["two_tower"](spec_of(), params)
     rows = make_rows(12)
     records = [tfrecords.example(row).SerializeToString() for row in rows]
+    vectors = {}
+    model.add_output = vectors.__setitem__
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.train.get_or_create_global_step()
         features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
         result = model(features, labels, "train")
         session.run(tf.compat.v1.global_variables_initializer())
         session.run(tf.compat.v1.tables_initializer())
-        vectors = dict(tf.compat.v1.get_collection("estimator_kit/outputs"))
         users, items, ids, loss = session.run(
             (vectors["user_vector"], vectors["item_vector"], features["user"], result.loss)
         )

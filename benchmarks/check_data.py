@@ -1,0 +1,127 @@
+"""Speed of --mode=check_data: megabytes a second, beside reading the files and doing nothing.
+
+    python benchmarks/check_data.py
+    python benchmarks/check_data.py --files 16 --rows 50000
+
+A record has 13 floats and 24 strings, about 800 bytes. The files are generated into --data first
+and used again. Prints one JSON line: all sides read all files, one round after the other, and the
+median counts. `plain_read` is what the disk, or here the page cache, gives; `tfrecord_dataset` is
+TensorFlow's own reader, file after file, which checks checksums and nothing else. `cpu` has seconds
+of CPU a gigabyte, which suffer least when something else runs on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines import data_scan, tfrecords
+
+FLOATS, WORDS = 13, 24
+
+
+def rows(count: int, seed: int):
+    rng = np.random.default_rng(seed)
+    floats = rng.exponential(size=(count, FLOATS))
+    words = np.minimum(rng.zipf(1.3, size=(count, WORDS)), 10**6)
+    for i in range(count):
+        yield {
+            "click": int(i % 10 == 0),
+            **{f"number_{j}": float(floats[i, j]) for j in range(FLOATS)},
+            **{f"word_{j}": f"{words[i, j]:08x}" for j in range(WORDS)},
+        }
+
+
+def spec():
+    numbers = {f"number_{j}": {"dtype": "float32"} for j in range(FLOATS)}
+    words = {f"word_{j}": {"dtype": "string"} for j in range(WORDS)}
+    columns = {
+        **{name: {"numeric": name} for name in numbers},
+        **{name: {"hash_bucket": name, "size": 1000} for name in words},
+    }
+    return feature_specs.parse(
+        {
+            "features": {**numbers, **words},
+            "columns": columns,
+            "groups": {"wide": list(columns)},
+            "labels": {"click": {"dtype": "int64"}},
+            "objectives": {"click": {"head": "binary"}},
+        }
+    )
+
+
+def read_plainly(paths) -> None:
+    for path in paths:
+        with open(path, "rb") as file:
+            while file.read(2**22):
+                pass
+
+
+def count_with_tensorflow(paths) -> None:
+    for path in paths:
+        for _ in tf.data.TFRecordDataset(path).batch(tfrecords.BLOCK):
+            pass
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--files", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=25_000, help="in a file")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", default="data/benchmark_check_data")
+    arguments = parser.parse_args()
+    paths = []
+    for i in range(arguments.files):
+        paths.append(os.path.join(arguments.data, f"{i:03}-{arguments.rows}.tfrecord"))
+        if not os.path.exists(paths[-1]):
+            tfrecords.write_examples(paths[-1], rows(arguments.rows, seed=i))
+    size = sum(map(os.path.getsize, paths))
+    of_spec = spec()
+    sides: dict[str, Callable[[], object]] = {
+        "plain_read": lambda: read_plainly(paths),
+        "tfrecord_dataset": lambda: count_with_tensorflow(paths),
+        "check_data": lambda: data_scan.scan(paths),
+        "check_data_with_spec": lambda: data_scan.scan(paths, spec=of_spec),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    cpu: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(arguments.rounds):
+        for name, side in sides.items():
+            start, before = time.perf_counter(), time.process_time()
+            side()
+            seconds[name].append(time.perf_counter() - start)
+            cpu[name].append(time.process_time() - before)
+    line = {
+        "benchmark": "check_data",
+        "bytes": size,
+        "records": arguments.files * arguments.rows,
+        "cores": os.cpu_count(),
+        "megabytes_per_second": {
+            name: round(size / 1e6 / statistics.median(values)) for name, values in seconds.items()
+        },
+        "cpu": {
+            name: round(statistics.median(values) / (size / 1e9), 2)
+            for name, values in cpu.items()
+        },
+    }
+    print(json.dumps(line))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What a Keras model was compiled with, in the kit's terms: its optimizer and its losses.
+
+`optimizer_params` gives parameters of a ModelFn. A Keras optimizer itself would keep its learning
+rate in the checkpoint, over what the next start says (see `optimizers`), so the kit's one of the
+same formula takes its place; one that has none is an error. `losses` gives a Keras loss for each
+objective. Reads only; nothing here runs Keras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+
+# Of a Keras optimizer: the kit's name, and its fields by those of Keras.
+_OPTIMIZERS: dict[str, tuple[str, dict[str, str]]] = {
+    "Adadelta": ("adadelta", {"rho": "rho", "epsilon": "epsilon"}),
+    # Its epsilon of 1e-7, beside sums that begin at 0.1, changes no step by more than 1e-6.
+    "Adagrad": ("adagrad", {"initial_accumulator_value": "initial_accumulator_value"}),
+    "Adam": ("adam", {"beta_1": "beta1", "beta_2": "beta2", "epsilon": "epsilon"}),
+    "Ftrl": (
+        "ftrl",
+        {
+            "learning_rate_power": "learning_rate_power",
+            "initial_accumulator_value": "initial_accumulator_value",
+            "l1_regularization_strength": "l1",
+            "l2_regularization_strength": "l2",
+            "l2_shrinkage_regularization_strength": "l2_shrinkage",
+        },
+    ),
+    "SGD": ("momentum", {"momentum": "momentum", "nesterov": "use_nesterov"}),
+}
+
+# Options of all Keras optimizers that the kit has under another name, and those that it has not.
+_CLIPPING = {"global_clipnorm": "clip_norm", "clipvalue": "clip_value"}
+_REFUSED = ("amsgrad", "beta", "clipnorm", "decay", "use_ema", "weight_decay")
+
+
+def optimizer_params(optimizer: Any) -> dict[str, Any]:
+    """`{"optimizer": ..., "learning_rate": ...}` and clipping, as parameters of a ModelFn.
+
+    Raises:
+      ConfigError: the kit has no optimizer of the same formula.
+    """
+    name, config = type(optimizer).__name__, optimizer.get_config()
+    remedy = "choose another, or name one of the kit's: --model_params=optimizer=..."
+    if name not in _OPTIMIZERS:
+        raise ConfigError(
+            f"the model is compiled with the optimizer {name}, expected one of "
+            f"{', '.join(_OPTIMIZERS)}; {remedy}"
+        )
+    for option in _REFUSED:
+        if config.get(option):
+            raise ConfigError(
+                f"the model is compiled with {name} with {option}={config[option]}, which the "
+                f"kit's does not have; {remedy}"
+            )
+    rate = config["learning_rate"]
+    if isinstance(rate, Mapping):
+        raise ConfigError(
+            f"the model is compiled with {name} with a schedule as its learning_rate; give a "
+            "number, and the schedule as --model_params=schedule=..."
+        )
+    kind, fields = _OPTIMIZERS[name]
+    choice = {ours: _plain(config[theirs]) for theirs, ours in fields.items()}
+    if kind == "momentum" and not choice["momentum"]:
+        kind, choice = "sgd", {}
+    clipping = {
+        ours: _plain(config[theirs])
+        for theirs, ours in _CLIPPING.items()
+        if config.get(theirs) is not None
+    }
+    return {"optimizer": {kind: choice}, "learning_rate": float(rate), **clipping}
+
+
+def losses(
+    model: Any, outputs: Sequence[str], objectives: Sequence[str]
+) -> tuple[dict[str, Any], Optional[dict[str, float]]]:
+    """The Keras loss of each objective, a function or an object; and factors, if there are any.
+
+    Args:
+      model: a compiled model.
+      outputs: the names of its outputs, in the order of the model.
+      objectives: the objective that each of them is of.
+
+    Raises:
+      ConfigError: an output has no loss.
+    """
+    found = _by_output(model.loss, outputs, "loss")
+    missing = [output for output in outputs if found.get(output) is None]
+    if missing:
+        raise ConfigError(f"the model is compiled without a loss for {', '.join(missing)}")
+    made = {
+        objective: tf.keras.losses.get(found[output])
+        for output, objective in zip(outputs, objectives)
+    }
+    weights = (model.get_compile_config() or {}).get("loss_weights")
+    if weights is None:
+        return made, None
+    by_output = _by_output(weights, outputs, "loss_weights")
+    return made, {
+        objective: float(by_output.get(output, 1.0))
+        for output, objective in zip(outputs, objectives)
+    }
+
+
+def from_logits(loss: Any) -> bool:
+    """Whether a Keras loss takes logits, not probabilities."""
+    config = loss.get_config() if isinstance(loss, tf.keras.losses.Loss) else {}
+    return bool(config.get("from_logits", False))
+
+
+def name_of(loss: Any) -> str:
+    """The name of a loss, as `binary_crossentropy`."""
+    return str(getattr(loss, "name", None) or getattr(loss, "__name__", loss))
+
+
+def _by_output(value: Any, outputs: Sequence[str], what: str) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        unknown = [name for name in value if name not in outputs]
+        if unknown:
+            raise ConfigError(
+                f"the model is compiled with {what} for {', '.join(map(str, unknown))}; its "
+                f"outputs are {', '.join(outputs)}"
+            )
+        return dict(value)
+    if isinstance(value, (list, tuple)):
+        if len(value) != len(outputs):
+            raise ConfigError(
+                f"the model is compiled with {what} for {len(value)} outputs, and has "
+                f"{len(outputs)}: {', '.join(outputs)}"
+            )
+        return dict(zip(outputs, value))
+    return dict.fromkeys(outputs, value)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool) else float(value)

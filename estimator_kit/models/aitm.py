@@ -1,0 +1,105 @@
+"""The built-in model `aitm`: each task passes on to the next what it has learned of a row.
+
+Xi et al., Modeling the Sequential Dependence among Audience Multi-step Conversions with Multi-task
+Learning in Targeted Display Advertising, KDD 2021. With q_t the output of the DNN of task t, of
+width k, and z_1 = q_1:
+
+    p_t = relu(G_t z_{t-1} + b_t)                                what is passed on
+    z_t = w_p V_t p_t + w_q V_t q_t                              adaptive information transfer
+    (w_p, w_q) = softmax(<Q_t p_t, K_t p_t>, <Q_t q_t, K_t q_t>, each over sqrt(k))
+    logit_t = linear(z_t)
+
+A later step cannot be likelier than the one before. Training adds to the loss of each later task
+
+    calibrator * mean over rows of max(y_t - y_{t-1}, 0),        y the probabilities
+
+(the behavioral expectation calibrator), which its `loss_weight` multiplies, too. Evaluation has the
+losses of the heads alone. The prediction `purchase_given_click` is y_t / y_{t-1}, at most 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit.model_fn import Logits
+from estimator_kit.models.dnn_params import tower
+from estimator_kit.models.layers import dense_layer
+from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
+from estimator_kit.tf_estimator import ModeKeys
+from input_pipelines.transforms import Features
+
+# The graph collection of the logits of training by task, in their order.
+_LOGITS = "estimator_kit/aitm"
+
+
+def transfer(passed: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
+    """z_t of the module, with the kernels Q, K and V in the current scope: float32 [rows, k].
+
+    Args:
+      passed, own: p_t and q_t, float32 [rows, k] each.
+    """
+    width = own.shape[1]
+    both = tf.stack([passed, own], axis=1)
+    query, key, value = (
+        dense_layer(both, width, name, use_bias=False) for name in ("query", "key", "value")
+    )
+    scores = tf.reduce_sum(query * key, axis=2) / math.sqrt(width)
+    return tf.einsum("nt,ntk->nk", tf.nn.softmax(scores), value)
+
+
+def calibrator(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
+    """The mean of how far the later probability is above the one before, from logits.
+
+    Probabilities 0.5 and 0.2 before 0.6 and 0.1 cost (0.1 + 0) / 2 = 0.05.
+    """
+    return tf.reduce_mean(tf.nn.relu(tf.sigmoid(after) - tf.sigmoid(before)))
+
+
+class AITMModel(TaskSequenceModel):
+    """A DNN for each task, and between them information transfer."""
+
+    class Params(TaskSequenceParams):
+        """Attributes:
+        calibrator: factor of the calibrator's loss; the paper has 0.6, 0 is none.
+        """
+
+        calibrator: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.6
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        p = self.params
+        with tf.compat.v1.variable_scope("dnn"):
+            inputs = self.dense_input(features, p.group)
+        logits: dict[str, tf.Tensor] = {}
+        before = hidden = None
+        for name in self.tasks:
+            with tf.compat.v1.variable_scope(f"tower_{name}"):
+                own = tower(inputs, p, mode)
+                if hidden is not None:
+                    passed = dense_layer(hidden, p.hidden_units[-1], "passed_on", tf.nn.relu)
+                    own = transfer(passed, own)
+                hidden = own
+                logits[name] = dense_layer(hidden, 1, "logits")
+            if before is not None:
+                share = tf.math.log_sigmoid(logits[name]) - tf.math.log_sigmoid(logits[before])
+                self.add_output(f"{name}_given_{before}", tf.exp(tf.minimum(share, 0)))
+            before = name
+        if mode == ModeKeys.TRAIN:
+            for name in self.tasks:
+                tf.compat.v1.add_to_collection(_LOGITS, logits[name])
+        return logits
+
+    def training_losses(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        logits = tf.compat.v1.get_collection(_LOGITS)[-len(self.tasks) :]
+        losses = {}
+        for before, after, name in zip(logits, logits[1:], self.tasks[1:]):
+            objective = self.objectives[name]
+            loss = objective.loss(after, labels[objective.label_name], weights[name])
+            losses[name] = loss + self.params.calibrator * calibrator(before, after)
+        return losses

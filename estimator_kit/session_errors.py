@@ -1,0 +1,67 @@
+"""Errors of a TensorFlow session in the words of the kit: which record was bad, or which loss.
+
+    with explained(spec, files):
+        trained.train(...)
+
+Changes no error that means neither; what it raises keeps TensorFlow's error as its cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from estimator_kit.errors import LossError
+from estimator_kit.optimizers import NOT_FINITE
+from estimator_kit.tf_estimator import estimator
+from feature_specs.schema import FeatureSpec
+from input_pipelines import checks, diagnosis, tfrecords
+from input_pipelines.errors import DataError
+
+# What a session raises for a bad record, and for a loss that is not finite.
+_SESSION_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    estimator.NanLossDuringTrainingError,
+)
+
+
+@contextlib.contextmanager
+def explained(
+    spec: FeatureSpec,
+    paths: list[str],
+    *,
+    with_labels: bool = True,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Iterator[None]:
+    """Raises DataError or LossError in place of an error of the session that means one.
+
+    Args:
+      spec: the feature spec.
+      paths: the files that the block reads; searched for a bad record after an error.
+      with_labels: whether the block reads labels too.
+      damaged: those of which bad records are left out.
+    """
+    try:
+        yield
+    except _SESSION_ERRORS as error:
+        reason = diagnosis.find_bad_record(
+            spec, paths, with_labels=with_labels, damaged=damaged
+        )
+        if reason is not None:
+            raise DataError(reason) from error
+        if checks.PREFIX in str(error):  # One that a model made, of several labels.
+            line = next(line for line in str(error).splitlines() if checks.PREFIX in line)
+            reason = line.partition(checks.PREFIX)[2].replace("\\'", "'").strip(" []")
+            raise DataError(reason) from error
+        nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
+        if not nan_loss and NOT_FINITE not in str(error):
+            raise
+        what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
+        raise LossError(
+            f"{what} became NaN or infinite, and the step was not applied; the input is finite, "
+            "so lower the learning rate, set the model parameter clip_norm, or look for a "
+            "division or logarithm in the model"
+        ) from error

@@ -1,0 +1,179 @@
+"""Which columns of a table become features of the records, and what a spec demands of their values.
+
+With a spec: its features and labels, of its types and shapes; columns that it does not name are
+left out. Features that the spec ignores are written where the table has them. Without a spec: all
+columns that have a value, lists as features of several values, or as feature lists where the user
+says so. What a training would stop at (a missing required value, two values in the place of one)
+stops the conversion, with the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from feature_specs.errors import did_you_mean
+from feature_specs.schema import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.tables.library import arrow
+from input_pipelines.tables.reader import Rows, Table
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A feature of the records that are written.
+
+    Attributes:
+      name: of the column and of the feature.
+      dtype: `int64`, `float32` or `string`.
+      multi: whether the column holds lists.
+      feature_list: whether it is written to `feature_lists`, one value a step.
+      required: whether every row must have it; as a list label, with a value.
+      length: the number of values of a row that has it, or None for any.
+    """
+
+    name: str
+    dtype: str
+    multi: bool = False
+    feature_list: bool = False
+    required: bool = False
+    length: Optional[int] = None
+
+
+def names_of(spec: FeatureSpec) -> tuple[str, ...]:
+    """The features and labels of a spec."""
+    return tuple(dict.fromkeys([*spec.features, *spec.labels]))
+
+
+def dtypes_of(spec: FeatureSpec) -> dict[str, str]:
+    return {
+        **{name: feature.dtype for name, feature in spec.features.items()},
+        **{name: label.dtype for name, label in spec.labels.items()},
+    }
+
+
+def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
+    """The fields of a table as it is.
+
+    Raises:
+      DataError: no column has a value, or a step column is none of lists.
+    """
+    columns = {column.name: column for column in table.columns}
+    for name in step_columns:
+        if name not in columns:
+            raise DataError(
+                f"--step_columns: the table has no column {name!r}"
+                f"{did_you_mean(name, columns)}"
+            )
+        if not columns[name].multi:
+            raise DataError(
+                f"--step_columns: column {name!r} has one value a row; a feature list is made of "
+                "a column of lists"
+            )
+    found = tuple(
+        Field(c.name, c.dtype or "string", c.multi, c.name in step_columns)
+        for c in table.columns
+        if c.dtype is not None or c.multi
+    )
+    if not found:
+        raise DataError(f"no row of {table.files[0]} has a value of any column; nothing to write")
+    return found
+
+
+def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[str]]:
+    """The fields that a spec asks for, and what a user should know of those it lacks.
+
+    Raises:
+      DataError: columns are missing, or are not what the spec says; all of them at once.
+    """
+    columns = {column.name: column for column in table.columns}
+    fields, problems, notes = [], [], []
+    for wanted in _wanted(spec):
+        name = wanted.name
+        column = columns.get(name)
+        if column is None:
+            if wanted.required:
+                problems.append(
+                    f"column {name!r} is missing, which {spec.source} requires"
+                    f"{did_you_mean(name, [*columns, *table.left_out])}"
+                )
+            elif name not in spec.ignored:
+                notes.append(f"{name}: the table has no such column, so no record has it")
+            continue
+        if wanted.feature_list and not column.multi:
+            problems.append(
+                f"column {name!r} has one value a row, and {spec.source} says feature_list: true "
+                "there, which takes a column of lists"
+            )
+        elif column.dtype not in (None, wanted.dtype):
+            problems.append(
+                f"column {name!r} is {column.dtype}, and {spec.source} says {wanted.dtype}; "
+                "correct the spec, or the table"
+            )
+        elif not column.multi and (wanted.length or 1) > 1:
+            problems.append(
+                f"column {name!r} has one value a row, and {spec.source} says {wanted.length}; "
+                "that takes a column of lists"
+            )
+        elif wanted.required and column.dtype is None:
+            problems.append(
+                f"column {name!r} has no value in any row, and {spec.source} requires it"
+            )
+        else:
+            fields.append(dataclasses.replace(wanted, multi=column.multi))
+    if problems:
+        raise DataError("\n".join([f"{table.files[0]} does not fit the spec", *problems]))
+    return tuple(fields), notes
+
+
+def _wanted(spec: FeatureSpec) -> list[Field]:
+    fields = []
+    for name, feature in spec.features.items():
+        if name not in spec.labels:
+            required = feature.is_required and name not in spec.ignored
+            length = None if feature.variable else feature.length
+            fields.append(Field(name, feature.dtype, False, feature.feature_list, required, length))
+    for name, label in spec.labels.items():
+        length = None if label.variable else label.length
+        fields.append(Field(name, label.dtype, required=label.missing is None, length=length))
+    return fields
+
+
+def check(rows: Rows, fields: Sequence[Field], spec_source: str) -> None:
+    """Holds a batch to what the spec demands.
+
+    Raises:
+      DataError: a row lacks a required value, or has too many or too few.
+    """
+    for field in fields:
+        column = rows.batch.column(field.name)
+        if field.required and column.null_count:
+            _refuse(rows, column.is_null(), field, "has no value", spec_source)
+        if not field.multi:
+            continue
+        lengths = arrow("compute").list_value_length(column)
+        if field.length is not None:
+            wrong = arrow("compute").not_equal(lengths, field.length)
+            if arrow("compute").any(wrong).as_py():
+                i = _first(wrong)
+                got = f"has {lengths[i].as_py()} values, expected {field.length}"
+                _refuse(rows, wrong, field, got, spec_source)
+        elif field.required and not field.feature_list:
+            empty = arrow("compute").equal(lengths, 0)
+            if arrow("compute").any(empty).as_py():
+                _refuse(rows, empty, field, "has no value", spec_source)
+
+
+def _first(mask: Any) -> int:
+    return int(np.flatnonzero(np.asarray(mask.fill_null(False)))[0])
+
+
+def _refuse(rows: Rows, mask: Any, field: Field, what: str, spec_source: str) -> None:
+    remedy = "" if "expected" in what else ", which is required"
+    raise DataError(
+        f"{rows.where(_first(mask))}: column {field.name!r} {what}{remedy}, as {spec_source} says; "
+        "a training would stop there: correct the row, or the spec"
+    )

@@ -1,0 +1,57 @@
+"""`ConvertOptions`: what a user decides about a conversion. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+COMPRESSIONS = ("none", "gzip")
+ORDERS = ("stable", "shuffled")
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvertOptions:
+    """How rows become shards; values are checked where the flags are.
+
+    Attributes:
+      shard_mib: about how many MiB of records a shard holds, before compression.
+      compression: `none`, or `gzip`, which adds .gz to the names.
+      order: `stable`, as the rows are in the sorted files, or `shuffled` over all of them.
+      seed: decides the shuffled order.
+      split_key: the column whose values decide which rows are for evaluation; None does not split.
+      eval_fraction: the share of the key's values, not of the rows, that are for evaluation.
+      step_columns: without a spec, columns of lists that become feature lists of SequenceExamples.
+    """
+
+    shard_mib: int = 100
+    compression: str = "none"
+    order: str = "stable"
+    seed: int = 1
+    split_key: Optional[str] = None
+    eval_fraction: float = 0.0
+    step_columns: tuple[str, ...] = ()
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The parts that the rows are split into, and the share of the keys of each."""
+        if self.split_key is None:
+            return {"data": 1.0}
+        return {"train": 1.0 - self.eval_fraction, "eval": self.eval_fraction}
+
+    @property
+    def suffix(self) -> str:
+        return ".tfrecord.gz" if self.compression == "gzip" else ".tfrecord"
+
+    def document(self) -> dict[str, Any]:
+        """The options that the content of the shards depends on, by the names of their flags."""
+        values = {
+            "shard_mib": self.shard_mib,
+            "shard_compression": self.compression,
+            "convert_order": self.order,
+            "split_key": self.split_key,
+            "eval_fraction": self.eval_fraction if self.split_key is not None else None,
+            "step_columns": list(self.step_columns),
+        }
+        if self.order == "shuffled":
+            values["seed"] = self.seed
+        return values

@@ -1,0 +1,80 @@
+"""The checksums of TFRecord framing: masked CRC-32C (Castagnoli), of single pieces and everywhere.
+
+A record is stored as
+
+    length    uint64, little-endian
+    checksum  uint32, the masked CRC-32C of the eight bytes of the length
+    payload   `length` bytes
+    checksum  uint32, the masked CRC-32C of the payload
+
+The CRC itself is google-crc32c's, in C. Used where a file is known to be damaged; whole files are
+read, and checked, by TensorFlow.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Optional
+
+import google_crc32c
+import numpy as np
+
+# Bytes of a record before its payload, and with what comes behind it.
+HEADER = 12
+FRAME = 16
+
+_MASK_DELTA = 0xA282EAD8
+
+
+def masked(data: bytes) -> int:
+    """The checksum as it is stored: rotated by 15 bits, plus a constant (TensorFlow's crc32c.h)."""
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def length_of(header: bytes) -> Optional[int]:
+    """The length in the first twelve bytes of a record, or None when its checksum is wrong."""
+    if len(header) < HEADER:
+        return None
+    length, checksum = struct.unpack_from("<QI", header)
+    return length if masked(header[:8]) == checksum else None
+
+
+def payload_is_right(payload: bytes, checksum: bytes) -> bool:
+    return masked(payload) == struct.unpack("<I", checksum)[0]
+
+
+def first_header(data: bytes) -> Optional[int]:
+    """Where the first twelve bytes are that are a length with its right checksum, if any are.
+
+    Other bytes pass for one in one of 2^32 places.
+    """
+    count = len(data) - HEADER + 1
+    if count <= 0:
+        return None
+    values = np.frombuffer(data, np.uint8)
+    # CRCs of equally long inputs differ by a sum (exclusive or) of one term a byte.
+    crc = np.full(count, _OF_ZEROS, np.uint32)
+    stored = np.zeros(count, np.uint32)
+    for i in range(8):
+        crc ^= _TERMS[i][values[i : i + count]]
+    for i in range(4):
+        stored |= values[8 + i : 8 + i + count].astype(np.uint32) << np.uint32(8 * i)
+    rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
+    found = np.flatnonzero(rotated + np.uint32(_MASK_DELTA) == stored)
+    return int(found[0]) if found.size else None
+
+
+def _terms() -> np.ndarray:
+    """uint32 [8, 256]: what each value of each of eight bytes adds to the CRC of eight zeros."""
+    terms = np.zeros((8, 256), np.uint32)
+    for i in range(8):
+        for value in range(256):
+            data = bytearray(8)
+            data[i] = value
+            terms[i, value] = google_crc32c.value(bytes(data)) ^ _OF_ZEROS
+    return terms
+
+
+_OF_ZEROS = google_crc32c.value(bytes(8))
+_TERMS = _terms()

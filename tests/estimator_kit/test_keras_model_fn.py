@@ -1,0 +1,250 @@
+"""Compiled Keras models through the kit: the same steps as Keras's own fit, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit.exporters import saved_model
+from estimator_kit.model_fn import read_metrics
+from tests.estimator_kit.test_keras_layers import estimator, input_fn
+
+layers = tf.keras.layers
+
+DOCUMENT = {
+    "features": {
+        "a": {"dtype": "float32", "shape": [3]},
+        "b": {"dtype": "float32"},
+        "s": {"dtype": "float32", "shape": "variable"},
+    },
+    "columns": {"a": {"numeric": "a"}, "b": {"numeric": "b"}, "s": {"sequence_numeric": "s"}},
+    "groups": {"deep": ["a", "b"], "steps": ["s"]},
+    "labels": {"click": {"dtype": "int64"}, "kind": {"dtype": "int64"}, "price": {
+        "dtype": "float32"}},
+    "objectives": {
+        "click": {"head": "binary"}, "kind": {"head": "multi_class", "num_classes": 3},
+        "price": {"head": "regression"},
+    },
+}  # fmt: skip
+
+
+def make_rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        a, b = rng.normal(1, 1, 3), float(rng.normal())
+        rows.append(
+            {"a": a, "b": b, "s": rng.normal(0, 1, rng.integers(1, 4)), "click": int(a[0] > b),
+             "kind": int(np.argmax(a)), "price": float(a.sum())}
+        )  # fmt: skip
+    return rows
+
+
+def part(*objectives, groups=("deep",)):
+    """The spec with some of the objectives and groups."""
+    document = copy.deepcopy(DOCUMENT)
+    for key, names in (("labels", objectives), ("objectives", objectives), ("groups", groups)):
+        document[key] = {name: document[key][name] for name in names}
+    used = {name for group in groups for name in document["groups"][group]}
+    for key in ("features", "columns"):
+        document[key] = {n: entry for n, entry in document[key].items() if n in used}
+    return document
+
+
+def inner():
+    deep, steps = tf.keras.Input((4,), name="deep"), tf.keras.Input((None, 1), name="steps")
+    x = layers.BatchNormalization(momentum=0.5)(deep)
+    x = layers.Dense(5, activation="relu", kernel_regularizer=tf.keras.regularizers.L2(0.01))(x)
+    x = layers.Concatenate()([x, layers.GRU(3)(steps)])
+    outputs = {
+        "price": layers.Dense(1)(x),
+        "click": layers.Dense(1, activation="sigmoid")(x),
+        "kind": layers.Activation("softmax")(layers.Dense(3)(x)),
+    }
+    return tf.keras.Model([deep, steps], outputs)
+
+
+def compiled():
+    model = inner()
+    model.compile(
+        tf.keras.optimizers.legacy.Adam(0.02, epsilon=1e-5),
+        loss={"click": "binary_crossentropy", "price": tf.keras.losses.Huber(2.0),
+              "kind": "sparse_categorical_crossentropy"},
+        loss_weights={"price": 0.25},
+    )  # fmt: skip
+    return model
+
+
+class Three(ek.KerasModelFn):
+    def keras_model(self):
+        return compiled()
+
+
+def test_the_steps_are_those_of_keras(tmp_path):
+    spec, rows = feature_specs.parse(part("click", "kind", "price", groups=("deep", "steps"))), [
+        {**row, "s": row["s"][:1]} for row in make_rows(32)
+    ]  # fmt: skip
+    model = Three(spec)
+    assert model.params.optimizer == {
+        "adam": {"beta1": pytest.approx(0.9), "beta2": pytest.approx(0.999),
+                 "epsilon": pytest.approx(1e-5)}
+    }  # fmt: skip
+    assert model.params.learning_rate == pytest.approx(0.02)
+    start = [w.copy() for w in model._weights_at_start]
+    trained = estimator(model, tmp_path / "model")
+    trained.train(input_fn(spec, rows, repeat=3))
+    # Another instance, as another process would make: its variables have the same names.
+    trained = estimator(Three(spec, {"learning_rate": model.params.learning_rate}),
+                        tmp_path / "model")  # fmt: skip
+    trained.train(input_fn(spec, rows, repeat=2))
+    metrics = read_metrics(trained.evaluate(input_fn(spec, rows)))
+    predicted = list(trained.predict(input_fn(spec, rows, labels=False)))
+    got = [trained.get_variable_value(name) for name in model.first_values()]
+    # The export has the same, for any number of rows.
+    predict = tf.saved_model.load(
+        saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
+    ).signatures["serving_default"]
+    from input_pipelines import tfrecords
+
+    records = [tfrecords.example({k: row[k] for k in "abs"}).SerializeToString() for row in rows]
+    served = predict(examples=tf.constant(records))
+    one = predict(examples=tf.constant(records[:1]))
+    for name in ("click/logistic", "kind/probabilities", "price/predictions"):
+        expected = np.array([row[name] for row in predicted])
+        np.testing.assert_allclose(served[name], expected, atol=1e-6)
+        np.testing.assert_allclose(one[name], expected[:1], atol=1e-6)
+
+    fitted = compiled()
+    fitted.set_weights(start)
+    x = [np.array([[*r["a"], r["b"]] for r in rows], np.float32),
+         np.array([[r["s"]] for r in rows], np.float32).reshape(32, 1, 1)]  # fmt: skip
+    y = {"click": np.array([[r["click"]] for r in rows], np.float32),
+         "kind": np.array([[r["kind"]] for r in rows]),
+         "price": np.array([[r["price"]] for r in rows], np.float32)}  # fmt: skip
+    fitted.fit(x, y, batch_size=32, epochs=5, shuffle=False, verbose=0)
+    assert len(got) == len(start)
+    for ours, expected in zip(got, fitted.get_weights()):
+        np.testing.assert_allclose(ours, expected, atol=5e-6)
+    evaluated = fitted.evaluate(x, y, batch_size=32, verbose=0, return_dict=True)
+    assert metrics["loss"] == pytest.approx(evaluated["loss"], abs=1e-5)
+    losses = sorted(v for k, v in evaluated.items() if k != "loss")
+    ours = sorted(metrics[f"loss/{name}"] for name in ("click", "kind", "price"))
+    np.testing.assert_allclose(ours, losses, atol=1e-5)
+    answers = fitted.predict(x, verbose=0)
+    np.testing.assert_allclose(
+        answers["click"][:, 0], [p["click/logistic"][0] for p in predicted], atol=1e-5
+    )
+    np.testing.assert_allclose(
+        answers["kind"], [p["kind/probabilities"] for p in predicted], atol=1e-5
+    )
+
+
+def sequential(*compile_arguments, name="deep", width=4, last="sigmoid", **compile_keywords):
+    model = tf.keras.Sequential(
+        [tf.keras.Input((width,), name=name), layers.Dense(1, activation=last)]
+    )
+    model.compile(*compile_arguments, **compile_keywords)
+    return model
+
+
+def model_of(make):
+    return type("Own", (ek.KerasModelFn,), {"keras_model": lambda self: make()})
+
+
+def test_a_sequential_model_by_the_program(tmp_path):
+    """Column inputs, from_logits, SGD with momentum, clipping, and a name of its own."""
+    from estimator_kit.checkpoints import outline
+
+    spec = feature_specs.parse(part("click"))
+    optimizer = tf.keras.optimizers.legacy.SGD(0.1, momentum=0.5, nesterov=True, clipvalue=2.0)
+    loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
+    model = model_of(lambda: sequential(optimizer, loss, name="a", width=3, last=None))(spec)
+    assert model.params.optimizer == {"momentum": {"momentum": 0.5, "use_nesterov": True}}
+    assert model.params.clip_value == 2.0 and model.groups() == ("deep",)
+    assert outline(model).weights == {"dense/kernel", "dense/bias"}
+    other = model_of(lambda: sequential("rmsprop", loss, last=None))(spec, {"optimizer": "adam"})
+    assert (other.params.optimizer, other.params.learning_rate) == ("adam", 0.05)
+    # Parameters of the Estimator make another instance, while a graph is being built.
+    config = tf.estimator.RunConfig(tf_random_seed=1, model_dir=str(tmp_path))
+    trained = tf.estimator.Estimator(model, config=config, params={"learning_rate": 0.5})
+    trained.train(input_fn(spec, make_rows(8)), steps=1)
+    assert {"dense/kernel", "dense/kernel/Momentum"} <= set(trained.get_variable_names())
+
+
+BCE = ("sgd", "binary_crossentropy")
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "message"),
+    [
+        (lambda: sequential(*BCE, name="depe"), {},
+         "the Keras model has the inputs depe; the spec has no depe, but the groups deep and the "
+         "dense columns a, b: name each tf.keras.Input after one"),
+        (lambda: sequential(*BCE, width=5), {},
+         "the input 'deep' of the Keras model has the shape (None, 5), and the spec gives 4 "
+         "numbers; expected tf.keras.Input((4,), name='deep')"),
+        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled"),
+        (lambda: 3, {}, "Own.keras_model returned 3, expected a tf.keras.Model"),
+        (lambda: sequential("rmsprop", "binary_crossentropy"), {},
+         "the model is compiled with the optimizer RMSprop, expected one of Adadelta, Adagrad, "
+         "Adam, Ftrl, SGD; choose another, or name one of the kit's: --model_params=optimizer=..."),
+        (lambda: sequential(tf.keras.optimizers.Adam(clipnorm=1.0), "mse"), {},
+         "the model is compiled with Adam with clipnorm=1.0, which the kit's does not have; choose "
+         "another, or name one of the kit's: --model_params=optimizer=..."),
+        (lambda: sequential(
+            tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.CosineDecay(0.1, 9)), "mse"), {},
+         "the model is compiled with SGD with a schedule as its learning_rate; give a number, and "
+         "the schedule as --model_params=schedule=..."),
+        (lambda: sequential("sgd"), {}, "the model is compiled without a loss for dense"),
+        (lambda: sequential(*BCE), {"positive_penalty": 3},
+         "objectives.click: positive_penalty of the spec and the loss that the Keras model is "
+         "compiled with are two answers to one question; remove it from the spec"),
+        (lambda: sequential("sgd", tf.keras.losses.BinaryCrossentropy(reduction="sum")), {},
+         "the loss binary_crossentropy of 'click' has the reduction sum; leave it out, and say "
+         "reduction in the objective"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_when_it_is_made(make, change, message):
+    document = part("click")
+    document["objectives"]["click"].update(change)
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(feature_specs.parse(document))
+    assert str(caught.value) == message
+
+
+def test_outputs_have_the_names_of_the_objectives():
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        outputs = [layers.Dense(1, name=name)(deep) for name in ("click", "cost")]
+        model = tf.keras.Model(deep, outputs)
+        model.compile("sgd", "mse")
+        return model
+
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(feature_specs.parse(part("click", "price")))
+    assert str(caught.value) == (
+        "the Keras model has the outputs click, cost; the objectives of the spec are click, price: "
+        "name the outputs after them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "logits", "kind", "takes"),
+    [(None, False, "BiasAdd", "no logits"), ("sigmoid", True, "Sigmoid", "logits")],
+)
+def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, takes):
+    from estimator_kit.checkpoints import outline
+
+    loss = tf.keras.losses.BinaryCrossentropy(from_logits=logits)
+    model = model_of(lambda: sequential("sgd", loss, last=last))(feature_specs.parse(part("click")))
+    with pytest.raises(ek.ConfigError) as caught:
+        outline(model)
+    assert str(caught.value) == (
+        f"the output for 'click' ends in {kind}, and its loss binary_crossentropy takes {takes}; "
+        "the head binary wants either Sigmoid at its end, or from_logits=True in its loss"
+    )

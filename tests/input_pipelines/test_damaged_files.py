@@ -1,0 +1,209 @@
+"""Random damage to files: never a crash, never less than all without an error, exact counts."""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+import random
+import zlib
+
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines import data_scan, tfrecords
+from input_pipelines.file_check import FileReport
+from input_pipelines.sharding import Shard
+from tests.conftest import DOCUMENT, make_rows
+
+ROWS = 40
+PAYLOADS = [
+    tfrecords.example(row).SerializeToString(deterministic=True) for row in make_rows(ROWS)
+]
+
+
+class Reader:
+    """Reads the file of one name again and again: as a run does, and past what is damaged."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self._strict = tfrecords.blocks([str(path)])
+        self._past = tfrecords.blocks([str(path)], damaged={str(path): frozenset()})
+
+    def strictly(self):
+        """All payloads, or None for an error."""
+        try:
+            return [payload for block in self._strict for payload in block.numpy()]
+        except tfrecords.READ_ERRORS:
+            return None
+
+    def past_damage(self):
+        return [payload for block in self._past for payload in block.numpy()]
+
+    def report(self) -> FileReport:
+        return CHECK.report(str(self.path))
+
+
+CHECK = data_scan._examples()
+
+
+def ends_of_records() -> list[int]:
+    ends = [0]
+    for payload in PAYLOADS:
+        ends.append(ends[-1] + 16 + len(payload))
+    return ends
+
+
+def damage(data: bytes, rng: random.Random) -> tuple[str, int, bytes]:
+    """What was done, where, and what came of it."""
+    if rng.random() < 0.5:
+        place = rng.randrange(len(data))
+        changed = bytearray(data)
+        changed[place] ^= 1 << rng.randrange(8)
+        return "flipped", place, bytes(changed)
+    place = rng.randrange(len(data))
+    return "cut", place, data[:place]
+
+
+def check_plain(reader: Reader, what: str, place: int, data: bytes) -> None:
+    """One bit damages one record; a cut loses those behind it and leaves at most one in part."""
+    ends = ends_of_records()
+    record = next(i for i, end in enumerate(ends[1:]) if place < end)
+    good = PAYLOADS[:record]
+    if what == "flipped":
+        good += PAYLOADS[record + 1 :]
+    bad = what == "flipped" or place == 0 or place not in ends
+    report = reader.report()
+    assert (report.records, report.bad_records) == (len(good) + bad, int(bad))
+    assert reader.past_damage() == good
+    assert reader.strictly() == (None if bad else good)
+
+
+def check_packed(reader: Reader, data: bytes) -> None:
+    """Any damage at all to what is packed is noticed, and what is read was written."""
+    try:
+        whole = zlib.decompressobj(31)
+        unpacked = whole.decompress(data)
+        intact = whole.eof and not whole.unused_data
+    except zlib.error:
+        intact = False
+    report = reader.report()
+    past = reader.past_damage()
+    assert (report.bad_records == 0) == intact
+    assert report.good_records == len(past)
+    remaining = iter(PAYLOADS)
+    assert all(payload in remaining for payload in past), "in their order"
+    if intact:  # A bit of the header that means nothing, such as the time.
+        assert unpacked == gzip.decompress(data) and past == PAYLOADS
+    assert reader.strictly() == (PAYLOADS if intact else None)
+
+
+def run_cases(folder: pathlib.Path, count: int) -> None:
+    rng = random.Random(count)
+    whole = {}
+    for name in ("a.tfrecord", "a.tfrecord.gz"):
+        tfrecords.write_examples(str(folder / name), make_rows(ROWS))
+        whole[name] = (folder / name).read_bytes()
+    readers = {name: Reader(folder / name) for name in whole}
+    for name, reader in readers.items():
+        assert reader.strictly() == PAYLOADS == reader.past_damage(), name
+    for case in range(count):
+        name = rng.choice(list(whole))
+        what, place, data = damage(whole[name], rng)
+        readers[name].path.write_bytes(data)
+        try:
+            if name.endswith(".gz"):
+                check_packed(readers[name], data)
+            else:
+                check_plain(readers[name], what, place, data)
+        except AssertionError as error:
+            raise AssertionError(f"case {case}: {name} {what} at {place}") from error
+
+
+def test_some_random_damage(tmp_path):
+    run_cases(tmp_path, 30)
+
+
+@pytest.mark.long
+def test_much_random_damage(tmp_path):
+    run_cases(tmp_path, 2000)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three files of 1500, 1100 and 700 rows; the second has two bad records, 3 and 1050."""
+    paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord", "c.tfrecord.gz")]
+    for path, (rows, seed) in zip(paths, ((1500, 0), (1100, 1), (700, 2))):
+        tfrecords.write_examples(path, make_rows(rows, seed))
+    data = bytearray(pathlib.Path(paths[1]).read_bytes())
+    ends = [0]
+    while ends[-1] < len(data):
+        ends.append(ends[-1] + 16 + int.from_bytes(data[ends[-1] : ends[-1] + 8], "little"))
+    data[ends[3] + 20] ^= 1
+    data[ends[1050] + 2] ^= 1
+    pathlib.Path(paths[1]).write_bytes(data)
+    return paths
+
+
+def rows_of(dataset) -> list[bytes]:
+    return [row for block in dataset for row in block.numpy()]
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_shards_of_damaged_files_are_all_of_the_good_rows(files, interleaved):
+    damaged = {files[1]: frozenset({7})}
+    whole = rows_of(tfrecords.blocks(files, damaged=damaged, interleaved=interleaved))
+    assert len(set(whole)) == len(whole) == 1500 + 1100 - 3 + 700
+    parts = [
+        rows_of(tfrecords.blocks(files, Shard(3, i), damaged=damaged, interleaved=interleaved))
+        for i in range(3)
+    ]
+    assert sorted(row for part in parts for row in part) == sorted(whole)
+    assert [tfrecords.count_records(files, Shard(3, i), damaged=damaged) for i in range(3)] == [
+        len(part) for part in parts
+    ]
+    assert list(tfrecords.first_records(files, damaged=damaged)) == files
+
+
+def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):
+    rows = make_rows(1200)
+    rows[5]["city"] = None
+    rows[1030]["price"] = float("nan")
+    rows[1040]["click"] = 2
+    path = str(tmp_path / "d.tfrecord")
+    tfrecords.write_examples(path, rows)
+    spec = feature_specs.parse(DOCUMENT)
+    seen: list[int] = []
+    reports = data_scan.scan([*files, path], spec=spec, progress=seen.append)
+    assert [(r.records, r.bad_records, r.left_out) for r in reports] == [
+        (1500, 0, frozenset()),
+        (1100, 2, frozenset()),
+        (700, 0, frozenset()),
+        (1200, 3, frozenset({5, 1030, 1040})),
+    ]
+    assert sum(seen) == sum(report.size for report in reports)
+    reasons = [bad.reason for bad in reports[3].listed]
+    assert reasons == [
+        "feature 'city' is missing, and it has no default in the spec; give it one if records may "
+        "lack it",
+        "feature 'price' is nan, expected a finite number",
+        "label 'click' is 2, expected 0 or 1",
+    ]
+    # For predictions the label plays no part; without a spec all are Examples.
+    assert data_scan.scan([path], spec=spec, with_labels=False)[0].left_out == {5, 1030}
+    assert data_scan.scan([path])[0].bad_records == 0
+    good = rows_of(tfrecords.blocks([path], damaged={path: reports[3].left_out}))
+    assert len(good) == 1197
+
+
+def test_a_record_that_is_no_example_is_one_bad_record(tmp_path):
+    path = str(tmp_path / "a.tfrecord.gz")
+    with tf.io.TFRecordWriter(path, "GZIP") as writer:
+        for i in range(1500):
+            writer.write(b"not an example" if i in (0, 1030) else PAYLOADS[i % ROWS])
+    report = data_scan.scan([path])[0]
+    assert (report.records, report.bad_records, report.left_out) == (1500, 2, {0, 1030})
+    assert report.listed[0].sentence == (
+        "record 0 at unpacked byte 0: is no serialized tf.train.Example or SequenceExample"
+    )
+    assert report.lost_bytes == 2 * 30

@@ -1,0 +1,286 @@
+"""--mode=convert as a user runs it: shards that train, kills, exit statuses, statistics."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+from estimator_kit import exit_codes
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.conversion import Progress, run_conversion
+from estimator_kit.errors import ConfigError, NothingToDo
+from examples.adult import prepare
+from input_pipelines.analyze import first_spec
+from input_pipelines.convert import places
+from input_pipelines.convert.conversion import convert
+from input_pipelines.convert.options import ConvertOptions
+from tests.conftest import ROOT
+from tests.input_pipelines.analyze import test_tables
+
+LIMIT = 240
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), "--mode=convert", *arguments], cwd=folder,
+        capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+
+
+def people(count):
+    """Rows as those of UCI Adult; the missing ones are None."""
+    rng = random.Random(0)
+    for i in range(count):
+        row = {name: rng.choice(["Private", "White, or not", "Sales"]) for name in prepare.COLUMNS}
+        row |= {name: rng.randint(1, 90) for name in prepare.NUMBERS}
+        row |= {"gender": rng.choice(["Female", "Male"]), "education_num": i % 17}
+        row |= {"workclass": None if i % 7 == 0 else "Private", "age": i}
+        yield row | {"income": rng.choice(["<=50K", ">50K"])}
+
+
+def test_from_csv_to_a_trained_model(tmp_path):
+    rows = list(people(700))
+    with open(tmp_path / "adult.csv", "w", newline="") as file:
+        file.write("| a comment\n")
+        writer = csv.writer(file)
+        for row in rows:
+            cells = ["?" if value is None else value for value in row.values()]
+            writer.writerow([f" {cell}" if "," not in str(cell) else cell for cell in cells])
+    spec = ROOT / "feature_specs" / "catalog" / "adult.yaml"
+    done = run(
+        tmp_path, f"--spec={spec}", "--convert_files=adult.csv", "--convert_dir=out",
+        f"--csv_columns={','.join(prepare.COLUMNS)}", "--csv_skip_spaces", "--csv_comment=|",
+        "--csv_missing=?", "--split_key=age", "--eval_fraction=0.3", "--convert_order=shuffled",
+        "--shard_compression=gzip", "--convert_processes=2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("out: 700 rows of 1 files as Examples of 14 features\n")
+    assert done.stdout.endswith("  left out, since the spec does not name them: fnlwgt\n")
+    found, sizes = {}, {}
+    for part in ("train", "eval"):
+        (path,) = (tmp_path / "out").glob(f"{part}-*")
+        records = list(tf.data.TFRecordDataset(str(path), "GZIP").as_numpy_iterator())
+        sizes[part] = len(records)
+        for record in records:
+            features = tf.train.Example.FromString(record).features.feature
+            row = {name: None for name in prepare.COLUMNS if name != "fnlwgt"}
+            for name, feature in features.items():
+                values = feature.int64_list.value or [
+                    word.decode() for word in feature.bytes_list.value
+                ]
+                (row[name],) = values
+            found[row["age"]] = row
+    for row in rows:
+        del row["fnlwgt"]
+    assert [found[i] for i in range(700)] == rows
+    config = ExperimentConfig(
+        spec=str(spec), model="linear", model_dir=f"{tmp_path}/model", batch_size=50, epochs=1,
+        train_files=(f"{tmp_path}/out/train-*",), eval_files=(f"{tmp_path}/out/eval-*",),
+        exporters=(),
+    )  # fmt: skip
+    from estimator_kit import experiment
+
+    result = experiment.run(config)
+    assert (result.rows_trained, result.rows_evaluated) == (sizes["train"], sizes["eval"])
+    assert sum(sizes.values()) == 700 and 150 < sizes["eval"] < 270
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_the_statistics_are_those_of_the_table(tmp_path, kind):
+    rows = test_tables.make_rows(1200, 3, kind != "csv")
+    options = {}
+    if kind == "csv":
+        options = {"csv_missing": ("NULL",)}
+        for row in rows:
+            row["city"] = row["city"] or None
+    (path,) = test_tables.write(tmp_path, kind, [rows])
+    config = ExperimentConfig(
+        mode="convert", convert_files=(path,), convert_dir=f"{tmp_path}/out", **options
+    )
+    run_conversion(config)
+    texts = []
+    for files, csv_options in (([path], {"csv": config.csv_options()}),
+                               ([str(next((tmp_path / "out").glob("data-*")))], {})):  # fmt: skip
+        folder = tmp_path / f"analysis{len(texts)}"
+        first_spec.write(
+            files, labels=["click"], directory=str(folder), min_count=2, **csv_options
+        )
+        texts.append((folder / "statistics.json").read_bytes())
+    assert texts[0] == texts[1]
+
+
+@pytest.fixture(scope="module")
+def many_rows(tmp_path_factory):
+    """A folder with a Parquet file of many small shards, and what they are in each order."""
+    folder = tmp_path_factory.mktemp("many")
+    rng = np.random.default_rng(0)
+    columns = {f"number_{i}": rng.random(40_000, np.float32) for i in range(10)}
+    columns["user"] = rng.integers(0, 3000, 40_000)
+    pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=15_000)
+    return folder
+
+
+def convert_many(many_rows, order, out):
+    """The undisturbed conversion, or the rest of one; what the folder holds then."""
+    options = ConvertOptions(shard_mib=1, order=order, split_key="user", eval_fraction=0.2)
+    result = convert(["a.parquet"], directory=str(out), options=options, workers=1)
+    return result, {path.name: path.read_bytes() for path in out.iterdir()}
+
+
+KILLED = """
+import os, sys
+from input_pipelines.convert.conversion import convert
+from input_pipelines.convert.options import ConvertOptions
+
+def main():
+    order, out, after, sign = sys.argv[1:]
+    options = ConvertOptions(shard_mib=1, order=order, split_key="user", eval_fraction=0.2)
+
+    def stop(rows, done, shards):
+        if done >= int(after):
+            os.kill(os.getpid(), int(sign))
+
+    try:
+        convert(["a.parquet"], directory=out, options=options, workers=2, on_progress=stop)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "order, after, sign, code",
+    [("stable", 1, signal.SIGKILL, -9), ("shuffled", 0, signal.SIGKILL, -9),
+     ("shuffled", 1, signal.SIGKILL, -9), ("stable", 1, signal.SIGINT, 130)],
+)  # fmt: skip
+def test_stopped_and_started_again(many_rows, tmp_path, monkeypatch, order, after, sign, code):
+    monkeypatch.chdir(many_rows)
+    _, expected = convert_many(many_rows, order, tmp_path / "whole")
+    assert len(expected) > 10
+    (tmp_path / "killed.py").write_text(KILLED)
+    # Its processes hold the pipe, too, so this returns when all of them have ended.
+    done = subprocess.run(
+        [sys.executable, f"{tmp_path}/killed.py", order, f"{tmp_path}/out", str(after),
+         str(int(sign))],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    # After a kill, Python itself says what semaphores it had to clean up.
+    assert not done.stderr if code > 0 else "Traceback" not in done.stderr
+    out = tmp_path / "out"
+    assert not (out / "_SUCCESS").exists()
+    finished = list(out.glob("*-of-*"))
+    assert after <= len(finished) < len(expected) - 3
+    for path in finished:
+        assert path.read_bytes() == expected[path.name]
+    result, found = convert_many(many_rows, order, out)
+    assert found == expected
+    assert result.new <= len(expected) - 3 - after
+
+
+def test_it_needs_no_tensorflow(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", str(ROOT / "run.py"), "--mode=convert",
+         "--convert_files=a.csv", "--convert_dir=out"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=True,
+    )  # fmt: skip
+    imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.M)
+    assert "input_pipelines.convert.tasks" in imported
+    assert not [name for name in imported if name.split(".")[0] == "tensorflow"]
+
+
+@pytest.mark.parametrize(
+    "given, code, message",
+    [
+        (["--convert_files=a.csv"], 2,
+         "error: --convert_dir is missing; --mode=convert needs it\n"),
+        (["--convert_files=no*.csv", "--convert_dir=x"], 65,
+         "error: no file matches 'no*.csv' of --convert_files\n"),
+        (["--convert_files=a.csv", "--convert_dir=."], 2,
+         "error: --convert_dir: '.' holds 'a.csv' and no _PLAN.json, so no conversion wrote it; "
+         "name another folder, or move it away\n"),
+        (["--convert_files=a.csv", "--convert_dir=x", "--csv_delimiter=ab"], 2,
+         "error: --csv_delimiter: got 'ab', expected one character, as ; or \\t\n"),
+        (["--convert_files=bad.csv", "--convert_dir=x"], 65,
+         "error: bad.csv: row 2: has 3 fields, expected 2: '1,2,3'\n"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path, given, code, message):
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n")
+    (tmp_path / "bad.csv").write_text("a,b\n1,x\n1,2,3\n")
+    done = run(tmp_path, *given)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", message)
+    assert not (tmp_path / "x").exists()
+
+
+def config(**values):
+    return ExperimentConfig(mode="convert", convert_files=("a.csv",), convert_dir="x", **values)
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        ({"split_key": "u"}, "--eval_fraction is missing; say which share of the keys of "
+         "--split_key is for evaluation, as 0.1"),
+        ({"eval_fraction": 0.1}, "--split_key is missing; name the column whose values are on one "
+         "side each, as user_id"),
+        ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: got 1.0, expected less than "
+         "1"),
+        ({"shard_mib": 0}, "--shard_mib: got 0, expected greater than or equal to 1"),
+        ({"convert_processes": 0}, "--convert_processes: got 0, expected greater than or equal to "
+         "1"),
+        ({"convert_order": "random"}, "--convert_order: got 'random', expected 'stable' or "
+         "'shuffled'"),
+        ({"step_columns": ("a", "a", "")}, "--step_columns: 'a' is there twice\n--step_columns: "
+         "'' is no name"),
+        ({"step_columns": ("a",), "spec": "s.yaml"}, "--step_columns is for a conversion without "
+         "--spec; a spec says feature_list: true"),
+    ],
+)  # fmt: skip
+def test_flags_that_do_not_go_together(values, message):
+    with pytest.raises(ConfigError) as error:
+        config(**values)
+    assert str(error.value) == message
+
+
+def test_nothing_left_to_do(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n")
+    assert run_conversion(config()).startswith("x: 1 rows of 1 files as Examples of 2 features\n")
+    with pytest.raises(NothingToDo) as error:
+        run_conversion(config())
+    assert str(error.value) == (
+        "--convert_dir: 'x' has all 1 shards of this conversion, whole; nothing was touched"
+    )
+
+
+def test_a_full_disk_is_temporary():
+    error = places.full_disk(OSError(28, "No space left on device"), "out/_unfinished/a")
+    assert exit_codes.exit_code(error) == exit_codes.TEMPORARY
+
+
+def test_lines_of_progress():
+    import io
+
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(every_secs=10, stream=stream, clock=lambda: now[0])
+    for now[0], rows, done in ((4.0, 500, 0), (10.0, 1500, 1), (12.0, 10, 1), (20.0, 990, 2)):
+        progress(rows, done, 3)
+    assert stream.getvalue() == (
+        "1 of 3 shards, 2,000 rows read, 200 rows/s\n2 of 3 shards, 3,000 rows read, 150 rows/s\n"
+    )
