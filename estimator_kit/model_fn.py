@@ -25,7 +25,7 @@ from estimator_kit.combining import Weights, check_combination, parse_combinatio
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.logits import Logits as Logits
-from estimator_kit.logits import split_logits
+from estimator_kit.logits import check_rows, split_logits
 from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
@@ -250,6 +250,7 @@ class ModelFn(abc.ABC):
             return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
+        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
         weights = {name: self._weights(name, labels) for name in self.objectives}
         labels = self.checked_labels(labels, weights)
         losses = {
