@@ -83,7 +83,7 @@ def losses(
 
     Args:
       model: a compiled model.
-      outputs: the names of its outputs, in the order of the model.
+      outputs: the names of its outputs, in the order that Keras has for lists of losses.
       objectives: the objective that each of them is of.
 
     Raises:

@@ -136,9 +136,10 @@ class KerasModelFn(ModelFn):
         self._model = self.keras_model()
         self._check_model(self.spec)
         self._weights_at_start = [weight.numpy() for weight in self._model.weights]
-        outputs = self._outputs(self.spec.objectives)
+        objective_of = {o: name for name, o in self._outputs(self.spec.objectives).items()}
+        outputs = self._output_names()
         self._losses, self._loss_weights = keras_compile.losses(
-            self._model, list(outputs.values()), list(outputs)
+            self._model, outputs, [objective_of[output] for output in outputs]
         )
         try:
             return keras_compile.optimizer_params(self._model.optimizer)
@@ -177,8 +178,7 @@ class KerasModelFn(ModelFn):
 
     def _outputs(self, objectives: Mapping[str, Any]) -> dict[str, str]:
         """Objective -> the output of the model."""
-        outputs = self._model.output
-        names = list(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
+        names = self._output_names()
         if len(names) == len(objectives) == 1:
             return {next(iter(objectives)): names[0]}
         if set(names) != set(objectives):
@@ -187,6 +187,12 @@ class KerasModelFn(ModelFn):
                 f"are {', '.join(objectives)}: name the outputs after them"
             )
         return {name: name for name in objectives if name in names}
+
+    def _output_names(self) -> list[str]:
+        """The outputs in the order in which Keras takes lists of losses and weights for them."""
+        outputs = self._model.output
+        # As tf.nest does, whatever the order in which the dict was written.
+        return sorted(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
 
     def _input(self, name: str, features: Features) -> tf.Tensor:
         if name not in self.spec.groups:

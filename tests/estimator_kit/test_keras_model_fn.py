@@ -248,3 +248,35 @@ def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, takes):
         f"the output for 'click' ends in {kind}, and its loss binary_crossentropy takes {takes}; "
         "the head binary wants either Sigmoid at its end, or from_logits=True in its loss"
     )
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_losses_in_a_list_are_those_of_the_outputs_in_the_order_of_keras(as_dict):
+    """Outputs in a list have their own order, those in a dict that of their names."""
+
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        outputs = {
+            "price": layers.Dense(1, name="price", kernel_initializer="zeros")(deep),
+            "click": layers.Dense(1, "sigmoid", name="click", kernel_initializer="zeros")(deep),
+        }
+        model = tf.keras.Model(deep, outputs if as_dict else list(outputs.values()))
+        loss = {"click": "binary_crossentropy", "price": "mse"}
+        weight = {"click": 3.0, "price": 0.125}
+        order = ("click", "price") if as_dict else ("price", "click")
+        model.compile("sgd", [loss[n] for n in order], loss_weights=[weight[n] for n in order])
+        return model
+
+    objectives = ("price", "click") if as_dict else ("click", "price")
+    model = model_of(make)(feature_specs.parse(part(*objectives)))
+    weights = {name: entry.loss_weight for name, entry in model.spec.objectives.items()}
+    assert weights == {"click": 3.0, "price": 0.125}
+    labels, logits = {"click": [0, 1], "price": [2.0, 4.0]}, tf.zeros([2, 1])
+    losses = {
+        name: float(objective.loss(logits, tf.constant(labels[name]), tf.ones([2])))
+        for name, objective in model.objectives.items()
+    }
+    assert losses == {"click": pytest.approx(np.log(2)), "price": pytest.approx((4 + 16) / 2)}
+    x, y = np.zeros([2, 4]), {n: np.array(v, np.float32)[:, None] for n, v in labels.items()}
+    expected = make().evaluate(x, y, verbose=0, return_dict=True)["loss"]
+    assert sum(losses[n] * weights[n] for n in losses) == pytest.approx(expected)
