@@ -56,7 +56,9 @@ class KerasModelFn(ModelFn):
     """A compiled Keras model as a ModelFn. Override `keras_model`.
 
     The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
-    model is compiled with, unless they are given. Regularization losses of its layers count.
+    model is compiled with, unless they are given. Beside an optimizer that the kit lacks, `optimizer` or
+    `optimizers` must be given, and none of these is taken from the model. Regularization losses of
+    its layers count.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class KerasModelFn(ModelFn):
     ):
         given = params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
         given = dict(given or {})
-        self.spec = spec
-        compiled = _outside_of_graphs(lambda: self._read_model("optimizer" in given))
+        self.spec = self._given_spec = spec
+        own = "optimizer" in given or given.get("optimizers") is not None
+        compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
         super().__init__(self._with_loss_weights(), {**compiled, **given})
         self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
@@ -131,7 +134,11 @@ class KerasModelFn(ModelFn):
 
     # ---------------------------------------------------------------------------------------------
 
-    def _read_model(self, has_optimizer: bool) -> dict[str, Any]:
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        # From the spec without the model's loss_weights, which it would refuse as a second answer.
+        return type(self)(self._given_spec, params)
+
+    def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
         """Makes the model and keeps what is of it; the parameters that it is compiled with."""
         self._model = self.keras_model()
         self._check_model(self.spec)

@@ -236,7 +236,7 @@ class ModelFn(abc.ABC):
         del config  # The RunConfig; part of the signature, needed by no built-in model.
         if params:
             merged = {**self.params.model_dump(), **params}
-            other = type(self)(self.spec, merged)
+            other = self._with_params(merged)
             other.warm_start = self.warm_start
             return other(features, labels, mode)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
@@ -291,6 +291,10 @@ class ModelFn(abc.ABC):
             train_op=self._step(loss, losses, regularization),
             scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
+
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        """The same model with these parameters."""
+        return type(self)(self.spec, params)
 
     def _step(
         self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]

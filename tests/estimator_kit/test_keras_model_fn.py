@@ -169,7 +169,13 @@ def test_a_sequential_model_by_the_program(tmp_path):
     assert outline(model).weights == {"dense/kernel", "dense/bias"}
     other = model_of(lambda: sequential("rmsprop", loss, last=None))(spec, {"optimizer": "adam"})
     assert (other.params.optimizer, other.params.learning_rate) == ("adam", 0.05)
+    every = {"optimizers": {"": "adam"}, "learning_rate": 0.5}
+    other = model_of(lambda: sequential("nadam", loss, last=None))(spec, every)
+    assert (other.params.optimizers, other.params.learning_rate) == ({"": "adam"}, 0.5)
     # Parameters of the Estimator make another instance, while a graph is being built.
+    fields = {"name": "a", "width": 3, "last": None, "loss_weights": [0.5]}
+    model = model_of(lambda: sequential(optimizer, loss, **fields))(spec)
+    assert model.spec.objectives["click"].loss_weight == 0.5
     config = tf.estimator.RunConfig(tf_random_seed=1, model_dir=str(tmp_path))
     trained = tf.estimator.Estimator(model, config=config, params={"learning_rate": 0.5})
     trained.train(input_fn(spec, make_rows(8)), steps=1)
