@@ -14,7 +14,7 @@ From Keras come the layers, their weights at the start, the losses and the optim
 the input, the metrics, the weights of rows and how their losses are averaged, the predictions and
 the signatures. Outputs are read as logits: of one that ends in the link of its head (a sigmoid, a
 softmax) that is what enters it, as Keras's own losses take it. The model is made once, in eager
-mode, and its layers anew in each graph.
+mode, and its layers anew in each graph: one of your own needs a `get_config`.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class KerasModelFn(ModelFn):
     """A compiled Keras model as a ModelFn. Override `keras_model`.
 
     The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
-    model is compiled with, unless they are given. Beside an optimizer that the kit lacks, `optimizer` or
-    `optimizers` must be given, and none of these is taken from the model. Regularization losses of
-    its layers count.
+    model is compiled with, unless they are given. Beside an optimizer that the kit lacks,
+    `optimizer` or `optimizers` must be given, and none of these is taken from the model.
+    Regularization losses of its layers count.
     """
 
     def __init__(
@@ -127,10 +127,7 @@ class KerasModelFn(ModelFn):
         }
 
     def first_values(self) -> Mapping[str, Any]:
-        # As `logits` makes them; Keras makes the variables of a clone in the order of the model.
-        with tf.Graph().as_default():
-            names = [w.op.name for w in tf.keras.models.clone_model(self._model).weights]
-        return dict(zip(names, self._weights_at_start))
+        return dict(zip(self._weight_names, self._weights_at_start))
 
     # ---------------------------------------------------------------------------------------------
 
@@ -143,6 +140,7 @@ class KerasModelFn(ModelFn):
         self._model = self.keras_model()
         self._check_model(self.spec)
         self._weights_at_start = [weight.numpy() for weight in self._model.weights]
+        self._weight_names = self._names_in_graphs()
         objective_of = {o: name for name, o in self._outputs(self.spec.objectives).items()}
         outputs = self._output_names()
         self._losses, self._loss_weights = keras_compile.losses(
@@ -155,12 +153,32 @@ class KerasModelFn(ModelFn):
                 return {}
             raise
 
+    def _names_in_graphs(self) -> list[str]:
+        """The names of the weights in `logits`; Keras makes those of a clone in the same order."""
+        try:
+            with tf.Graph().as_default():
+                clone = tf.keras.models.clone_model(self._model)
+                # The first one turns classes of layers into those of graphs, which can do less.
+                tf.keras.models.clone_model(self._model)
+            return [weight.op.name for weight in clone.weights]
+        except (NotImplementedError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split(".")[0].split())
+            raise ConfigError(
+                f"Keras cannot make the layers of {type(self).__name__}.keras_model anew in a "
+                f"graph ({reason}); a layer of your own needs a get_config, which returns that of "
+                "Layer with the arguments of its __init__, and, inside of another model, "
+                "@tf.keras.utils.register_keras_serializable()"
+            ) from error
+
     def _check_model(self, spec: FeatureSpec) -> None:
         model, name = self._model, type(self).__name__
         if not isinstance(model, tf.keras.Model):
             raise ConfigError(f"{name}.keras_model returned {model!r}, expected a tf.keras.Model")
         if not getattr(model, "optimizer", None):
-            raise ConfigError(f"{name}.keras_model returned a model that is not compiled")
+            raise ConfigError(
+                f"{name}.keras_model returned a model that is not compiled; call its "
+                "compile(optimizer, loss) first"
+            )
         if not isinstance(getattr(model, "input_names", None), list):
             raise ConfigError(
                 f"{name}.keras_model returned a model without named inputs, expected a functional "

@@ -194,7 +194,8 @@ BCE = ("sgd", "binary_crossentropy")
         (lambda: sequential(*BCE, width=5), {},
          "the input 'deep' of the Keras model has the shape (None, 5), and the spec gives 4 "
          "numbers; expected tf.keras.Input((4,), name='deep')"),
-        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled"),
+        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled; call its "
+         "compile(optimizer, loss) first"),
         (lambda: 3, {}, "Own.keras_model returned 3, expected a tf.keras.Model"),
         (lambda: sequential("rmsprop", "binary_crossentropy"), {},
          "the model is compiled with the optimizer RMSprop, expected one of Adadelta, Adagrad, "
@@ -207,6 +208,9 @@ BCE = ("sgd", "binary_crossentropy")
          "the model is compiled with SGD with a schedule as its learning_rate; give a number, and "
          "the schedule as --model_params=schedule=..."),
         (lambda: sequential("sgd"), {}, "the model is compiled without a loss for dense"),
+        (lambda: sequential("sgd", "binary_crosentropy"), {},
+         "the model is compiled with the loss 'binary_crosentropy' for dense, expected a name in "
+         "tf.keras.losses, a Loss or a function; did you mean 'binary_crossentropy'?"),
         (lambda: sequential(*BCE), {"positive_penalty": 3},
          "objectives.click: positive_penalty of the spec and the loss that the Keras model is "
          "compiled with are two answers to one question; remove it from the spec"),
@@ -236,6 +240,35 @@ def test_outputs_have_the_names_of_the_objectives():
     assert str(caught.value) == (
         "the Keras model has the outputs click, cost; the objectives of the spec are click, price: "
         "name the outputs after them"
+    )
+
+
+class Times(layers.Layer):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_layer_that_cannot_be_made_anew_is_refused_with_the_remedy(nested):
+    def make():
+        deep, inside = tf.keras.Input((4,), name="deep"), tf.keras.Input((4,))
+        last = tf.keras.Model(inside, Times(2.0)(inside)) if nested else Times(2.0)
+        model = tf.keras.Model(deep, layers.Dense(1, activation="sigmoid")(last(deep)))
+        model.compile(*BCE)
+        return model
+
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(feature_specs.parse(part("click")))
+    start, _, end = str(caught.value).partition(" (")
+    reason, _, end = end.partition("); ")
+    assert reason and start == "Keras cannot make the layers of Own.keras_model anew in a graph"
+    assert end == (
+        "a layer of your own needs a get_config, which returns that of Layer with the arguments of "
+        "its __init__, and, inside of another model, @tf.keras.utils.register_keras_serializable()"
     )
 
 
