@@ -114,6 +114,12 @@ def from_logits(loss: Any) -> bool:
     return bool(config.get("from_logits", False))
 
 
+def can_be_negative(loss: Any) -> bool:
+    """Whether it is one of Keras's that can be below 0; of a user's own nothing is known."""
+    known = (tf.keras.losses.cosine_similarity, tf.keras.losses.poisson)
+    return getattr(loss, "fn", loss) in known
+
+
 def name_of(loss: Any) -> str:
     """The name of a loss, as `binary_crossentropy`."""
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", loss))

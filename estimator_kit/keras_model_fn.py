@@ -30,10 +30,13 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit import input_layer, keras_compile
+from estimator_kit.combining.gradnorm import GradNorm
+from estimator_kit.combining.uncertainty import Uncertainty
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import Logits, ModelFn
 from estimator_kit.model_params import ModelParams
 from estimator_kit.objectives import Objective, StepObjective
+from feature_specs.objectives import Ranking
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
 
@@ -58,7 +61,9 @@ class KerasModelFn(ModelFn):
     The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
     model is compiled with, unless they are given. Beside an optimizer that the kit lacks,
     `optimizer` or `optimizers` must be given, and none of these is taken from the model.
-    Regularization losses of its layers count.
+    Regularization losses of its layers count. The head `ranking` is refused, since a Keras loss is
+    of single rows; so are `combine: uncertainty` and `gradnorm` beside Keras's CosineSimilarity and
+    Poisson, which can be below 0. A loss of your own beside these must never be.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class KerasModelFn(ModelFn):
         given = params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
         given = dict(given or {})
         self.spec = self._given_spec = spec
+        self._check_heads()
         own = "optimizer" in given or given.get("optimizers") is not None
         compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
@@ -134,6 +140,17 @@ class KerasModelFn(ModelFn):
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
         # From the spec without the model's loss_weights, which it would refuse as a second answer.
         return type(self)(self._given_spec, params)
+
+    def _check_combination(self) -> None:
+        if isinstance(self._combination, (GradNorm, Uncertainty)):
+            for name, loss in self._losses.items():
+                if keras_compile.can_be_negative(loss):
+                    raise ConfigError(
+                        f"combine: {self.params.combine} needs losses that are never below 0, and "
+                        f"{keras_compile.name_of(loss)}, that of objective {name!r}, can be; "
+                        "choose another loss, or pcgrad or weights"
+                    )
+        super()._check_combination()
 
     def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
         """Makes the model and keeps what is of it; the parameters that it is compiled with."""
@@ -274,6 +291,15 @@ class KerasModelFn(ModelFn):
             for name, entry in self.spec.objectives.items()
         }
         return dataclasses.replace(self.spec, objectives=objectives)
+
+    def _check_heads(self) -> None:
+        for name, entry in self.spec.objectives.items():
+            if isinstance(entry, Ranking):
+                raise ConfigError(
+                    f"objectives.{name}: the head ranking compares the rows of a group, and a loss "
+                    "of Keras is of single rows; write a ModelFn, whose self.keras takes Keras "
+                    "layers, or choose another head"
+                )
 
     def _check_losses(self) -> None:
         for name, entry in self.spec.objectives.items():

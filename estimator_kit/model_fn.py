@@ -83,8 +83,7 @@ class ModelFn(abc.ABC):
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
         self._combination = parse_combination(self.params.combine)
-        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
-        check_combination(self._combination, self.params.combine, spec, type(self).__name__, own)
+        self._check_combination()
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -290,6 +289,12 @@ class ModelFn(abc.ABC):
             loss=loss,
             train_op=self._step(loss, losses, regularization),
             scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
+        )
+
+    def _check_combination(self) -> None:
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(
+            self._combination, self.params.combine, self.spec, type(self).__name__, own
         )
 
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:

@@ -319,3 +319,58 @@ def test_losses_in_a_list_are_those_of_the_outputs_in_the_order_of_keras(as_dict
     x, y = np.zeros([2, 4]), {n: np.array(v, np.float32)[:, None] for n, v in labels.items()}
     expected = make().evaluate(x, y, verbose=0, return_dict=True)["loss"]
     assert sum(losses[n] * weights[n] for n in losses) == pytest.approx(expected)
+
+
+def test_the_head_ranking_has_no_loss_of_single_rows():
+    document = part("price")
+    document["features"]["query"] = {"dtype": "string", "default": ""}
+    document["objectives"]["price"] = {"head": "ranking", "group_by": "query"}
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(lambda: sequential("sgd", "mse"))(feature_specs.parse(document))
+    assert str(caught.value) == (
+        "objectives.price: the head ranking compares the rows of a group, and a loss of Keras is "
+        "of single rows; write a ModelFn, whose self.keras takes Keras layers, or choose another "
+        "head"
+    )
+
+
+@pytest.mark.parametrize("loss", ["cosine_similarity", tf.keras.losses.Poisson()])
+@pytest.mark.parametrize("combine", ["uncertainty", "gradnorm", "pcgrad"])
+def test_learned_weights_take_no_loss_below_zero(loss, combine):
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        outputs = {"click": layers.Dense(1, "sigmoid")(deep), "price": layers.Dense(1)(deep)}
+        model = tf.keras.Model(deep, outputs)
+        model.compile("sgd", {"click": "binary_crossentropy", "price": loss})
+        return model
+
+    spec = feature_specs.parse(part("click", "price"))
+    if combine == "pcgrad":
+        assert model_of(make)(spec, {"combine": combine}).params.combine == combine
+        return
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(spec, {"combine": combine})
+    name = loss if isinstance(loss, str) else "poisson"
+    assert str(caught.value) == (
+        f"combine: {combine} needs losses that are never below 0, and {name}, that of objective "
+        "'price', can be; choose another loss, or pcgrad or weights"
+    )
+
+
+def test_the_loss_of_an_objective_with_steps_is_keras_of_each_step():
+    document = part("price")
+    document["labels"]["price"]["shape"] = [2]
+    document["objectives"]["price"]["steps"] = 2
+
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        model = tf.keras.Model(deep, layers.Dense(2)(deep))
+        model.compile("sgd", "mae")
+        return model
+
+    objective = model_of(make)(feature_specs.parse(document)).objectives["price"]
+    logits, labels = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 5.0], [3.0, 0.0]])
+    np.testing.assert_allclose(objective.row_losses(logits, labels), [1, 3, 0, 4])
+    # The last step counts three times, the one before it not at all.
+    weights = tf.constant([[1.0, 1.0], [0.0, 3.0]])
+    assert float(objective.loss(logits, labels, weights)) == pytest.approx((1 + 3 + 3 * 4) / 5)
