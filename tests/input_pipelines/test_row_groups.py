@@ -159,6 +159,13 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
     with pytest.raises(DataError) as error:
         check(["a", "b", "a", "b", None, None])
     assert str(error.value) == f"of the first 6 records of 1 files 6 {end}"
+    with pytest.raises(DataError) as error:
+        check([None, "", None])
+    assert str(error.value) == (
+        "the first 3 records of 1 files all lack the feature 'query', or have a value of it that "
+        "stands for none, and the head ranking compares the rows of each value; write it into the "
+        "records, or choose another group_by"
+    )
     with caplog.at_level(logging.WARNING, "estimator_kit"):
         check("aabb")
         assert not said()
