@@ -179,11 +179,11 @@ def test_bad_groups_and_labels_are_named(tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": 1}, {"x": 1.0, "grade": 1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 1: feature 'query' is missing, and it has no default in the spec; give it "
-        "one if records may lack it"
+        f"{path}: record 1 at byte 65: feature 'query' is missing, and it has no default in the "
+        "spec; give it one if records may lack it"
     )
     tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": -1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 0: label 'grade' is -1, expected 0 or more for the ranking head of "
-        "objective 'grade'"
+        f"{path}: record 0 at byte 0: label 'grade' is -1, expected 0 or more for the ranking head "
+        "of objective 'grade'"
     )
