@@ -249,8 +249,7 @@ class ModelFn(abc.ABC):
             return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
-        weights = {name: self._weights(name, labels) for name in self.objectives}
-        labels = self.checked_labels(labels, weights)
+        labels, weights = self.labels_and_weights(labels)
         losses = {
             name: objective.loss(
                 logits[name],
@@ -300,6 +299,13 @@ class ModelFn(abc.ABC):
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
         """The same model with these parameters."""
         return type(self)(self.spec, params)
+
+    def labels_and_weights(
+        self, labels: Mapping[str, tf.Tensor]
+    ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]:
+        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective."""
+        weights = {name: self._weights(name, labels) for name in self.objectives}
+        return self.checked_labels(labels, weights), weights
 
     def _step(
         self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
