@@ -81,7 +81,7 @@ def run(config: ExperimentConfig) -> RunResult:
         return training.run_training(config, spec, model)
     trained = _trained(config, spec, model)
     if config.mode == "evaluate":
-        return _evaluate(config, spec, trained)
+        return _evaluate(config, spec, model, trained)
     return _export(config, spec, trained)
 
 
@@ -114,7 +114,9 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
     return make_estimator(config, model)
 
 
-def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
+def _evaluate(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
     paths = files.expand(config.eval_files, flag="--eval_files")
     screened = bad_data.screen(config, spec, {"--eval_files": paths})
     paths, damaged = screened.files["--eval_files"], screened.damaged
@@ -122,7 +124,7 @@ def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunR
     input_fn = input_fns.eval_input_fn(
         spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
     )
-    with training.explained(spec, paths, damaged=damaged):
+    with training.explained(spec, paths, damaged=damaged, model=model):
         metrics = read_metrics(trained.evaluate(input_fn))
     return RunResult(
         mode=config.mode,

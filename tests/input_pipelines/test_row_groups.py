@@ -159,6 +159,13 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
     with pytest.raises(DataError) as error:
         check(["a", "b", "a", "b", None, None])
     assert str(error.value) == f"of the first 6 records of 1 files 6 {end}"
+    with pytest.raises(DataError) as error:
+        check([None, "", None])
+    assert str(error.value) == (
+        "the first 3 records of 1 files all lack the feature 'query', or have a value of it that "
+        "stands for none, and the head ranking compares the rows of each value; write it into the "
+        "records, or choose another group_by"
+    )
     with caplog.at_level(logging.WARNING, "estimator_kit"):
         check("aabb")
         assert not said()
@@ -172,11 +179,11 @@ def test_bad_groups_and_labels_are_named(tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": 1}, {"x": 1.0, "grade": 1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 1: feature 'query' is missing, and it has no default in the spec; give it "
-        "one if records may lack it"
+        f"{path}: record 1 at byte 65: feature 'query' is missing, and it has no default in the "
+        "spec; give it one if records may lack it"
     )
     tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": -1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 0: label 'grade' is -1, expected 0 or more for the ranking head of "
-        "objective 'grade'"
+        f"{path}: record 0 at byte 0: label 'grade' is -1, expected 0 or more for the ranking head "
+        "of objective 'grade'"
     )
