@@ -187,7 +187,7 @@ def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):
         "feature 'city' is missing, and it has no default in the spec; give it one if records may "
         "lack it",
         "feature 'price' is nan, expected a finite number",
-        "label 'click' is 2, expected 0 or 1",
+        "label 'click' is 2, expected 0 or 1 for the binary head of objective 'click'",
     ]
     # For predictions the label plays no part; without a spec all are Examples.
     assert data_scan.scan([path], spec=spec, with_labels=False)[0].left_out == {5, 1030}
