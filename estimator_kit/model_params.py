@@ -110,7 +110,8 @@ def _choice_problem(item: Any) -> Optional[str]:
 
     Of such a field pydantic says what is wrong with each of the two, under names of its own.
     """
-    *path, last = map(str, item["loc"])
-    if last not in ("str", "dict[str,any]") or not path or path[0] not in _CHOICES:
+    loc = [str(part) for part in item["loc"]]
+    if len(loc) < 2 or loc[0] not in _CHOICES or loc[-1] not in ("str", "dict[str,any]"):
         return None
-    return f"{'.'.join(path)}: got {item['input']!r}, expected a name or {{name: {{field: value}}}}"
+    name = ".".join(loc[:-1])
+    return f"{name}: got {item['input']!r}, expected a name or {{name: {{field: value}}}}"
