@@ -139,7 +139,7 @@ days in as many steps: the same `mmoe` without the objective click, and a `dnn` 
 expert with two learning rates. They read the rows with a click, since no other has a weight for
 purchase, in batches with as many of these as the batches of all rows have. **The best rival of
 each seed counts, chosen by the very AUC that is reported**, which favours them. The settings of
-both sides were looked for on seed 1, with learning rates from 0.05 to 0.3. A seed changes the data
+both sides were looked for on seeds 1 and 2, with rates from 0.05 to 0.3. A seed changes the data
 (the generator's seed), the initial values and the order of rows. AUC is over the clicked rows of
 the {_DAYS - _TRAINING_DAYS} days that follow; the best possible one is that of the true \
 probabilities of these rows.

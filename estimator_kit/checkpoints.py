@@ -54,6 +54,12 @@ def outline(model: ModelFn) -> ModelOutline:
         # Evaluation makes no optimizer slots, so what is left is the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()}
         kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
+    unknown = sorted(kept - variables.keys())
+    if unknown:
+        raise ConfigError(
+            f"{type(model).__name__} makes the variables {', '.join(unknown)} in evaluation alone, "
+            "so that no checkpoint would hold them; make the same variables in every mode"
+        )
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     weights = frozenset(kept - {"global_step"})
     return ModelOutline(variables, weights, trainable, frozenset(metrics))

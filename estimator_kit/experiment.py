@@ -94,7 +94,7 @@ def run(config: ExperimentConfig) -> RunResult:
         return training.run_training(config, spec, model)
     trained = _trained(config, spec, model)
     if config.mode == "evaluate":
-        return _evaluate(config, spec, trained)
+        return _evaluate(config, spec, model, trained)
     return _export(config, spec, trained)
 
 
@@ -137,7 +137,9 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
     return make_estimator(config, model)
 
 
-def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
+def _evaluate(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
     screened = bad_data.screen(config, spec, {"--eval_files": training_input.eval_paths(config)})
     paths, damaged = screened.files["--eval_files"], screened.damaged
     training_input.check_records(spec, paths, "--eval_files", damaged)
@@ -146,7 +148,7 @@ def _evaluate(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunR
     input_fn = input_fns.eval_input_fn(
         spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
     )
-    with explained(spec, paths, damaged=damaged):
+    with explained(spec, paths, damaged=damaged, model=model):
         metrics = read_metrics(trained.evaluate(input_fn))
     return RunResult(
         mode=config.mode,

@@ -22,7 +22,6 @@ from feature_specs.schema import FeatureSpec
 if TYPE_CHECKING:  # It looks at models, which import this module.
     from estimator_kit.warm_start import WarmStart
 
-
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 

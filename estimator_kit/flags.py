@@ -63,8 +63,9 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     text(
         "model",
         "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (features crossed); din, gru, "
-        "lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several objectives); "
-        "two_tower (retrieval); or a ModelFn of your own as package.module:ClassName.",
+        "lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several objectives); esmm, "
+        "aitm (objectives that are steps one after the other); two_tower (retrieval); or a ModelFn "
+        "of your own as package.module:ClassName.",
     )
     flags.DEFINE_multi_string(
         "model_params", [],

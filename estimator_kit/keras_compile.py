@@ -14,6 +14,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from feature_specs.errors import nearest, value_text
 
 # Of a Keras optimizer: the kit's name, and its fields by those of Keras.
 _OPTIMIZERS: dict[str, tuple[str, dict[str, str]]] = {
@@ -83,18 +84,18 @@ def losses(
 
     Args:
       model: a compiled model.
-      outputs: the names of its outputs, in the order of the model.
+      outputs: the names of its outputs, in the order that Keras has for lists of losses.
       objectives: the objective that each of them is of.
 
     Raises:
-      ConfigError: an output has no loss.
+      ConfigError: an output has no loss, or one that Keras does not know.
     """
     found = _by_output(model.loss, outputs, "loss")
     missing = [output for output in outputs if found.get(output) is None]
     if missing:
         raise ConfigError(f"the model is compiled without a loss for {', '.join(missing)}")
     made = {
-        objective: tf.keras.losses.get(found[output])
+        objective: _loss_of(output, found[output])
         for output, objective in zip(outputs, objectives)
     }
     weights = (model.get_compile_config() or {}).get("loss_weights")
@@ -113,9 +114,29 @@ def from_logits(loss: Any) -> bool:
     return bool(config.get("from_logits", False))
 
 
+def can_be_negative(loss: Any) -> bool:
+    """Whether it is one of Keras's that can be below 0; of a user's own nothing is known."""
+    known = (tf.keras.losses.cosine_similarity, tf.keras.losses.poisson)
+    return getattr(loss, "fn", loss) in known
+
+
 def name_of(loss: Any) -> str:
     """The name of a loss, as `binary_crossentropy`."""
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", loss))
+
+
+def _loss_of(output: str, loss: Any) -> Any:
+    try:
+        found = tf.keras.losses.get(loss)
+    except (TypeError, ValueError):
+        found = None
+    if not callable(found):
+        near = nearest(loss, [n for n in dir(tf.keras.losses) if not n.startswith("_")])
+        raise ConfigError(
+            f"the model is compiled with the loss {value_text(loss)} for {output}, expected a name "
+            f"in tf.keras.losses, a Loss or a function{near}"
+        )
+    return found
 
 
 def _by_output(value: Any, outputs: Sequence[str], what: str) -> dict[str, Any]:

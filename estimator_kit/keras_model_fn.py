@@ -14,7 +14,7 @@ From Keras come the layers, their weights at the start, the losses and the optim
 the input, the metrics, the weights of rows and how their losses are averaged, the predictions and
 the signatures. Outputs are read as logits: of one that ends in the link of its head (a sigmoid, a
 softmax) that is what enters it, as Keras's own losses take it. The model is made once, in eager
-mode, and its layers anew in each graph.
+mode, and its layers anew in each graph: one of your own needs a `get_config`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit import input_layer, keras_compile
+from estimator_kit.combining.gradnorm import GradNorm
+from estimator_kit.combining.uncertainty import Uncertainty
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import Logits, ModelFn
 from estimator_kit.model_params import ModelParams
 from estimator_kit.objectives import Objective, StepObjective
+from feature_specs.objectives import Ranking
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
 
@@ -56,7 +59,11 @@ class KerasModelFn(ModelFn):
     """A compiled Keras model as a ModelFn. Override `keras_model`.
 
     The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
-    model is compiled with, unless they are given. Regularization losses of its layers count.
+    model is compiled with, unless they are given. Beside an optimizer that the kit lacks,
+    `optimizer` or `optimizers` must be given, and none of these is taken from the model.
+    Regularization losses of its layers count. The head `ranking` is refused, since a Keras loss is
+    of single rows; so are `combine: uncertainty` and `gradnorm` beside Keras's CosineSimilarity and
+    Poisson, which can be below 0. A loss of your own beside these must never be.
     """
 
     def __init__(
@@ -64,8 +71,10 @@ class KerasModelFn(ModelFn):
     ):
         given = params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
         given = dict(given or {})
-        self.spec = spec
-        compiled = _outside_of_graphs(lambda: self._read_model("optimizer" in given))
+        self.spec = self._given_spec = spec
+        self._check_heads()
+        own = "optimizer" in given or given.get("optimizers") is not None
+        compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
         self._check_losses()
         super().__init__(self._with_loss_weights(), {**compiled, **given})
         self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
@@ -124,21 +133,35 @@ class KerasModelFn(ModelFn):
         }
 
     def first_values(self) -> Mapping[str, Any]:
-        # As `logits` makes them; Keras makes the variables of a clone in the order of the model.
-        with tf.Graph().as_default():
-            names = [w.op.name for w in tf.keras.models.clone_model(self._model).weights]
-        return dict(zip(names, self._weights_at_start))
+        return dict(zip(self._weight_names, self._weights_at_start))
 
     # ---------------------------------------------------------------------------------------------
 
-    def _read_model(self, has_optimizer: bool) -> dict[str, Any]:
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        # From the spec without the model's loss_weights, which it would refuse as a second answer.
+        return type(self)(self._given_spec, params)
+
+    def _check_combination(self) -> None:
+        if isinstance(self._combination, (GradNorm, Uncertainty)):
+            for name, loss in self._losses.items():
+                if keras_compile.can_be_negative(loss):
+                    raise ConfigError(
+                        f"combine: {self.params.combine} needs losses that are never below 0, and "
+                        f"{keras_compile.name_of(loss)}, that of objective {name!r}, can be; "
+                        "choose another loss, or pcgrad or weights"
+                    )
+        super()._check_combination()
+
+    def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
         """Makes the model and keeps what is of it; the parameters that it is compiled with."""
         self._model = self.keras_model()
         self._check_model(self.spec)
         self._weights_at_start = [weight.numpy() for weight in self._model.weights]
-        outputs = self._outputs(self.spec.objectives)
+        self._weight_names = self._names_in_graphs()
+        objective_of = {o: name for name, o in self._outputs(self.spec.objectives).items()}
+        outputs = self._output_names()
         self._losses, self._loss_weights = keras_compile.losses(
-            self._model, list(outputs.values()), list(outputs)
+            self._model, outputs, [objective_of[output] for output in outputs]
         )
         try:
             return keras_compile.optimizer_params(self._model.optimizer)
@@ -147,12 +170,32 @@ class KerasModelFn(ModelFn):
                 return {}
             raise
 
+    def _names_in_graphs(self) -> list[str]:
+        """The names of the weights in `logits`; Keras makes those of a clone in the same order."""
+        try:
+            with tf.Graph().as_default():
+                clone = tf.keras.models.clone_model(self._model)
+                # The first one turns classes of layers into those of graphs, which can do less.
+                tf.keras.models.clone_model(self._model)
+            return [weight.op.name for weight in clone.weights]
+        except (NotImplementedError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split(".")[0].split())
+            raise ConfigError(
+                f"Keras cannot make the layers of {type(self).__name__}.keras_model anew in a "
+                f"graph ({reason}); a layer of your own needs a get_config, which returns that of "
+                "Layer with the arguments of its __init__, and, inside of another model, "
+                "@tf.keras.utils.register_keras_serializable()"
+            ) from error
+
     def _check_model(self, spec: FeatureSpec) -> None:
         model, name = self._model, type(self).__name__
         if not isinstance(model, tf.keras.Model):
             raise ConfigError(f"{name}.keras_model returned {model!r}, expected a tf.keras.Model")
         if not getattr(model, "optimizer", None):
-            raise ConfigError(f"{name}.keras_model returned a model that is not compiled")
+            raise ConfigError(
+                f"{name}.keras_model returned a model that is not compiled; call its "
+                "compile(optimizer, loss) first"
+            )
         if not isinstance(getattr(model, "input_names", None), list):
             raise ConfigError(
                 f"{name}.keras_model returned a model without named inputs, expected a functional "
@@ -177,8 +220,7 @@ class KerasModelFn(ModelFn):
 
     def _outputs(self, objectives: Mapping[str, Any]) -> dict[str, str]:
         """Objective -> the output of the model."""
-        outputs = self._model.output
-        names = list(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
+        names = self._output_names()
         if len(names) == len(objectives) == 1:
             return {next(iter(objectives)): names[0]}
         if set(names) != set(objectives):
@@ -187,6 +229,12 @@ class KerasModelFn(ModelFn):
                 f"are {', '.join(objectives)}: name the outputs after them"
             )
         return {name: name for name in objectives if name in names}
+
+    def _output_names(self) -> list[str]:
+        """The outputs in the order in which Keras takes lists of losses and weights for them."""
+        outputs = self._model.output
+        # As tf.nest does, whatever the order in which the dict was written.
+        return sorted(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
 
     def _input(self, name: str, features: Features) -> tf.Tensor:
         if name not in self.spec.groups:
@@ -243,6 +291,15 @@ class KerasModelFn(ModelFn):
             for name, entry in self.spec.objectives.items()
         }
         return dataclasses.replace(self.spec, objectives=objectives)
+
+    def _check_heads(self) -> None:
+        for name, entry in self.spec.objectives.items():
+            if isinstance(entry, Ranking):
+                raise ConfigError(
+                    f"objectives.{name}: the head ranking compares the rows of a group, and a loss "
+                    "of Keras is of single rows; write a ModelFn, whose self.keras takes Keras "
+                    "layers, or choose another head"
+                )
 
     def _check_losses(self) -> None:
         for name, entry in self.spec.objectives.items():

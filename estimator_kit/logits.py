@@ -58,3 +58,16 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
                 f"[rows, {widths[name]}]"
             )
     return parts
+
+
+def check_rows(
+    model: str, logits: Mapping[str, tf.Tensor], rows: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """The logits, held against the number of rows of the batch when they are computed."""
+    checked = {}
+    for name, value in logits.items():
+        text = f"{model}.logits returned for {name!r} another number of rows than the batch has"
+        check = tf.debugging.assert_equal(tf.shape(value)[0], rows, message=text)
+        with tf.control_dependencies([check]):
+            checked[name] = tf.identity(value)
+    return checked

@@ -25,7 +25,7 @@ from estimator_kit.combining import Weights, check_combination, parse_combinatio
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.logits import Logits as Logits
-from estimator_kit.logits import split_logits
+from estimator_kit.logits import check_rows, split_logits
 from estimator_kit.model_params import ModelParams, checked_params
 from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
@@ -83,8 +83,7 @@ class ModelFn(abc.ABC):
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
         self._combination = parse_combination(self.params.combine)
-        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
-        check_combination(self._combination, self.params.combine, spec, type(self).__name__, own)
+        self._check_combination()
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -236,7 +235,7 @@ class ModelFn(abc.ABC):
         del config  # The RunConfig; part of the signature, needed by no built-in model.
         if params:
             merged = {**self.params.model_dump(), **params}
-            other = type(self)(self.spec, merged)
+            other = self._with_params(merged)
             other.warm_start = self.warm_start
             return other(features, labels, mode)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
@@ -250,8 +249,8 @@ class ModelFn(abc.ABC):
             return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
-        weights = {name: self._weights(name, labels) for name in self.objectives}
-        labels = self.checked_labels(labels, weights)
+        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
+        labels, weights = self.labels_and_weights(labels)
         losses = {
             name: objective.loss(
                 logits[name],
@@ -291,6 +290,23 @@ class ModelFn(abc.ABC):
             train_op=self._step(loss, losses, regularization),
             scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
+
+    def _check_combination(self) -> None:
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(
+            self._combination, self.params.combine, self.spec, type(self).__name__, own
+        )
+
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        """The same model with these parameters."""
+        return type(self)(self.spec, params)
+
+    def labels_and_weights(
+        self, labels: Mapping[str, tf.Tensor]
+    ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]:
+        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective."""
+        weights = {name: self._weights(name, labels) for name in self.objectives}
+        return self.checked_labels(labels, weights), weights
 
     def _step(
         self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]

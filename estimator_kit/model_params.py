@@ -43,7 +43,9 @@ class ModelParams(pydantic.BaseModel):
         `uncertainty` or `{gradnorm: {alpha: 1.5}}`. By default the sum by `loss_weight`.
     """
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), validate_default=True
+    )
 
     optimizer: OptimizerChoice = "adagrad"
     learning_rate: float = pydantic.Field(default=0.05, gt=0, allow_inf_nan=False)
@@ -57,6 +59,9 @@ class ModelParams(pydantic.BaseModel):
     moving_average: Optional[float] = pydantic.Field(default=None, gt=0, lt=1)
     combine: Union[str, dict[str, Any]] = "weights"
 
+
+# Parameters that are a name, or {name: {field: value}}.
+_CHOICES = ("combine", "optimizer", "optimizers", "schedule")
 
 Params = TypeVar("Params", bound=ModelParams)
 
@@ -80,8 +85,12 @@ def checked_params(
     try:
         return kind.model_validate(given)
     except pydantic.ValidationError as error:
-        problems = []
+        problems: list[str] = []
         for item in error.errors():
+            problem = _choice_problem(item)
+            if problem is not None:
+                problems += [problem] if problem not in problems else []
+                continue
             name = ".".join(map(str, item["loc"]))
             if item["type"] == "extra_forbidden":
                 problems.append(
@@ -89,6 +98,20 @@ def checked_params(
                 )
                 continue
             message = item["msg"].removeprefix("Value error, ")
+            if item["type"] == "tuple_type":
+                message = f"expected a list, as in {name}=[{item['input']}]"
             # A check of several fields together has no name, and all of them as its input.
             problems.append(f"{name}: got {item['input']!r}, {message}" if name else message)
         raise ConfigError(f"model {model}: {'; '.join(problems)}") from error
+
+
+def _choice_problem(item: Any) -> Optional[str]:
+    """What to say where a value is neither a name nor {name: {field: value}}; None elsewhere.
+
+    Of such a field pydantic says what is wrong with each of the two, under names of its own.
+    """
+    loc = [str(part) for part in item["loc"]]
+    if len(loc) < 2 or loc[0] not in _CHOICES or loc[-1] not in ("str", "dict[str,any]"):
+        return None
+    name = ".".join(loc[:-1])
+    return f"{name}: got {item['input']!r}, expected a name or {{name: {{field: value}}}}"

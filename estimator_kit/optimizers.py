@@ -13,6 +13,7 @@ none. Different parts of a model may have different ones, chosen by the variable
 from __future__ import annotations
 
 import abc
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Optional, Union
@@ -31,6 +32,7 @@ from estimator_kit.named_choice import parse_choice
 from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
 _train = tf.compat.v1.train
+_log = logging.getLogger("estimator_kit")
 
 # A name, or a name with fields: `adam` or `{adam: {beta1: 0.8, learning_rate: 0.01}}`.
 OptimizerChoice = Union[str, dict[str, Any]]
@@ -201,12 +203,12 @@ def minimize(
         called with a function from a loss to its gradients, the variables, and the global step.
 
     Raises:
-      ConfigError: a variable goes to no optimizer, or a prefix fits no variable.
+      ConfigError: a variable goes to no optimizer, a prefix fits no variable, or no variable has a
+        gradient.
       tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite;
         the step is then not applied, so no checkpoint ever holds it.
     """
-    if not optimizers or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in optimizers):
-        raise ConfigError(f"optimizers: got {optimizers}, expected (prefix, optimizer) pairs")
+    _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
     variables = not_frozen(trainable, freeze)
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
@@ -216,14 +218,16 @@ def minimize(
                 f"the optimizer for {prefix!r} gets no variable; there are "
                 f"{', '.join(v.op.name for v in trainable)}"
             )
-    # Gradients do not depend on who applies them; any optimizer computes them.
+
     def compute(loss: tf.Tensor) -> list[Any]:
+        # Gradients do not depend on who applies them; any optimizer computes them.
         return [g for g, _ in optimizers[0][1].compute_gradients(loss, variables)]
 
     step = tf.compat.v1.train.get_or_create_global_step()
     found = compute(loss) if gradients is None else gradients(compute, variables, step)
     pairs = [(gradient, variable) for gradient, variable in zip(found, variables)
              if gradient is not None]  # fmt: skip
+    _check_learning(variables, {variable.ref() for _, variable in pairs})
     norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
     averages = moving_average.make(variables) if average is not None else {}
 
@@ -269,9 +273,38 @@ def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:
     return left
 
 
+def _check_pairs(optimizers: Any) -> None:
+    pairs = optimizers if isinstance(optimizers, (list, tuple)) else ()
+    if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise ConfigError(
+            f"optimizers: got {optimizers}, expected a list of (prefix, optimizer) pairs"
+        )
+    for prefix, optimizer in pairs:
+        if not isinstance(optimizer, _train.Optimizer):
+            raise ConfigError(
+                f"the optimizer for {prefix!r} is {optimizer!r}, expected one of TensorFlow's v1 "
+                "classes, as self.make_optimizer('adam', rate) makes them"
+            )
+
+
+def _check_learning(variables: Sequence[Any], learning: set[Any]) -> None:
+    idle = [v.op.name for v in variables if v.ref() not in learning]
+    if not learning:
+        raise ConfigError(
+            "no variable has a gradient of the loss, so nothing would be learned; there are "
+            f"{', '.join(idle) or 'none'}. Is there a tf.stop_gradient, or an operation without a "
+            "gradient, between them and the logits?"
+        )
+    if idle:
+        _log.warning("without a gradient of the loss, and so never trained: %s", ", ".join(idle))
+
+
 def _owner(name: str, optimizers: Sequence[tuple[str, Any]]) -> int:
     for i, (prefix, _) in enumerate(optimizers):
         if re.match(prefix, name):
             return i
     prefixes = ", ".join(repr(prefix) for prefix, _ in optimizers)
-    raise ConfigError(f"no optimizer for the variable {name!r}; there are ones for {prefixes}")
+    raise ConfigError(
+        f"no optimizer for the variable {name!r}; there are ones for {prefixes}; "
+        "add one for '', which takes all that is left"
+    )

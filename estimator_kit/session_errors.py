@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Optional
 
 import tensorflow as tf
 
 from estimator_kit.errors import LossError
+from estimator_kit.model_fn import ModelFn
 from estimator_kit.optimizers import NOT_FINITE
 from estimator_kit.tf_estimator import estimator
 from feature_specs.schema import FeatureSpec
@@ -35,6 +37,7 @@ def explained(
     *,
     with_labels: bool = True,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    model: Optional[ModelFn] = None,
 ) -> Iterator[None]:
     """Raises DataError or LossError in place of an error of the session that means one.
 
@@ -43,19 +46,19 @@ def explained(
       paths: the files that the block reads; searched for a bad record after an error.
       with_labels: whether the block reads labels too.
       damaged: those of which bad records are left out.
+      model: what checks labels of its own, if it does.
     """
     try:
         yield
     except _SESSION_ERRORS as error:
+        text = checks.text_of(error)
         reason = diagnosis.find_bad_record(
-            spec, paths, with_labels=with_labels, damaged=damaged
-        )
-        if reason is not None:
-            raise DataError(reason) from error
-        if checks.PREFIX in str(error):  # One that a model made, of several labels.
-            line = next(line for line in str(error).splitlines() if checks.PREFIX in line)
-            reason = line.partition(checks.PREFIX)[2].replace("\\'", "'").strip(" []")
-            raise DataError(reason) from error
+            spec, paths, with_labels=with_labels, damaged=damaged,
+            also=model.labels_and_weights if model is not None and text is not None else None,
+        )  # fmt: skip
+        # None is found where files have changed, or the check is of several records.
+        if reason is not None or text is not None:
+            raise DataError(reason or text) from error
         nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
         if not nan_loss and NOT_FINITE not in str(error):
             raise

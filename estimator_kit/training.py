@@ -126,7 +126,9 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     outcome: dict[str, Any] = {"status": "failed"}
     try:
         both = [*source.files, *eval_files]
-        with stop_on_sigterm(request), explained(spec, both, damaged=screened.damaged):
+        with stop_on_sigterm(request), explained(
+            spec, both, damaged=screened.damaged, model=model
+        ):
             if plan.start_step < plan.max_steps:
                 skip_rows = plan.position.skip_rows
                 train_input = source.input_fn(skip_rows=skip_rows, counts=plan.counts)

@@ -17,6 +17,12 @@ from feature_specs.column_kinds import Identity, Weighted
 PREFIX = "estimator_kit input check: "
 
 
+def text_of(error: Exception) -> Optional[str]:
+    """What a failed check says, without what TensorFlow puts around it; None for another error."""
+    line = next((line for line in str(error).splitlines() if PREFIX in line), None)
+    return line.partition(PREFIX)[2].replace("\\'", "'").strip(' []"') if line else None
+
+
 def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """The same float tensors [rows, n], behind one check for NaN and infinity in all of them."""
     if not numbers:

@@ -9,17 +9,19 @@ takes about as long as one epoch of input in the worst case. `data_scan` finds a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
-from input_pipelines import stored_records, tfrecords
+from input_pipelines import checks, stored_records, tfrecords
 from input_pipelines.file_check import FileCheck
 from input_pipelines.selection import Selection
 from input_pipelines.transforms import Transform
+
+CheckLabels = Callable[[Mapping[str, tf.Tensor]], Any]
 
 
 def find_bad_record(
@@ -28,6 +30,7 @@ def find_bad_record(
     *,
     with_labels: bool = True,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    also: Optional[CheckLabels] = None,
 ) -> Optional[str]:
     """A sentence naming the first bad record: file, number from 0, byte, what is wrong.
 
@@ -38,9 +41,10 @@ def find_bad_record(
       files: paths; they are read in sorted order.
       with_labels: whether labels were read, too.
       damaged: files of which bad records were left out; they are not looked at.
+      also: called with the labels of records, to raise as `checks` do; with `with_labels`.
     """
     with tf.init_scope():
-        check = file_check(spec, with_labels=with_labels)
+        check = file_check(spec, with_labels=with_labels, also=also)
         for path in sorted(files):
             found = check.first_bad(path) if path not in damaged else None
             if found is not None:
@@ -49,26 +53,35 @@ def find_bad_record(
 
 
 def file_check(
-    spec: FeatureSpec, *, with_labels: bool = True, compiled: bool = False
+    spec: FeatureSpec,
+    *,
+    with_labels: bool = True,
+    compiled: bool = False,
+    also: Optional[CheckLabels] = None,
 ) -> FileCheck:
     """A check of files that finds the records with which a run would stop.
 
     Make it where TensorFlow executes eagerly. `compiled` pays off after some thousand records.
-    What the spec's `filter` drops is read no further, where labels are read.
+    What the spec's `filter` drops is read no further, where labels are read. Other arguments are
+    those of `find_bad_record`.
     """
     transform = Transform(spec)
     selection = Selection(spec)
 
-    def function(block: tf.Tensor) -> Any:
+    def function(records: tf.Tensor) -> Any:
         if not with_labels:
-            return transform.features(block)
-        return transform.features_and_labels(selection.passing(block))
+            return transform.features(records)
+        features, labels = transform.features_and_labels(selection.passing(records))
+        if also is not None:
+            also(labels)
+        return features, labels
 
     def reason(record: bytes) -> str:
         try:
             function(tf.constant([record]))
         except tf.errors.InvalidArgumentError as error:
-            return explain(spec, record, with_labels=with_labels) or tfrecords.first_line(error)
+            found = explain(spec, record, with_labels=with_labels) or checks.text_of(error)
+            return found or tfrecords.first_line(error)
         return "it cannot be used together with others"  # Not with this code.
 
     if not compiled:

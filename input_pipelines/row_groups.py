@@ -12,6 +12,10 @@ Elements are rows, a string [n], with the lengths of their runs, an int64 [runs]
 Nothing is sorted: a group whose rows are apart in a file is several runs. `check_neighbours` says
 so when a training starts. Rows without a group (a missing value) are runs of one row, and a run
 longer than a batch is cut.
+
+Two runs of one group may meet in a batch: those of two files, or of places apart in one, and where
+an epoch ends and the next one begins in the batch, the same run twice. They are one list to the
+loss, in the last case with each row twice.
 """
 
 from __future__ import annotations
@@ -131,7 +135,7 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
         old = tf.math.count_nonzero(done & (batch < 0))
         begin = tf.reduce_sum(lengths[:old])
         starts = tf.boolean_mask(
-            tf.cumsum(lengths[old:whole], exclusive=True), _changes(batch[old:whole])
+            tf.cumsum(lengths[old:whole], exclusive=True), row_changes(batch[old:whole])
         )
         sizes = _differences(starts, end - begin)
         return (position + end, rows[end:], lengths[whole:]), (rows[begin:end], sizes)
@@ -172,7 +176,7 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
         return "", False
     keys_of = _keys_of(spec)
     selection = Selection(spec)
-    alone = total = 0
+    alone = missing = total = 0
     for some in records.values():
         try:
             keys = keys_of(selection.passing(tf.constant(list(some))))
@@ -181,15 +185,30 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
         same = (keys[1:] == keys[:-1]) & (keys[1:] >= 0)
         beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
         alone += len(keys) - int(tf.math.count_nonzero(beside))
+        missing += int(tf.math.count_nonzero(keys < 0))
         total += len(keys)
     if 2 * alone <= total:
         return "", False
+    if missing == total:
+        text = (
+            f"the first {total} records of {len(records)} files all lack the feature "
+            f"{spec.kept_together!r}, or have a value of it that stands for none, and the head "
+            "ranking compares the rows of each value; write it into the records, or choose another "
+            "group_by"
+        )
+        return text, True
     text = (
         f"of the first {total} records of {len(records)} files {alone} have no neighbour of the "
         f"same {spec.kept_together!r}, and the head ranking learns from rows that follow each "
         "other; sort the records of each file by it, or choose another group_by"
     )
     return text, alone == total
+
+
+def row_changes(values: tf.Tensor) -> tf.Tensor:
+    """bool [rows]: whether a value differs from the one before it; the first one does."""
+    first = tf.ones_like(values[:1], tf.bool)
+    return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
 
 
 def _keys_of(spec: FeatureSpec) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -202,17 +221,11 @@ def _keys_of(spec: FeatureSpec) -> Callable[[tf.Tensor], tf.Tensor]:
 
 def _starts(keys: tf.Tensor, longest: int) -> tf.Tensor:
     """The positions int64 [runs] at which runs begin."""
-    begins = _changes(keys) | (keys < 0)
+    begins = row_changes(keys) | (keys < 0)
     position = tf.range(tf.size(keys, tf.int64))
     first = tf.boolean_mask(position, begins)
     offset = position - tf.gather(first, tf.cumsum(tf.cast(begins, tf.int64)) - 1)
     return tf.boolean_mask(position, tf.equal(offset % longest, 0))
-
-
-def _changes(values: tf.Tensor) -> tf.Tensor:
-    """bool [n]: whether a value differs from the one before it; the first one does."""
-    first = tf.ones_like(values[:1], tf.bool)
-    return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
 
 
 def _differences(starts: tf.Tensor, end: tf.Tensor) -> tf.Tensor:

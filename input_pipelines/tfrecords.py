@@ -122,8 +122,10 @@ def numbered_blocks(
 def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
     """The blocks of one file of `_named`: all its records, or the good ones of a damaged file."""
 
-    def read(path: tf.Tensor, compression: tf.Tensor, is_damaged: tf.Tensor) -> tf.data.Dataset:
-        whole = _whole_file(path, compression)
+    def read(
+        path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, is_damaged: tf.Tensor
+    ) -> tf.data.Dataset:
+        whole = _whole_file(path, compression, stored)
         if not damaged:
             return whole
         good = tf.data.Dataset.from_generator(
@@ -137,16 +139,21 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
     return read
 
 
-def _whole_file(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
-    """The blocks of one file, with a look at its end."""
+def _whole_file(path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor) -> tf.data.Dataset:
+    """The blocks of one file, with a look at its end; `stored` is its `_stored_length`.
+
+    Python is asked where that length does not fit alone: an iterator that ends while its threads
+    wait for Python to answer may be waiting for them itself, for ever.
+    """
     records = tf.data.TFRecordDataset(path, compression_type=compression).batch(BLOCK)
     end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
     def count(total: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = tf.size(block, tf.int64)
         length = tf.reduce_sum(tf.cast(tf.strings.length(block), tf.int64)) + FRAME * rows
+        measured = tf.where(tf.equal(compression, "GZIP"), total % 2**32, total)
         whole = tf.cond(
-            rows > 0,
+            (rows > 0) | ((total > 0) & tf.equal(measured, stored)),
             lambda: tf.constant(True),
             lambda: tf.ensure_shape(tf.numpy_function(_reached_end, [path, total], tf.bool), []),
         )
@@ -156,6 +163,26 @@ def _whole_file(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
 
     counted = records.concatenate(end).scan(tf.constant(0, tf.int64), count)
     return counted.filter(lambda block: tf.size(block) > 0)
+
+
+def _stored_length(path: str) -> int:
+    """What a file says that its bytes are, unpacked: of GZIP modulo 2^32, in its last four bytes.
+
+    -1 for a file that says nothing: the look at its end is then one of `reached_end`.
+    """
+    try:
+        size = file_bytes.size(path)
+        if not file_bytes.is_gzip(path):
+            return size
+        return _last_number(path, size) if size >= _GZIP_LEAST else -1
+    except tf.errors.OpError:
+        return -1  # Reading it will say why.
+
+
+def _last_number(path: str, size: int) -> int:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        file.seek(size - 4)
+        return int(struct.unpack("<I", file.read(4))[0])
 
 
 def _reached_end(path: bytes, total: int) -> np.bool_:
@@ -172,11 +199,8 @@ def reached_end(path: str, total: int) -> bool:
     size = file_bytes.size(path)
     if not file_bytes.is_gzip(path):
         return 0 < total == size
-    if total and size >= _GZIP_LEAST:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            file.seek(size - 4)
-            if struct.unpack("<I", file.read(4))[0] == total % 2**32:
-                return True
+    if total and size >= _GZIP_LEAST and _last_number(path, size) == total % 2**32:
+        return True
     return size > 0 and file_bytes.gzip_length(path) == total
 
 
@@ -223,10 +247,11 @@ def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
 
 
 def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Dataset:
-    """The path and the compression of each file, and whether it is damaged."""
+    """The path, the compression and the stored length of each file, and whether it is damaged."""
     compressions = [compression_type(path) for path in files]
+    stored = np.array([_stored_length(path) for path in files], np.int64)
     are_damaged = [path in damaged for path in files]
-    return tf.data.Dataset.from_tensor_slices((list(files), compressions, are_damaged))
+    return tf.data.Dataset.from_tensor_slices((list(files), compressions, stored, are_damaged))
 
 
 def _of_files(
@@ -269,7 +294,7 @@ def first_records(
       DataError: a file is corrupt there, is empty, or is no TFRecord file.
     """
 
-    def read(path: tf.Tensor, compression: tf.Tensor, _: tf.Tensor) -> tf.data.Dataset:
+    def read(path: tf.Tensor, compression: tf.Tensor, *_: tf.Tensor) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path, compression_type=compression)
         return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # test_matrix.sh [ends]: the tests on every TensorFlow that the kit supports.
 #
-# At both ends the whole suite, long tests included: TensorFlow 2.15 on the oldest Python of this
-# machine that takes it, 2.21 on the newest; then the tests in which both share a model. On each
-# version between them a shorter set, left out when the argument is `ends`. A TensorFlow for which
-# there is no Python is skipped; the last lines say which, and what passed and failed.
+# At both ends the suite: TensorFlow 2.15 on the oldest Python of this machine that takes it, 2.21 on
+# the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
+# 2.15 those that depend most on TensorFlow. On each version between them a shorter set, left out
+# when the argument is `ends`. A TensorFlow for which there is no Python is skipped; the last lines
+# say which, and what passed and failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,6 +17,7 @@ case "${1:-}" in
 esac
 shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
   tests/integration/test_program.py"
+long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_wheel.py"
 summary=()
 trap 'printf "%s\n" "" "${summary[@]}"' EXIT
 
@@ -31,17 +33,25 @@ choose() {
   bin=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin
 }
 
-whole() {
-  echo "== $name: whole suite"
-  summary+=("$name: whole suite FAILED, or was not finished")
+# suite COMMAND...: make test, then the command, for the long tests.
+suite() {
+  echo "== $name: suite"
+  summary+=("$name: suite FAILED, or was not finished")
   make test "${options[@]}"
-  make test-long "${options[@]}"
-  summary[-1]="$name: whole suite passed"
+  "$@"
+  summary[-1]="$name: suite passed"
 }
 
 first="" last=""
-if choose 2.15 oldest; then whole; first=$bin/python first_name=$name; fi
-if choose 2.21; then whole; last=$bin last_name=$name; fi
+if choose 2.15 oldest; then
+  # shellcheck disable=SC2086
+  suite "$bin/python" -m pytest -m long $long_on_the_oldest
+  first=$bin/python first_name=$name
+fi
+if choose 2.21; then
+  suite make test-long "${options[@]}"
+  last=$bin last_name=$name
+fi
 if [ -n "$first" ] && [ -n "$last" ]; then
   echo "== $first_name and $last_name share their models"
   summary+=("$first_name and $last_name: shared models FAILED, or were not finished")

@@ -9,7 +9,8 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from feature_specs.objectives import PoissonRegression
+from feature_specs.losses import ApproxNdcg
+from feature_specs.objectives import PoissonRegression, Ranking
 from feature_specs.schema import FeatureSpec
 
 # Begins the names of the variables of combinations, which are no part of a model: a warm start
@@ -77,6 +78,11 @@ def refuse_negative_losses(name: str, spec: FeatureSpec) -> None:
             raise ConfigError(
                 f"combine: {name} needs losses that are never below 0, and that of objective "
                 f"{objective!r} can be; give it loss: {{poisson: {{full: true}}}}"
+            )
+        if isinstance(entry, Ranking) and isinstance(entry.loss, ApproxNdcg):
+            raise ConfigError(
+                f"combine: {name} needs losses that are never below 0, and approx_ndcg of "
+                f"objective {objective!r} always is; choose another loss"
             )
 
 

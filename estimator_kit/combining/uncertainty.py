@@ -10,7 +10,7 @@ c_i is 1 for classes and counts (equation 10 there), 1/2 for numbers and directi
 the likelihood of a normal distribution). s_i and not sigma_i, so that nothing is divided by 0. A
 loss of 2 of a binary head with s = 0.5 and loss_weight 1 makes 2 exp(-0.5) + 0.25 = 1.4631.
 `loss_weight` says how much the whole term counts; it does not move where s_i settles, at exp(s_i)
-= 2 c_i loss_i.
+= 2 c_i loss_i. A batch in which an objective has no weight, whose loss is 0, leaves its s_i alone.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Uncertainty(Combination):
         return tf.add_n(
             [
                 spec.objectives[name].loss_weight
-                * (factors[name] * losses[name] + _log_variance(name).read_value() / 2)
-                for name in losses
+                * (factors[name] * loss + _there(loss) * _log_variance(name).read_value() / 2)
+                for name, loss in losses.items()
             ]
         )
 
@@ -48,6 +48,11 @@ class Uncertainty(Combination):
             name: _share(entry) * tf.exp(-_log_variance(name).read_value())
             for name, entry in spec.objectives.items()
         }
+
+
+def _there(loss: tf.Tensor) -> tf.Tensor:
+    """0 for the loss of a batch without weight, which says nothing of the noise; otherwise 1."""
+    return tf.cast(tf.not_equal(loss, 0.0), loss.dtype)
 
 
 def _share(objective: Any) -> float:

@@ -62,9 +62,9 @@ class TaskSequenceModel(DenseGroupModel):
             first_value = tf.cast(labels[first], tf.float32)
             wrong = there & (tf.cast(labels[second], tf.float32) > first_value)
             message = (
-                f"{checks.PREFIX}label {second!r} is above label {first!r} in a row of the batch; "
-                f"in a sequence of tasks, {after} needs {before} in the same record: correct the "
-                "data or the order of tasks"
+                f"{checks.PREFIX}label {second!r} is above label {first!r}, and in a sequence of "
+                f"tasks {after} needs {before} in the same record; correct the data or the order "
+                "of tasks"
             )
             asserts.append(tf.debugging.Assert(~tf.reduce_any(wrong), [message]))
         with tf.control_dependencies(asserts):

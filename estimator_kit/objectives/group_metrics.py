@@ -20,6 +20,7 @@ import tensorflow as tf
 from estimator_kit.objectives.row_sample import row_sample
 from estimator_kit.objectives.streaming import Metric, ratio
 from feature_specs.metric_choices import MetricChoice
+from input_pipelines.row_groups import row_changes
 
 CAPACITY = 2**20
 
@@ -165,12 +166,6 @@ def _ranked(keys: tf.Tensor, columns: tf.Tensor) -> _Rows:
     rank = position - tf.gather(start, segment) + 1
     score, label, weight = tf.unstack(columns, num=3, axis=1)
     return _Rows(tf.size(start, tf.int64), segment, rank, score, label, weight)
-
-
-def row_changes(values: tf.Tensor) -> tf.Tensor:
-    """bool [rows]: whether a value differs from the one before it; the first one does."""
-    first = tf.ones_like(values[:1], tf.bool)
-    return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
 
 
 def _power_of_2(values: tf.Tensor) -> tf.Tensor:

@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.objectives.group_metrics import row_changes
 from feature_specs.losses import Loss, name_of, options_of
+from input_pipelines.row_groups import row_changes
 
 # What TensorFlow Ranking takes for a place without a row.
 _NO_ROW = -1.0
@@ -93,6 +93,8 @@ def make_lists(
     group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> Lists:
     """The rows of a batch as lists, wherever in the batch the rows of a group are.
+
+    Where two epochs meet in a batch, a list may have each of its rows twice (see `row_groups`).
 
     Rows without a group or of weight 0 are left out, and then lists whose labels are all equal; a
     row that is alone in its group is one of these.

@@ -19,9 +19,11 @@ def arrow(part: str = "") -> Any:
     """
     name = f"pyarrow.{part}" if part else "pyarrow"
     # A generator that is left early ends wherever garbage is collected, inside an import, too,
-    # where another import could wait for ever; so what is there is not imported again.
-    if sys.modules.get(name) is not None:
-        return sys.modules[name]
+    # where another import could wait for ever; so what is there is not imported again, unless
+    # another thread is still at it.
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
+        return module
     try:
         return importlib.import_module(name)
     except ImportError as error:

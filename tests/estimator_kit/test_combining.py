@@ -82,6 +82,17 @@ def test_uncertainty_is_learned_with_the_model(spec):
     np.testing.assert_allclose([history[-1][name] for name in names], s, atol=1e-6)
 
 
+def test_uncertainty_learns_nothing_from_a_batch_without_weight(document):
+    document["labels"]["buy"]["weight"] = "none"
+    document["features"]["none"] = {"dtype": "float32", "default": 0.0}
+    document["columns"]["none"] = {"numeric": "none"}
+    document["groups"]["deep"].append("none")
+    model = Constant(feature_specs.parse(document), {**SGD, "combine": "uncertainty"})
+    history, _ = train(model, steps=3)
+    assert history[-1]["combined_losses/log_variance/buy"] == 0
+    assert history[-1]["combined_losses/log_variance/click"] != 0
+
+
 def test_uncertainty_of_numbers_has_half_the_squared_error(document):
     document["objectives"]["buy"]["head"] = "regression"
     spec = feature_specs.parse(document)
@@ -330,6 +341,10 @@ def test_what_cannot_be_combined(spec, model, combine, message):
         ({"click": {"head": "binary"}, "buy": {"head": "poisson"}}, "uncertainty",
          "combine: uncertainty needs losses that are never below 0, and that of objective 'buy' "
          "can be; give it loss: {poisson: {full: true}}"),
+        ({"click": {"head": "binary"},
+          "buy": {"head": "ranking", "group_by": "user", "loss": "approx_ndcg"}}, "gradnorm",
+         "combine: gradnorm needs losses that are never below 0, and approx_ndcg of objective "
+         "'buy' always is; choose another loss"),
         ({"click": {"head": "binary"}, "buy": {"head": "binary", "loss_weight": 0}}, "gradnorm",
          "combine: gradnorm: objective 'buy' has loss_weight: 0, at which no weight can start; "
          "give it more, or leave the objective out"),

@@ -169,7 +169,13 @@ def test_a_sequential_model_by_the_program(tmp_path):
     assert outline(model).weights == {"dense/kernel", "dense/bias"}
     other = model_of(lambda: sequential("rmsprop", loss, last=None))(spec, {"optimizer": "adam"})
     assert (other.params.optimizer, other.params.learning_rate) == ("adam", 0.05)
+    every = {"optimizers": {"": "adam"}, "learning_rate": 0.5}
+    other = model_of(lambda: sequential("nadam", loss, last=None))(spec, every)
+    assert (other.params.optimizers, other.params.learning_rate) == ({"": "adam"}, 0.5)
     # Parameters of the Estimator make another instance, while a graph is being built.
+    fields = {"name": "a", "width": 3, "last": None, "loss_weights": [0.5]}
+    model = model_of(lambda: sequential(optimizer, loss, **fields))(spec)
+    assert model.spec.objectives["click"].loss_weight == 0.5
     config = tf.estimator.RunConfig(tf_random_seed=1, model_dir=str(tmp_path))
     trained = tf.estimator.Estimator(model, config=config, params={"learning_rate": 0.5})
     trained.train(input_fn(spec, make_rows(8)), steps=1)
@@ -188,7 +194,8 @@ BCE = ("sgd", "binary_crossentropy")
         (lambda: sequential(*BCE, width=5), {},
          "the input 'deep' of the Keras model has the shape (None, 5), and the spec gives 4 "
          "numbers; expected tf.keras.Input((4,), name='deep')"),
-        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled"),
+        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled; call its "
+         "compile(optimizer, loss) first"),
         (lambda: 3, {}, "Own.keras_model returned 3, expected a tf.keras.Model"),
         (lambda: sequential("rmsprop", "binary_crossentropy"), {},
          "the model is compiled with the optimizer RMSprop, expected one of Adadelta, Adagrad, "
@@ -201,6 +208,9 @@ BCE = ("sgd", "binary_crossentropy")
          "the model is compiled with SGD with a schedule as its learning_rate; give a number, and "
          "the schedule as --model_params=schedule=..."),
         (lambda: sequential("sgd"), {}, "the model is compiled without a loss for dense"),
+        (lambda: sequential("sgd", "binary_crosentropy"), {},
+         "the model is compiled with the loss 'binary_crosentropy' for dense, expected a name in "
+         "tf.keras.losses, a Loss or a function; did you mean 'binary_crossentropy'?"),
         (lambda: sequential(*BCE), {"positive_penalty": 3},
          "objectives.click: positive_penalty of the spec and the loss that the Keras model is "
          "compiled with are two answers to one question; remove it from the spec"),
@@ -233,6 +243,35 @@ def test_outputs_have_the_names_of_the_objectives():
     )
 
 
+class Times(layers.Layer):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_layer_that_cannot_be_made_anew_is_refused_with_the_remedy(nested):
+    def make():
+        deep, inside = tf.keras.Input((4,), name="deep"), tf.keras.Input((4,))
+        last = tf.keras.Model(inside, Times(2.0)(inside)) if nested else Times(2.0)
+        model = tf.keras.Model(deep, layers.Dense(1, activation="sigmoid")(last(deep)))
+        model.compile(*BCE)
+        return model
+
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(feature_specs.parse(part("click")))
+    start, _, end = str(caught.value).partition(" (")
+    reason, _, end = end.partition("); ")
+    assert reason and start == "Keras cannot make the layers of Own.keras_model anew in a graph"
+    assert end == (
+        "a layer of your own needs a get_config, which returns that of Layer with the arguments of "
+        "its __init__, and, inside of another model, @tf.keras.utils.register_keras_serializable()"
+    )
+
+
 @pytest.mark.parametrize(
     ("last", "logits", "kind", "takes"),
     [(None, False, "BiasAdd", "no logits"), ("sigmoid", True, "Sigmoid", "logits")],
@@ -248,3 +287,90 @@ def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, takes):
         f"the output for 'click' ends in {kind}, and its loss binary_crossentropy takes {takes}; "
         "the head binary wants either Sigmoid at its end, or from_logits=True in its loss"
     )
+
+
+@pytest.mark.parametrize("as_dict", [False, True])
+def test_losses_in_a_list_are_those_of_the_outputs_in_the_order_of_keras(as_dict):
+    """Outputs in a list have their own order, those in a dict that of their names."""
+
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        outputs = {
+            "price": layers.Dense(1, name="price", kernel_initializer="zeros")(deep),
+            "click": layers.Dense(1, "sigmoid", name="click", kernel_initializer="zeros")(deep),
+        }
+        model = tf.keras.Model(deep, outputs if as_dict else list(outputs.values()))
+        loss = {"click": "binary_crossentropy", "price": "mse"}
+        weight = {"click": 3.0, "price": 0.125}
+        order = ("click", "price") if as_dict else ("price", "click")
+        model.compile("sgd", [loss[n] for n in order], loss_weights=[weight[n] for n in order])
+        return model
+
+    objectives = ("price", "click") if as_dict else ("click", "price")
+    model = model_of(make)(feature_specs.parse(part(*objectives)))
+    weights = {name: entry.loss_weight for name, entry in model.spec.objectives.items()}
+    assert weights == {"click": 3.0, "price": 0.125}
+    labels, logits = {"click": [0, 1], "price": [2.0, 4.0]}, tf.zeros([2, 1])
+    losses = {
+        name: float(objective.loss(logits, tf.constant(labels[name]), tf.ones([2])))
+        for name, objective in model.objectives.items()
+    }
+    assert losses == {"click": pytest.approx(np.log(2)), "price": pytest.approx((4 + 16) / 2)}
+    x, y = np.zeros([2, 4]), {n: np.array(v, np.float32)[:, None] for n, v in labels.items()}
+    expected = make().evaluate(x, y, verbose=0, return_dict=True)["loss"]
+    assert sum(losses[n] * weights[n] for n in losses) == pytest.approx(expected)
+
+
+def test_the_head_ranking_has_no_loss_of_single_rows():
+    document = part("price")
+    document["features"]["query"] = {"dtype": "string", "default": ""}
+    document["objectives"]["price"] = {"head": "ranking", "group_by": "query"}
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(lambda: sequential("sgd", "mse"))(feature_specs.parse(document))
+    assert str(caught.value) == (
+        "objectives.price: the head ranking compares the rows of a group, and a loss of Keras is "
+        "of single rows; write a ModelFn, whose self.keras takes Keras layers, or choose another "
+        "head"
+    )
+
+
+@pytest.mark.parametrize("loss", ["cosine_similarity", tf.keras.losses.Poisson()])
+@pytest.mark.parametrize("combine", ["uncertainty", "gradnorm", "pcgrad"])
+def test_learned_weights_take_no_loss_below_zero(loss, combine):
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        outputs = {"click": layers.Dense(1, "sigmoid")(deep), "price": layers.Dense(1)(deep)}
+        model = tf.keras.Model(deep, outputs)
+        model.compile("sgd", {"click": "binary_crossentropy", "price": loss})
+        return model
+
+    spec = feature_specs.parse(part("click", "price"))
+    if combine == "pcgrad":
+        assert model_of(make)(spec, {"combine": combine}).params.combine == combine
+        return
+    with pytest.raises(ek.ConfigError) as caught:
+        model_of(make)(spec, {"combine": combine})
+    name = loss if isinstance(loss, str) else "poisson"
+    assert str(caught.value) == (
+        f"combine: {combine} needs losses that are never below 0, and {name}, that of objective "
+        "'price', can be; choose another loss, or pcgrad or weights"
+    )
+
+
+def test_the_loss_of_an_objective_with_steps_is_keras_of_each_step():
+    document = part("price")
+    document["labels"]["price"]["shape"] = [2]
+    document["objectives"]["price"]["steps"] = 2
+
+    def make():
+        deep = tf.keras.Input((4,), name="deep")
+        model = tf.keras.Model(deep, layers.Dense(2)(deep))
+        model.compile("sgd", "mae")
+        return model
+
+    objective = model_of(make)(feature_specs.parse(document)).objectives["price"]
+    logits, labels = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 5.0], [3.0, 0.0]])
+    np.testing.assert_allclose(objective.row_losses(logits, labels), [1, 3, 0, 4])
+    # The last step counts three times, the one before it not at all.
+    weights = tf.constant([[1.0, 1.0], [0.0, 3.0]])
+    assert float(objective.loss(logits, labels, weights)) == pytest.approx((1 + 3 + 3 * 4) / 5)

@@ -158,6 +158,11 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
         ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is no regular expression: "
                             "missing ), unterminated subpattern at position 0"),
         ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'?"),
+        ({"schedule": 5, "optimizers": {"": 3}},
+         "model Constant: optimizers.: got 3, expected a name or {name: {field: value}}; "
+         "schedule: got 5, expected a name or {name: {field: value}}"),
+        ({"freeze": "dnn/"}, "model Constant: freeze: got 'dnn/', expected a list, as in "
+                             "freeze=[dnn/]"),
     ],
 )  # fmt: skip
 def test_parameters_are_checked(spec, params, message):
@@ -190,6 +195,46 @@ def test_logits_that_do_not_fit_the_objectives_are_refused(spec, logits, message
     with tf.Graph().as_default(), pytest.raises(ek.ConfigError) as error:
         build(Wrong(spec), ModeKeys.EVAL)
     assert str(error.value) == f"Wrong.logits {message}"
+
+
+def test_defaults_of_parameters_are_checked(spec):
+    class Wrong(Constant):
+        class Params(ek.ModelParams):
+            start: float = "half"  # type: ignore[assignment]
+
+    with pytest.raises(ek.ConfigError, match=r"^model Wrong: start: got 'half', Input should be"):
+        Wrong(spec)
+
+
+def test_logits_of_other_rows_than_the_batch_has_are_refused(spec):
+    class Mean(Constant):
+        def logits(self, features, mode):
+            mean = tf.reduce_mean(super().logits(features, mode), axis=0, keepdims=True)
+            return tf.compat.v1.placeholder_with_default(mean, [None, 2])
+
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        result = build(Mean(spec), ModeKeys.TRAIN)
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(tf.compat.v1.tables_initializer())
+        with pytest.raises(
+            tf.errors.InvalidArgumentError,
+            match="another number of rows than the batch has",
+        ):
+            session.run(result.train_op)
+
+
+def test_variables_of_evaluation_alone_are_refused(spec):
+    class Late(Constant):
+        def logits(self, features, mode):
+            logits = super().logits(features, mode)
+            return logits if mode == ModeKeys.TRAIN else ek.dense_layer(logits, 2, "late")
+
+    with pytest.raises(ek.ConfigError) as error:
+        outline(Late(spec))
+    assert str(error.value) == (
+        "Late makes the variables late/bias, late/kernel in evaluation alone, so that no "
+        "checkpoint would hold them; make the same variables in every mode"
+    )
 
 
 def test_logits_by_objective_are_the_same_as_side_by_side(spec):

@@ -39,8 +39,48 @@ def test_variables_go_to_the_first_optimizer_whose_prefix_they_have():
 
 
 def test_a_variable_without_an_optimizer_is_an_error():
-    with pytest.raises(ConfigError, match="no optimizer for the variable 'deep/b'"):
+    with pytest.raises(ConfigError) as error:
         step(two_variables, [("wide/", make_optimizer("sgd", 1.0))])
+    assert str(error.value) == (
+        "no optimizer for the variable 'deep/b'; there are ones for 'wide/'; add one for '', "
+        "which takes all that is left"
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizers", "message"),
+    [
+        (lambda: make_optimizer("sgd", 1.0),
+         r"^optimizers: got <.*>, expected a list of \(prefix, optimizer\) pairs$"),
+        (lambda: [("", tf.keras.optimizers.legacy.Adam())],
+         r"^the optimizer for '' is <.*>, expected one of TensorFlow's v1 classes, as "
+         r"self.make_optimizer\('adam', rate\) makes them$"),
+    ],
+)  # fmt: skip
+def test_what_is_no_optimizer_is_told(optimizers, message):
+    with pytest.raises(ConfigError, match=message):
+        step(two_variables, optimizers())
+
+
+def test_a_model_that_cannot_learn_is_an_error():
+    with pytest.raises(ConfigError) as error:
+        step(lambda: tf.stop_gradient(two_variables()), [("", make_optimizer("sgd", 1.0))])
+    assert str(error.value).startswith(
+        "no variable has a gradient of the loss, so nothing would be learned; there are wide/a, "
+        "deep/b. Is there a tf.stop_gradient"
+    )
+
+
+def test_variables_that_are_not_learned_are_named(caplog):
+    def half():
+        return two_variables() - 2 * tf.stop_gradient(
+            tf.compat.v1.get_variable("idle", initializer=1.0)
+        )
+
+    with caplog.at_level("WARNING", logger="estimator_kit"):
+        values, _ = step(half, [("", make_optimizer("sgd", 1.0))])
+    assert values["idle"] == 1
+    assert caplog.messages == ["without a gradient of the loss, and so never trained: idle"]
 
 
 def test_clipping_is_by_the_norm_of_all_gradients():

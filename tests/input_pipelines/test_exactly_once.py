@@ -30,10 +30,10 @@ SPEC = feature_specs.parse(
 
 
 def write(folder, sizes):
-    """Files of so many records, numbered through; every third one is GZIP."""
+    """Files of so many records, numbered through; every third one and those of none are GZIP."""
     files, number = [], 0
     for i, size in enumerate(sizes):
-        files.append(f"{folder}/{i}.tfrecord{'.gz' if i % 3 == 2 else ''}")
+        files.append(f"{folder}/{i}.tfrecord{'.gz' if i % 3 == 2 or not size else ''}")
         rows = [{"x": j % 10, "row": float(number + j)} for j in range(size)]
         tfrecords.write_examples(files[-1], rows)
         number += size

@@ -155,3 +155,14 @@ def test_reading_in_a_graph_gives_the_same(tmp_path):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         block = tf.compat.v1.data.make_one_shot_iterator(tfrecords.blocks([path])).get_next()
         assert len(session.run(block)) == 1
+
+
+def test_files_that_say_how_long_they_are_need_no_python_while_they_are_read(tmp_path, monkeypatch):
+    def asked(path, total):
+        raise AssertionError(f"Python was asked about {path}")
+
+    monkeypatch.setattr(tfrecords, "reached_end", asked)
+    paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord.gz")]
+    for path in paths:
+        tfrecords.write_examples(path, [{"row": i} for i in range(2500)])
+    assert tfrecords.count_records(paths) == 5000

@@ -139,11 +139,13 @@ def convert_many(many_rows, order, out):
 
 
 KILLED = """
-import os, sys
+import os, signal, sys
 from input_pipelines.convert.conversion import convert
 from input_pipelines.convert.options import ConvertOptions
 
 def main():
+    # A shell starts what runs in the background without it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     order, out, after, sign = sys.argv[1:]
     options = ConvertOptions(shard_mib=1, order=order, split_key="user", eval_fraction=0.2)
 

@@ -36,6 +36,6 @@ def test_the_wheel_holds_everything(tmp_path):
         "print(sorted(p.name for p in folder.iterdir()))\n"
     )
     done = python("-c", code, cwd=tmp_path, env=environment)
-    assert done.stdout.splitlines()[-1] == "['ads.yaml', 'adult.yaml']"
+    assert done.stdout.splitlines()[-1] == "['ads.yaml', 'adult.yaml', 'bike_sharing.yaml']"
     script = installed / "bin" / "estimator-kit"
     assert "--flagfile" in python(str(script), "--help", cwd=tmp_path, env=environment).stdout

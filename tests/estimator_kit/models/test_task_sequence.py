@@ -14,6 +14,7 @@ from estimator_kit.models import MODELS
 from estimator_kit.models.aitm import calibrator, transfer
 from estimator_kit.models.esmm import joint_logit
 from estimator_kit.session_errors import explained
+from input_pipelines import input_fns, tfrecords
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
 
 X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
@@ -176,6 +177,31 @@ def test_a_later_step_without_the_one_before_stops_the_run(make):
         with pytest.raises(ek.DataError) as error, explained(model.spec, []):
             check([1, 0], [0, 1], ([1.0] * 2, [1.0] * 2))
     assert str(error.value) == (
-        "label 'buy' is above label 'click' in a row of the batch; in a sequence of tasks, buy "
-        "needs click in the same record: correct the data or the order of tasks"
+        "label 'buy' is above label 'click', and in a sequence of tasks buy needs click in the "
+        "same record; correct the data or the order of tasks"
     )
+
+
+def test_the_record_with_a_later_step_without_the_one_before_is_named(tmp_path):
+    document = {
+        "features": {"a": {"dtype": "float32"}, "seen": {"dtype": "float32"}},
+        "columns": {"a": {"numeric": "a"}},
+        "groups": {"deep": ["a"]},
+        "labels": {"click": {"dtype": "int64"}, "buy": {"dtype": "int64", "weight": "seen"}},
+        "objectives": {"click": {"head": "binary"}, "buy": {"head": "binary"}},
+    }
+    model = MODELS["esmm"](feature_specs.parse(document), {"hidden_units": [3]})
+    row = {"a": 1.0, "seen": 1.0, "click": 1, "buy": 1}
+    # A row of weight 0 may be anything.
+    rows = [row, {**row, "buy": 0}, {**row, "click": 0, "seen": 0.0}, {**row, "click": 0}, row]
+    path = f"{tmp_path}/a.tfrecord"
+    tfrecords.write_examples(path, rows)
+    size = len(tfrecords.example(row).SerializeToString()) + 16
+    trained = tf.estimator.Estimator(model, f"{tmp_path}/model")
+    for also, place in ((model, f"{path}: record 3 at byte {3 * size}: "), (None, "")):
+        with pytest.raises(ek.DataError) as error, explained(model.spec, [path], model=also):
+            trained.train(input_fns.train_input_fn(model.spec, [path], batch_size=5), steps=1)
+        assert str(error.value) == (
+            f"{place}label 'buy' is above label 'click', and in a sequence of tasks buy needs "
+            "click in the same record; correct the data or the order of tasks"
+        )
