@@ -16,7 +16,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import file_bytes, record_scanner, tfrecords
+from input_pipelines import file_bytes, file_end, record_scanner, tfrecords
 from input_pipelines.crc32c import FRAME
 from input_pipelines.record_scanner import BadRecord, Record
 
@@ -133,7 +133,7 @@ class FileCheck:
                 yield None, offset
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
             raise _CannotRead(tfrecords.first_line(error)) from error
-        if not tfrecords.reached_end(path, offset):
+        if not file_end.reached_end(path, offset):
             raise _CannotRead("it ends before its last record does")
 
     def _thoroughly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:

@@ -1,13 +1,11 @@
 """Reads and writes TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
-and not per byte. TensorFlow's reader takes some files for read when they are not: one that is cut
-inside the first bytes of a record, a GZIP file that is cut between two records, a file without a
-byte. So the bytes of a file's records are counted as they pass, and at its end held against what
-the file has (`reached_end`). A file that is known to be damaged is read by `record_scanner`,
-without a copy. `write_examples` and `write_sequence_examples` write small data (a test, a demo, a
-converted CSV) from Python values; a file is GZIP when its name ends in .gz, and appears under its
-name only when it is whole.
+and not per byte. The bytes of a file's records are counted as they pass, and at its end held
+against what the file has (`file_end`), because TensorFlow takes some damaged files for whole. A
+file that is known to be damaged is read by `record_scanner`, without a copy. `write_examples` and
+`write_sequence_examples` write small data (a test, a demo, a converted CSV) from Python values; a
+file is GZIP when its name ends in .gz, and appears under its name only when it is whole.
 """
 
 from __future__ import annotations
@@ -16,14 +14,13 @@ import contextlib
 import math
 import os
 import re
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import file_bytes, record_scanner
+from input_pipelines import file_bytes, file_end, record_scanner
 from input_pipelines.crc32c import FRAME
 from input_pipelines.errors import DataError
 from input_pipelines.sharding import Shard
@@ -51,9 +48,6 @@ READ_ERRORS = (
 # and that are left out, too. (What has no right framing is always left out there.)
 Damaged = Mapping[str, frozenset[int]]
 NO_DAMAGE: Damaged = {}
-
-# Bytes of the smallest GZIP file.
-_GZIP_LEAST = 20
 
 Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
 # Of a SequenceExample: the context, and the steps of each feature list.
@@ -140,7 +134,7 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
 
 
 def _whole_file(path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor) -> tf.data.Dataset:
-    """The blocks of one file, with a look at its end; `stored` is its `_stored_length`.
+    """The blocks of one file, with a look at its end; `stored` is of `file_end.stored_lengths`.
 
     Python is asked where that length does not fit alone: an iterator that ends while its threads
     wait for Python to answer may be waiting for them itself, for ever.
@@ -165,43 +159,8 @@ def _whole_file(path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor) -> t
     return counted.filter(lambda block: tf.size(block) > 0)
 
 
-def _stored_length(path: str) -> int:
-    """What a file says that its bytes are, unpacked: of GZIP modulo 2^32, in its last four bytes.
-
-    -1 for a file that says nothing: the look at its end is then one of `reached_end`.
-    """
-    try:
-        size = file_bytes.size(path)
-        if not file_bytes.is_gzip(path):
-            return size
-        return _last_number(path, size) if size >= _GZIP_LEAST else -1
-    except tf.errors.OpError:
-        return -1  # Reading it will say why.
-
-
-def _last_number(path: str, size: int) -> int:
-    with tf.io.gfile.GFile(path, "rb") as file:
-        file.seek(size - 4)
-        return int(struct.unpack("<I", file.read(4))[0])
-
-
 def _reached_end(path: bytes, total: int) -> np.bool_:
-    """Whether records of `total` bytes, framing included, are all that a file holds."""
-    return np.bool_(reached_end(path.decode(), int(total)))
-
-
-def reached_end(path: str, total: int) -> bool:
-    """Whether a reader that found records of `total` bytes, framing included, read a whole file.
-
-    A GZIP file says in its last four bytes how much it unpacks to. That is only so for a file of
-    one member; of another one all members are unpacked.
-    """
-    size = file_bytes.size(path)
-    if not file_bytes.is_gzip(path):
-        return 0 < total == size
-    if total and size >= _GZIP_LEAST and _last_number(path, size) == total % 2**32:
-        return True
-    return size > 0 and file_bytes.gzip_length(path) == total
+    return np.bool_(file_end.reached_end(path.decode(), int(total)))
 
 
 def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
@@ -249,7 +208,7 @@ def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
 def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Dataset:
     """The path, the compression and the stored length of each file, and whether it is damaged."""
     compressions = [compression_type(path) for path in files]
-    stored = np.array([_stored_length(path) for path in files], np.int64)
+    stored = file_end.stored_lengths(files)
     are_damaged = [path in damaged for path in files]
     return tf.data.Dataset.from_tensor_slices((list(files), compressions, stored, are_damaged))
 
@@ -294,7 +253,7 @@ def first_records(
       DataError: a file is corrupt there, is empty, or is no TFRecord file.
     """
 
-    def read(path: tf.Tensor, compression: tf.Tensor, *_: tf.Tensor) -> tf.data.Dataset:
+    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
         records = tf.data.TFRecordDataset(path, compression_type=compression)
         return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
 
@@ -302,7 +261,9 @@ def first_records(
     whole = [path for path in files if path not in damaged]
     if whole:
         with naming_what_is_corrupt(whole):
-            first = _of_files(_named(whole), len(whole), read, True).as_numpy_iterator()
+            compressions = [compression_type(path) for path in whole]
+            named = tf.data.Dataset.from_tensor_slices((whole, compressions))
+            first = _of_files(named, len(whole), read, True).as_numpy_iterator()
             found = {path.decode(): list(records) for path, records in first}
     for path in files:
         if path in damaged:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from input_pipelines import crc32c, file_bytes, record_scanner, tfrecords
+from input_pipelines import crc32c, file_bytes, file_end, record_scanner
 from input_pipelines.record_scanner import BadRecord, Record
 
 # Ten records of 20 + i bytes, with bytes that text functions would lose. Record i is of 36 + i
@@ -264,8 +264,8 @@ def test_the_length_of_gzip_files(tmp_path, members):
     path = tmp_path / "a.gz"
     path.write_bytes(packed() * members)
     assert file_bytes.gzip_length(str(path)) == members * SIZE
-    assert tfrecords.reached_end(str(path), members * SIZE)
-    assert not tfrecords.reached_end(str(path), members * SIZE - 36)
+    assert file_end.reached_end(str(path), members * SIZE)
+    assert not file_end.reached_end(str(path), members * SIZE - 36)
     path.write_bytes((packed() * members)[:-1])
     assert file_bytes.gzip_length(str(path)) is None
-    assert not tfrecords.reached_end(str(path), members * SIZE)
+    assert not file_end.reached_end(str(path), members * SIZE)

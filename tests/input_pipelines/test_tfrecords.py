@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from input_pipelines import tfrecords
+from input_pipelines import file_end, tfrecords
 from input_pipelines.errors import DataError
 from input_pipelines.files import expand
 
@@ -161,7 +161,7 @@ def test_files_that_say_how_long_they_are_need_no_python_while_they_are_read(tmp
     def asked(path, total):
         raise AssertionError(f"Python was asked about {path}")
 
-    monkeypatch.setattr(tfrecords, "reached_end", asked)
+    monkeypatch.setattr(file_end, "reached_end", asked)
     paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord.gz")]
     for path in paths:
         tfrecords.write_examples(path, [{"row": i} for i in range(2500)])
