@@ -256,10 +256,10 @@ class ExperimentConfig(pydantic.BaseModel):
         if self.train_mix and self.train_files:
             problems.append("give --train_files or --train_mix, not both")
         for entry in self.train_mix:
-            if not re.fullmatch(r".+=0*[1-9]\d{0,4}", entry):
+            if not re.fullmatch(r".+=0*([1-9]\d{0,3}|10000)", entry):
                 problems.append(
                     f"--train_mix: got {entry!r}, expected pattern=share with a whole number "
-                    "above 0, as in data/ads/*.tfrecord=3"
+                    "from 1 to 10000, as in data/ads/*.tfrecord=3"
                 )
         by_clock = self.deterministic and self.save_checkpoints_steps is None
         if by_clock and self.early_stopping_metric is not None:

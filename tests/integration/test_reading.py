@@ -136,8 +136,8 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
         run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})
     ).metrics
     assert metrics["rows"] == 4000
-    rate = positives / 4000
-    assert metrics["prediction_mean/click"] == pytest.approx(rate, rel=0.1)
+    # Without the weights it would come to about 0.38 after these sixty steps.
+    assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)
 
 
 def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, caplog):
