@@ -23,6 +23,7 @@ import tensorflow as tf
 from feature_specs.schema import FeatureSpec
 from input_pipelines import row_groups, shuffling, tfrecords
 from input_pipelines.mixing import Mix, in_rounds
+from input_pipelines.row_cache.cache import CachedRows, RowCache
 from input_pipelines.selection import Negatives, Selection
 from input_pipelines.sharding import Shard
 from input_pipelines.shuffling import RowsAnEpoch, rows_of_epochs
@@ -46,6 +47,7 @@ def train_input_fn(
     rows_an_epoch: Union[RowsAnEpoch, Sequence[RowsAnEpoch], None] = None,
     negatives: Optional[Negatives] = None,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    cache: Optional[RowCache] = None,
 ) -> InputFn:
     """Shuffled batches for training, of the rows that pass the spec's `filter`.
 
@@ -65,6 +67,9 @@ def train_input_fn(
         Needed with `skip_rows`, and for `epochs` of a mix.
       negatives: negative down-sampling.
       damaged: files of which only the good records are read; see `tfrecords.blocks`.
+      cache: where transformed rows are kept; for the specs and selections of `check_cacheable`. The
+        batches are the same with it and without, but for the last bit of a logarithm, which in
+        TensorFlow depends on a row's place in its batch.
 
     Returns:
       An input_fn whose dataset gives `(features, labels)` as `Transform.features_and_labels` does.
@@ -81,9 +86,11 @@ def train_input_fn(
             "neither a mix nor negative down-sampling does"
         )
     selection = Selection(spec, negatives=negatives, seed=seed)
+    if cache is not None:
+        check_cacheable(spec, mixed=isinstance(files, Mix), negatives=negatives)
 
     def epochs_of(
-        paths: Sequence[str], part: Shard
+        paths: Sequence[str], part: Shard, cached: Optional[CachedRows] = None
     ) -> tuple[Callable[[tf.Tensor], tf.data.Dataset], str]:
         """Makes an epoch from its number; and what to say of one without a row."""
         own_files, records = part.deal(paths)
@@ -97,9 +104,12 @@ def train_input_fn(
         mixed = row_groups.shuffled_runs if runs else shuffling.shuffled_epoch
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
-            blocks = selection.blocks(
-                own_files, records, epoch=number, interleaved=shuffle, cut=cut, damaged=damaged
-            )
+            if cached is not None:
+                blocks = cached.blocks(interleaved=shuffle)
+            else:
+                blocks = selection.blocks(
+                    own_files, records, epoch=number, interleaved=shuffle, cut=cut, damaged=damaged
+                )
             return mixed(blocks, seed, number) if shuffle else blocks
 
         worker = "the input"
@@ -109,9 +119,10 @@ def train_input_fn(
         return one_epoch, f"an epoch of {worker} holds no record{why}"
 
     def rows_of(
-        paths: Sequence[str], part: Shard, skip: int, rows: Any, count: Optional[int]
-    ) -> tf.data.Dataset:
-        one_epoch, empty = epochs_of(paths, part)
+        paths: Sequence[str], part: Shard, skip: int, rows: Any, count: Optional[int],
+        cached: Optional[CachedRows] = None,
+    ) -> tf.data.Dataset:  # fmt: skip
+        one_epoch, empty = epochs_of(paths, part, cached)
         return shuffling.epochs(
             one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count, empty=empty
         )
@@ -146,7 +157,13 @@ def train_input_fn(
         elif runs:
             batches = batches_of_runs(files, part)
         else:
-            batches = rows_of(files, part, skip_rows, rows_an_epoch, epochs).rebatch(batch_size)
+            cached = None
+            if cache is not None:
+                cached = cache.rows(spec, *part.deal(files), damaged=damaged)
+            rows = rows_of(files, part, skip_rows, rows_an_epoch, epochs, cached)
+            batches = rows.rebatch(batch_size)
+            if cached is not None:
+                return _transformed(batches, cached.layout.unpack)
         transform = Transform(spec)
 
         def transformed(batch: tf.Tensor) -> Any:
@@ -165,14 +182,23 @@ def eval_input_fn(
     batch_size: int,
     limit: Optional[int] = None,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    cache: Optional[RowCache] = None,
 ) -> InputFn:
     """Every row that passes the spec's `filter` once, in the order of the files.
 
     Gives `(features, labels)`. `limit` ends after so many batches; of files in `damaged` only the
-    good records are read.
+    good records are read; `cache` is as of `train_input_fn`.
     """
+    if cache is not None:
+        check_cacheable(spec)
 
     def input_fn() -> tf.data.Dataset:
+        if cache is not None:
+            cached = cache.rows(spec, sorted(files), damaged=damaged)
+            batches = cached.blocks(interleaved=False).rebatch(batch_size)
+            if limit is not None:
+                batches = batches.take(limit)
+            return _transformed(batches, cached.layout.unpack)
         cut = _cut(spec, batch_size)
         blocks = Selection(spec).blocks(sorted(files), cut=cut, damaged=damaged)
         if spec.kept_together is not None:
@@ -200,6 +226,18 @@ def predict_input_fn(
         return _transformed(batches, Transform(spec).features)
 
     return input_fn
+
+
+def check_cacheable(
+    spec: FeatureSpec, *, mixed: bool = False, negatives: Optional[Negatives] = None
+) -> None:
+    """Whether transformed rows can be kept for later: raises ValueError, saying what forbids it."""
+    if spec.kept_together is not None:
+        raise ValueError(f"rows of one {spec.kept_together!r} are read together")
+    if mixed:
+        raise ValueError("the rows of a mix are taken one by one from its parts")
+    if negatives is not None:
+        raise ValueError("each epoch keeps other negatives")
 
 
 def _cut(

@@ -27,17 +27,20 @@ BLOCK_BUFFER = 64
 
 
 def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """The rows of one epoch in a random order, as string tensors of up to `WINDOW` rows.
+    """The rows of one epoch in a random order, as tensors of up to `WINDOW` rows.
 
     Args:
-      blocks: string tensors [rows], every row once.
+      blocks: rows, every one once: a tensor [rows, ...], or a tuple of such.
       seed: of the whole training.
       epoch: int64 scalar; each epoch has an order of its own.
     """
     windows = blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch)).rebatch(WINDOW)
 
-    def permute(index: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        return tf.random.experimental.stateless_shuffle(rows, seed=[mixed(seed, epoch), index])
+    def permute(index: tf.Tensor, rows: Any) -> Any:
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(_count(rows)), seed=[mixed(seed, epoch), index]
+        )
+        return tf.nest.map_structure(lambda part: tf.gather(part, order), rows)
 
     return windows.enumerate().map(permute, num_parallel_calls=2, deterministic=True)
 
@@ -58,7 +61,7 @@ def epochs(
     """One epoch after the other, beginning `skip_rows` rows into the first.
 
     Args:
-      one_epoch: makes the dataset of an epoch (string tensors) from its int64 number.
+      one_epoch: makes the dataset of an epoch (rows, as `shuffled_epoch`) from its int64 number.
       rows_an_epoch: needed when rows are to be skipped; of each epoch, where they differ.
       skip_rows: rows that an earlier, interrupted run has trained on.
       count: number of epochs, or None for no end.
@@ -125,7 +128,9 @@ def never_empty(
     def checked(number: tf.Tensor) -> tf.data.Dataset:
         windows = one_epoch(number).filter(has_rows)
         # What comes last is empty, and must not be first.
-        nothing = tf.nest.map_structure(lambda of: tf.zeros([0], of.dtype), windows.element_spec)
+        nothing = tf.nest.map_structure(
+            lambda of: tf.zeros([0, *of.shape[1:]], of.dtype), windows.element_spec
+        )
         end = tf.data.Dataset.from_tensors(nothing)
         return windows.concatenate(end).scan(tf.constant(False), check).filter(has_rows)
 
@@ -144,11 +149,16 @@ def first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 def without_first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """String tensors of all rows but the first `count`."""
+    """All rows but the first `count`, as `shuffled_epoch` gives them."""
 
-    def drop(left: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        dropped = tf.minimum(left, tf.size(rows, tf.int64))
-        return left - dropped, rows[dropped:]
+    def drop(left: tf.Tensor, rows: Any) -> tuple[tf.Tensor, Any]:
+        dropped = tf.minimum(left, _count(rows))
+        return left - dropped, tf.nest.map_structure(lambda part: part[dropped:], rows)
 
     kept = windows.scan(tf.constant(count, tf.int64), drop)
-    return kept.filter(lambda rows: tf.size(rows) > 0)
+    return kept.filter(lambda *rows: _count(rows) > 0)
+
+
+def _count(rows: Any) -> tf.Tensor:
+    """How many rows a tensor, or each tensor of a tuple, has: int64."""
+    return tf.shape(tf.nest.flatten(rows)[0], tf.int64)[0]

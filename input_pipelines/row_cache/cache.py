@@ -1,0 +1,267 @@
+"""The cache of transformed rows, as an input_fn uses it.
+
+    with RowCache("/ssd/rows", limit=20 * 2**30) as cache:
+        rows = cache.rows(spec, files)          # Transforms what is not there yet.
+        blocks = rows.blocks(interleaved=True)  # Packed rows, block by block.
+        batches = blocks.rebatch(512).map(rows.layout.unpack)
+
+`rows` works wherever it is called, in the graph of an Estimator too: what it does, it does in
+threads of its own, eagerly. It never gives rows of a file that changed since the last time; a file
+that changes while the run reads from the cache is not looked at again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Optional
+
+import tensorflow as tf
+
+from feature_specs.schema import FeatureSpec
+from input_pipelines.convert.processes import cores
+from input_pipelines.errors import DataError
+from input_pipelines.row_cache import fingerprint, shards
+from input_pipelines.row_cache.folder import CacheFolder, CacheFull
+from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.selection import Selection
+from input_pipelines.sharding import Shard
+from input_pipelines.tfrecords import NO_DAMAGE, Damaged
+from input_pipelines.transforms import Transform
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds between two lines about progress.
+_EVERY = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class CachedRows:
+    """The rows of some files, packed.
+
+    Attributes:
+      paths: the cached shards, in the order of the files.
+      layout: how their rows are packed.
+    """
+
+    paths: tuple[str, ...]
+    layout: RowLayout
+
+    def blocks(self, *, interleaved: bool) -> tf.data.Dataset:
+        """Packed blocks of rows, as many and in the same order as without the cache."""
+        return shards.read(self.paths, self.layout, interleaved=interleaved)
+
+
+@dataclasses.dataclass
+class CacheCounts:
+    """What a run found in the cache, for result.json.
+
+    Attributes:
+      hits: shards that were there.
+      misses: shards that were not, and were transformed.
+      rows: of the shards that were transformed.
+      evicted: shards that were removed for room.
+      seconds: spent on looking and transforming.
+    """
+
+    hits: int = 0
+    misses: int = 0
+    rows: int = 0
+    evicted: int = 0
+    seconds: float = 0.0
+
+
+class RowCache:
+    """One run's use of a cache folder.
+
+    Args:
+      folder: a folder on a local disk; made if it is not there.
+      limit: bytes that all cached shards in it may have together; those used longest ago go first.
+      check: called now and then while rows are transformed; ends that by raising.
+
+    Attributes:
+      counts: what was found.
+
+    Raises:
+      DataError: the folder cannot be used.
+    """
+
+    def __init__(self, folder: str, *, limit: int, check: Optional[Callable[[], None]] = None):
+        self.counts = CacheCounts()
+        self._check = check or (lambda: None)
+        self._name = folder
+        self._used: dict[str, str] = {}
+        self._lock = threading.Lock()
+        try:
+            self._folder = CacheFolder(folder, limit=limit)
+        except OSError as error:
+            raise DataError(
+                f"the input cache {folder}: {error.strerror}; name a folder on a local disk that "
+                "can be written"
+            ) from error
+
+    def rows(
+        self,
+        spec: FeatureSpec,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        damaged: Damaged = NO_DAMAGE,
+    ) -> CachedRows:
+        """The rows of some files that pass the spec's `filter`, transformed where they are not yet.
+
+        Args:
+          spec: the feature spec.
+          files: TFRecord files.
+          shard: which records of each file are read.
+          damaged: those of which only the good records are read.
+
+        Raises:
+          DataError: the cache is full, or cannot be written.
+          ValueError: rows of the spec cannot be cached; see `RowLayout`.
+          tf.errors.OpError: a record is bad, as without the cache.
+        """
+        begin = time.monotonic()
+        # A thread of its own is eager, whatever graph this one builds.
+        with ThreadPoolExecutor(1) as thread:
+            maker = thread.submit(_Maker, spec, shard, damaged).result()
+        with ThreadPoolExecutor(cores()) as threads:
+            found = list(threads.map(lambda path: self._find(maker, path), files))
+            missing = [path for path, (_, entry) in zip(files, found) if entry is None]
+            if missing:
+                _log.info(
+                    "input cache: %d of %d files are there; %d are transformed now",
+                    len(files) - len(missing), len(files), len(missing),
+                )  # fmt: skip
+            progress = _Progress(len(missing))
+            futures = [
+                threads.submit(self._made, maker, path, key, progress) if entry is None else None
+                for path, (key, entry) in zip(files, found)
+            ]
+            try:
+                paths = [
+                    future.result() if future is not None else entry or ""
+                    for (_, entry), future in zip(found, futures)
+                ]
+            except BaseException:
+                progress.stopped = True
+                raise
+        self.counts.hits += len(files) - len(missing)
+        self.counts.misses += len(missing)
+        self.counts.rows += progress.rows
+        self.counts.evicted = self._folder.evicted
+        self.counts.seconds += time.monotonic() - begin
+        self._used.update(zip(paths, files))
+        return CachedRows(tuple(paths), maker.layout)
+
+    def remove_damaged(self) -> Optional[str]:
+        """After an error in reading: a sentence about cached shards that were damaged, if any.
+
+        They are removed, so that the next start makes them anew.
+        """
+        for path, source in self._used.items():
+            if not shards.is_whole(path):
+                self._folder.remove(path)
+                return (
+                    f"{path}, the cached rows of {source}, was damaged and has been removed; start "
+                    "again, and look at the disk"
+                )
+        return None
+
+    def close(self) -> None:
+        """Lets other runs remove what this one has used; a second time it does nothing."""
+        self._folder.close()
+
+    def __enter__(self) -> RowCache:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _find(self, maker: _Maker, path: str) -> tuple[str, Optional[str]]:
+        self._check()
+        key = maker.key(path)
+        return key, self._folder.find(key)
+
+    def _made(self, maker: _Maker, path: str, key: str, progress: _Progress) -> str:
+        def write(unfinished: str) -> None:
+            for rows in maker.write(unfinished, path):
+                self._check()
+                progress.add(rows)
+            progress.done()
+
+        try:
+            return self._folder.add(key, write)
+        except CacheFull as error:
+            raise DataError(
+                f"the input cache {self._name} is too small: {error}; allow more, or train without "
+                "a cache"
+            ) from error
+        except (OSError, tf.errors.ResourceExhaustedError) as error:
+            if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise DataError(
+                f"the disk of the input cache {self._name} is full; make room, allow the cache "
+                "less, or train without one"
+            ) from error
+
+
+class _Maker:
+    """Keys and rows of files; made eagerly."""
+
+    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged):
+        self.layout = RowLayout.of(spec)
+        self._rows = fingerprint.of_rows(spec)
+        self._shard = shard
+        self._damaged = damaged
+        self._transform = Transform(spec)
+        self._selection = Selection(spec)
+
+    def key(self, path: str) -> str:
+        # A file that is known to be damaged is read otherwise, even if nothing is left out.
+        left_out = self._damaged.get(path)
+        return fingerprint.of_shard(self._rows, path, self._shard, left_out)
+
+    def write(self, unfinished: str, path: str) -> Iterator[int]:
+        damaged = {path: self._damaged[path]} if path in self._damaged else NO_DAMAGE
+        return shards.write(
+            unfinished, path, transform=self._transform, selection=self._selection,
+            layout=self.layout, shard=self._shard, damaged=damaged,
+        )  # fmt: skip
+
+
+class _Progress:
+    """Counts what several threads transform, and says so now and then."""
+
+    def __init__(self, files: int):
+        self.rows = 0
+        self.stopped = False
+        self._files = files
+        self._done = 0
+        self._lock = threading.Lock()
+        self._said = time.monotonic()
+
+    def add(self, rows: int) -> None:
+        with self._lock:
+            if self.stopped:
+                raise _Ended
+            self.rows += rows
+            if time.monotonic() - self._said > _EVERY:
+                self._said = time.monotonic()
+                _log.info(
+                    "input cache: %d of %d files, %s rows",
+                    self._done, self._files, f"{self.rows:,}",
+                )  # fmt: skip
+
+    def done(self) -> None:
+        with self._lock:
+            self._done += 1
+
+
+class _Ended(Exception):
+    """Another file could not be transformed."""

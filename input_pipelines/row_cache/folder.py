@@ -1,0 +1,174 @@
+"""The folder of a cache: which shards are there, the size limit, and runs beside each other.
+
+An entry is one file, `<key>-<bytes>.rows`; it is written under another name and renamed, and one
+that is not as long as its name says counts for nothing. The entry that was used longest ago goes
+when room is needed, but none that a living run has asked for: each run holds a *lease*, a file with
+the keys that it uses, under a lock (`flock`) that the system lets go when the run ends, however it
+ends. What a run that died left behind is removed by the next one.
+
+    folder = CacheFolder("/ssd/rows", limit=20 * 2**30)
+    path = folder.find(key) or folder.add(key, write)
+    folder.close()
+
+The folder has to be on a local disk, where `flock` and renaming do what they say. Several threads
+may use one CacheFolder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import pathlib
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+_log = logging.getLogger("estimator_kit")
+
+_ENTRY = re.compile(r"([0-9a-f]{64})-(\d+)\.rows")
+_LEASE = re.compile(r"\.run-([0-9a-f]{32})")
+
+
+class CacheFull(Exception):
+    """Nothing can be removed, and there is no room for another entry."""
+
+
+class CacheFolder:
+    """One run's hold of a cache folder.
+
+    Args:
+      path: the folder; made if it is not there.
+      limit: bytes that all entries may have together.
+
+    Attributes:
+      evicted: entries that this run has removed for room.
+    """
+
+    def __init__(self, path: str, *, limit: int):
+        self.path = pathlib.Path(path)
+        self._limit = limit
+        self.evicted = 0
+        self._threads = threading.Lock()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._run = uuid.uuid4().hex
+        with self._alone():
+            # Stays open, and locked, until `close` or the end of the process.
+            self._lease = (self.path / f".run-{self._run}").open("w", encoding="ascii")
+            fcntl.flock(self._lease, fcntl.LOCK_EX)
+            self._remove_what_the_dead_left()
+
+    def find(self, key: str) -> Optional[str]:
+        """The path of an entry, which stays while this run lives; None where there is none."""
+        with self._alone():
+            self._lease.write(f"{key}\n")
+            self._lease.flush()
+            for entry in self._entries(key):
+                if entry.stat().st_size == _size(entry):
+                    os.utime(entry)
+                    return str(entry)
+                _log.warning("%s is not as long as its name says, and is made anew", entry)
+                entry.unlink()
+        return None
+
+    def add(self, key: str, write: Callable[[str], Any]) -> str:
+        """Has an entry written by `write(path)`, and gives the path that it then has.
+
+        Whatever `write` raises leaves nothing behind.
+
+        Raises:
+          CacheFull: it does not fit beside what living runs use.
+        """
+        with self._alone():
+            self._lease.write(f"{key}\n")
+            self._lease.flush()
+        unfinished = self.path / f".{self._run}-{key}"
+        try:
+            write(str(unfinished))
+            with open(unfinished, "rb") as file:
+                os.fsync(file.fileno())
+            size = unfinished.stat().st_size
+            entry = self.path / f"{key}-{size}.rows"
+            with self._alone():
+                self._make_room(size)
+                os.replace(unfinished, entry)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                unfinished.unlink()
+            raise
+        return str(entry)
+
+    def remove(self, path: str) -> None:
+        """Removes an entry that turned out to be damaged."""
+        with self._alone(), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def close(self) -> None:
+        """Lets go of the entries."""
+        if not self._lease.closed:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._lease.name)
+            self._lease.close()
+
+    def _make_room(self, needed: int) -> None:
+        entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime_ns)
+        total = sum(_size(entry) for entry in entries) + needed
+        used = self._used()
+        for entry in entries:
+            if total <= self._limit:
+                return
+            if _key(entry) not in used:
+                entry.unlink()
+                total -= _size(entry)
+                self.evicted += 1
+        if total > self._limit:
+            raise CacheFull(
+                f"the rows that this run and those beside it have cached so far are {total:,} "
+                f"bytes, and {self._limit:,} are allowed"
+            )
+
+    def _entries(self, key: str = "") -> list[pathlib.Path]:
+        names = (name for name in os.listdir(self.path) if name.startswith(key))
+        return [self.path / name for name in names if _ENTRY.fullmatch(name)]
+
+    def _used(self) -> set[str]:
+        """The keys of all leases; those of runs that ended are removed."""
+        self._remove_what_the_dead_left()
+        keys: set[str] = set()
+        for name in os.listdir(self.path):
+            if _LEASE.fullmatch(name):
+                keys.update((self.path / name).read_text(encoding="ascii").split())
+        return keys
+
+    def _remove_what_the_dead_left(self) -> None:
+        for name in os.listdir(self.path):
+            lease = _LEASE.fullmatch(name)
+            if lease is None or lease[1] == self._run:
+                continue
+            with open(self.path / name, encoding="ascii") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                for left in self.path.glob(f".{lease[1]}-*"):
+                    left.unlink()
+                os.unlink(self.path / name)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keeps out the threads of this run, and other runs."""
+        with self._threads, open(self.path / ".lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _key(entry: pathlib.Path) -> str:
+    return entry.name.partition("-")[0]
+
+
+def _size(entry: pathlib.Path) -> int:
+    """What the name of an entry says of its length."""
+    return int(entry.name.partition("-")[2].partition(".")[0])

@@ -1,0 +1,165 @@
+"""Transformed rows as few tensors whose first dimension is rows, and back.
+
+tf.data pays for each tensor of each element, so that forty columns cost more to shuffle and batch
+than their bytes do. Here all numbers of one type are one matrix, ids as int32 where a column's size
+allows it, and each list is one string a row, its values' bytes. What comes back equals what went
+in, to the last bit.
+
+    layout = RowLayout.of(spec)
+    features, labels = layout.unpack(*layout.pack(features, labels))    # In a graph or eagerly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from feature_specs.column_kinds import Numeric, SequenceNumeric
+from feature_specs.schema import FeatureSpec
+from input_pipelines.transforms import Transform
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    """One tensor of the rows.
+
+    Attributes:
+      name: for messages.
+      spec: its element spec, with the rows as first dimension.
+      stored: the type in which its numbers are stored.
+    """
+
+    name: str
+    spec: Any
+    stored: tf.DType
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.spec, tf.RaggedTensorSpec)
+
+    @property
+    def width(self) -> int:
+        """Numbers a row, of one that is no list."""
+        return int(np.prod(self.spec.shape[1:], dtype=np.int64))
+
+
+class RowLayout:
+    """How the rows of one spec are packed.
+
+    Args:
+      spec: the feature spec, for the sizes of its columns.
+      element: the element spec of `Transform.features_and_labels`.
+
+    Raises:
+      ValueError: rows whose shape depends on the rows beside them, such as padded steps.
+    """
+
+    def __init__(self, spec: FeatureSpec, element: Any):
+        self._element = element
+        features, labels = element
+        # In the order of `tf.nest.flatten`.
+        self._fields = [
+            *(_field(name, features[name], _ids(spec, name)) for name in sorted(features)),
+            *(_field(name, labels[name], None) for name in sorted(labels)),
+        ]
+        # The types that have a matrix, in a fixed order, and the fields that are lists.
+        types = {field.stored for field in self._fields if not field.is_list}
+        self._types = sorted(types, key=lambda dtype: dtype.name)
+        self._lists = [f for f in self._fields if f.is_list]
+
+    @classmethod
+    def of(cls, spec: FeatureSpec) -> RowLayout:
+        """The layout of a spec; eagerly."""
+        transform = Transform(spec)
+        nothing = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+        return cls(spec, nothing.map(transform.features_and_labels).element_spec)
+
+    @property
+    def packed(self) -> list[tuple[tf.DType, int]]:
+        """The type and the width of each matrix; `len(lists)` strings follow them."""
+        return [(t, sum(f.width for f in self._matrix(t))) for t in self._types]
+
+    @property
+    def lists(self) -> int:
+        """How many columns are lists."""
+        return len(self._lists)
+
+    def pack(self, features: Any, labels: Any) -> tuple[Any, ...]:
+        """A matrix for each of `packed`, and the lists as they are: `list_bytes` is for NumPy."""
+        parts = tf.nest.flatten((features, labels))
+        matrices = []
+        for stored in self._types:
+            columns = [
+                tf.cast(tf.reshape(part, [-1, field.width]), stored)
+                for field, part in zip(self._fields, parts)
+                if not field.is_list and field.stored == stored
+            ]
+            matrices.append(tf.concat(columns, axis=1))
+        return (*matrices, *(p for f, p in zip(self._fields, parts) if f.is_list))
+
+    def unpack(self, *packed: tf.Tensor) -> Any:
+        """`(features, labels)` of matrices and strings, as the transform gave them."""
+        columns = {t: _Columns(matrix) for t, matrix in zip(self._types, packed)}
+        lists = iter(packed[len(self._types) :])
+        parts = []
+        for field in self._fields:
+            if field.is_list:
+                parts.append(_list(next(lists), field.stored))
+            else:
+                part = columns[field.stored].take(field.width)
+                part = tf.reshape(part, [-1, *field.spec.shape[1:]])
+                parts.append(tf.cast(part, field.spec.dtype))
+        return tf.nest.pack_sequence_as(self._element, parts)
+
+    def _matrix(self, stored: tf.DType) -> list[_Field]:
+        return [f for f in self._fields if not f.is_list and f.stored == stored]
+
+
+def list_bytes(values: Any) -> np.ndarray:
+    """The bytes of each row of a ragged tensor, an object array [rows], for `RowLayout.unpack`."""
+    flat = values.flat_values.numpy()
+    data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
+    ends = (values.row_splits.numpy() * flat.itemsize).tolist()
+    return np.array([data[a:b] for a, b in zip(ends, ends[1:])], object)
+
+
+class _Columns:
+    """The columns of a matrix, from the left."""
+
+    def __init__(self, matrix: tf.Tensor):
+        self._matrix = matrix
+        self._taken = 0
+
+    def take(self, width: int) -> tf.Tensor:
+        begin, self._taken = self._taken, self._taken + width
+        return self._matrix[:, begin : self._taken]
+
+
+def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
+    values = tf.io.decode_raw(tf.strings.reduce_join(rows), dtype)
+    lengths = tf.cast(tf.strings.length(rows), tf.int64) // dtype.size
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+
+
+def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
+    """How many ids a column has; None for one of numbers, and for weights."""
+    column = spec.columns.get(name)
+    if column is None or isinstance(column, (Numeric, SequenceNumeric)):
+        return None
+    return spec.size_of(name)
+
+
+def _field(name: str, element: Any, ids: Optional[int]) -> _Field:
+    if isinstance(element, tf.RaggedTensorSpec):
+        if element.ragged_rank != 1 or element.shape.rank != 2:
+            raise ValueError(f"{name!r} is a list of lists")
+        return _Field(name, element, element.dtype)
+    if None in element.shape[1:].as_list():
+        raise ValueError(f"{name!r} is as wide as the longest of the rows beside it")
+    if element.dtype == tf.string:
+        raise ValueError(f"{name!r} is a string")
+    small = element.dtype == tf.int64 and ids is not None and ids <= tf.int32.max
+    return _Field(name, element, tf.int32 if small else element.dtype)

@@ -1,0 +1,235 @@
+"""Batches with the cache are those without it, and what changed is never taken from it."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines import input_fns, tfrecords
+from input_pipelines.errors import DataError
+from input_pipelines.row_cache.cache import CacheCounts, RowCache
+from input_pipelines.selection import Negatives
+from input_pipelines.sharding import Shard
+from tests.conftest import make_rows
+
+MIB = 2**20
+
+
+@pytest.fixture
+def spec(document):
+    document["labels"]["row"] = {"dtype": "float32"}
+    document["objectives"]["row"] = {"head": "regression"}
+    return feature_specs.parse(document)
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [{**row, "row": float(row["row"])} for row in make_rows(2500)]
+    paths = [f"{tmp_path}/{name}" for name in ("a.tfrecord", "b.tfrecord.gz", "c.tfrecord")]
+    for path, part in zip(paths, (rows[:1300], rows[1300:1310], rows[1310:])):
+        tfrecords.write_examples(path, part)
+    return paths
+
+
+@pytest.fixture
+def cache(tmp_path):
+    with RowCache(f"{tmp_path}/cache", limit=100 * MIB) as cache:
+        yield cache
+
+
+def again(cache):
+    """What another run would find."""
+    cache.close()
+    return RowCache(cache._name, limit=100 * MIB)
+
+
+def entries(cache):
+    return sorted(name for name in os.listdir(cache._name) if name.endswith(".rows"))
+
+
+def same(ours, theirs):
+    """Whether two input_fns give equal batches; how many there are."""
+    ours, theirs = (list(input_fn()) for input_fn in (ours, theirs))
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs):
+        tf.nest.assert_same_structure(one, other)
+        for left, right in zip(tf.nest.flatten(one), tf.nest.flatten(other)):
+            assert left.dtype == right.dtype
+            if isinstance(left, tf.RaggedTensor):
+                np.testing.assert_array_equal(left.row_splits, right.row_splits)
+                left, right = left.flat_values, right.flat_values
+            # TensorFlow's logarithm differs in its last bit with a row's place among others.
+            exact = left.dtype != tf.float32
+            np.testing.assert_allclose(left, right, rtol=0 if exact else 2e-7, atol=0)
+    return len(ours)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_batches_are_the_same(spec, files, cache, shuffle):
+    options = {"batch_size": 64, "seed": 3, "epochs": 2, "shuffle": shuffle}
+    without = input_fns.train_input_fn(spec, files, **options)
+    made = input_fns.train_input_fn(spec, files, **options, cache=cache)
+    assert same(made, without) == 79  # 2 x 2500 rows.
+    assert (cache.counts.hits, cache.counts.misses, cache.counts.rows) == (0, 3, 2500)
+    assert made().element_spec == without().element_spec
+    with again(cache) as found:
+        assert same(input_fns.train_input_fn(spec, files, **options, cache=found), without) == 79
+        assert (found.counts.hits, found.counts.misses, found.counts.rows) == (3, 0, 0)
+
+
+def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, cache):
+    options = {"batch_size": 32, "seed": 5, "epochs": 3, "rows_an_epoch": 2500, "skip_rows": 3168}
+    compared = 0
+    for more in ({}, {"shard": Shard(5, 3), "rows_an_epoch": 500, "skip_rows": 480}):
+        chosen = {**options, **more}
+        compared += same(
+            input_fns.train_input_fn(spec, files, **chosen, cache=cache),
+            input_fns.train_input_fn(spec, files, **chosen),
+        )
+    assert compared == (7500 - 3168 + 31) // 32 + (1500 - 480 + 31) // 32
+    assert cache.counts.misses == 6  # A fifth of the records of a file is another shard of it.
+    evaluated = [
+        input_fns.eval_input_fn(spec, files, batch_size=100, limit=20, cache=one)
+        for one in (cache, None)
+    ]
+    assert same(*evaluated) == 20
+    assert cache.counts.hits == 3  # Those of the training.
+
+
+def test_it_works_in_a_graph(spec, files, cache):
+    expected = [b for _, b in input_fns.eval_input_fn(spec, files, batch_size=500)()]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        dataset = input_fns.eval_input_fn(spec, files, batch_size=500, cache=cache)()
+        _, labels = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+        for batch in expected:
+            np.testing.assert_array_equal(session.run(labels["row"]), batch["row"])
+
+
+def test_a_filter_is_applied_before(document, files, cache):
+    document["labels"]["row"] = {"dtype": "float32"}
+    document["objectives"]["row"] = {"head": "regression"}
+    document["filter"] = [{"feature": "price", "min": 5}]
+    spec = feature_specs.parse(document)
+    options = {"batch_size": 64, "seed": 3, "epochs": 2}
+    batches = same(
+        input_fns.train_input_fn(spec, files, **options, cache=cache),
+        input_fns.train_input_fn(spec, files, **options),
+    )
+    kept = sum(row["price"] >= 5 for row in make_rows(2500))
+    assert 0 < kept < 2500
+    assert cache.counts.rows == kept
+    assert batches == (2 * kept + 63) // 64
+
+
+def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
+    with open(files[0], "rb") as file:
+        data = bytearray(file.read())
+    data[12 + 5] ^= 1  # In the payload of the first record.
+    with open(files[0], "wb") as file:
+        file.write(data)
+    for left_out, rows in ((frozenset(), 2499), (frozenset({7}), 2498)):
+        damaged = {files[0]: left_out}
+        options = {"batch_size": 64, "seed": 3, "epochs": 1, "damaged": damaged}
+        cache.counts = CacheCounts()
+        same(
+            input_fns.train_input_fn(spec, files, **options, cache=cache),
+            input_fns.train_input_fn(spec, files, **options),
+        )
+        assert cache.counts.misses == (3 if rows == 2499 else 1)
+        assert sum(
+            len(batch["row"])
+            for _, batch in input_fns.eval_input_fn(
+                spec, files, batch_size=99, damaged=damaged, cache=cache
+            )()
+        ) == rows
+
+
+def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
+    tfrecords.write_examples(files[1], [{**make_rows(1)[0], "row": 1.0, "price": float("nan")}])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="price"):
+        cache.rows(spec, [files[1]])
+    assert not entries(cache)
+    assert not [name for name in os.listdir(cache._name) if name.startswith(".run") is False
+                and name != ".lock"]  # fmt: skip
+
+
+def test_what_changed_is_made_anew(document, tmp_path):
+    (tmp_path / "cities.txt").write_text("rome\noslo\nlima\n")
+    document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt"}
+    read = lambda: feature_specs.parse(document, directory=tmp_path)  # noqa: E731
+    path = f"{tmp_path}/a.tfrecord"
+    tfrecords.write_examples(path, make_rows(20))
+    misses = []
+
+    def look():
+        with RowCache(f"{tmp_path}/cache", limit=100 * MIB) as cache:
+            rows = cache.rows(read(), [path])
+            features, _ = next(iter(rows.blocks(interleaved=False).map(rows.layout.unpack)))
+            misses.append(cache.counts.misses)
+        expected, _ = next(iter(input_fns.eval_input_fn(read(), [path], batch_size=20)()))
+        np.testing.assert_array_equal(features["city"], expected["city"])
+
+    look(), look()
+    (tmp_path / "cities.txt").write_text("oslo\nrome\nlima\n")  # As long as before.
+    look(), look()
+    kept = os.stat(path)
+    tfrecords.write_examples(path, make_rows(20, seed=8)[::-1])
+    os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    look(), look()
+    os.rename(path, f"{tmp_path}/b.tfrecord")
+    path = f"{tmp_path}/b.tfrecord"
+    look()
+    assert misses == [1, 0, 1, 0, 1, 0, 0]
+
+
+def test_what_cannot_be_cached_is_refused(spec, files, cache):
+    message = "each epoch keeps other negatives"
+    with pytest.raises(ValueError, match=message):
+        input_fns.train_input_fn(
+            spec, files, batch_size=8, cache=cache, negatives=Negatives("click", 0.5)
+        )
+
+
+def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
+    rows = cache.rows(spec, files)
+    with open(rows.paths[0], "r+b") as file:
+        file.seek(200)
+        byte = file.read(1)
+        file.seek(200)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(tf.errors.DataLossError):
+        list(rows.blocks(interleaved=True))
+    assert cache.remove_damaged() == (
+        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged and has been removed; start "
+        "again, and look at the disk"
+    )
+    with again(cache) as found:
+        os.truncate(rows.paths[2], os.path.getsize(rows.paths[2]) - 1)
+        found.rows(spec, files)
+        assert (found.counts.hits, found.counts.misses) == (1, 2)
+        assert found.remove_damaged() is None
+
+
+def test_too_small_a_cache_says_so(spec, files, tmp_path):
+    with RowCache(f"{tmp_path}/small", limit=1000) as small:
+        with pytest.raises(DataError) as error:
+            small.rows(spec, [files[0]])
+        assert not entries(small)
+    with RowCache(f"{tmp_path}/large", limit=MIB) as large:
+        size = os.path.getsize(large.rows(spec, files[:1]).paths[0])
+    assert str(error.value) == (
+        f"the input cache {tmp_path}/small is too small: the rows that this run and those beside "
+        f"it have cached so far are {size:,} bytes, and 1,000 are allowed; allow more, or train "
+        "without a cache"
+    )
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError) as error:
+        RowCache(f"{tmp_path}/file", limit=1000)
+    assert str(error.value) == (
+        f"the input cache {tmp_path}/file: File exists; name a folder on a local disk that can be "
+        "written"
+    )

@@ -1,0 +1,141 @@
+"""The cache folder: room, runs beside each other, and what a killed one leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from input_pipelines.row_cache.folder import CacheFolder, CacheFull
+
+
+def key(name):
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def writes(size):
+    return lambda path: pathlib.Path(path).write_bytes(b"x" * size)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = CacheFolder(f"{tmp_path}/cache", limit=100)
+    yield folder
+    folder.close()
+
+
+def other_run(folder):
+    return CacheFolder(str(folder.path), limit=100)
+
+
+def test_an_entry_is_found_by_later_runs(folder):
+    assert folder.find(key("a")) is None
+    path = folder.add(key("a"), writes(30))
+    assert os.path.basename(path) == f"{key('a')}-30.rows"
+    folder.close()
+    later = other_run(folder)
+    assert later.find(key("a")) == path
+    assert later.find(key("b")) is None
+    later.close()
+    assert sorted(os.listdir(folder.path)) == [".lock", os.path.basename(path)]
+
+
+def test_what_was_used_longest_ago_goes_first(folder):
+    for time, name in enumerate("abc"):
+        os.utime(folder.add(key(name), writes(30)), (time, time))
+    folder.close()
+    later = other_run(folder)
+    assert later.find(key("a"))  # Used now, and by this run.
+    later.add(key("d"), writes(40))
+    assert later.evicted == 1
+    assert later.find(key("b")) is None
+    assert later.find(key("c"))
+    # All but 30 bytes belong to this run.
+    with pytest.raises(CacheFull, match="are 160 bytes, and 100 are allowed"):
+        later.add(key("e"), writes(60))
+    assert later.find(key("e")) is None
+    later.close()
+
+
+def test_what_another_run_uses_stays(folder):
+    folder.add(key("a"), writes(60))
+    later = other_run(folder)
+    with pytest.raises(CacheFull):
+        later.add(key("b"), writes(60))
+    folder.close()
+    later.add(key("b"), writes(60))
+    assert later.find(key("a")) is None
+    later.close()
+
+
+def test_an_entry_that_was_cut_off_counts_for_nothing(folder, caplog):
+    path = folder.add(key("a"), writes(30))
+    os.truncate(path, 29)
+    with caplog.at_level("INFO", logger="estimator_kit"):
+        assert folder.find(key("a")) is None
+    assert "is not as long as its name says, and is made anew" in caplog.text
+    assert not os.path.exists(path)
+
+
+def test_an_error_leaves_nothing_behind(folder):
+    def fail(path):
+        writes(10)(path)
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        folder.add(key("a"), fail)
+    assert [name for name in os.listdir(folder.path) if "run" not in name] == [".lock"]
+
+
+def test_many_threads_and_runs_add_at_once(folder):
+    runs = [folder, *(other_run(folder) for _ in range(3))]
+    paths = []
+
+    def use(run, i):
+        name = key(str(i % 5))
+        paths.append(run.find(name) or run.add(name, writes(20)))
+
+    threads = [threading.Thread(target=use, args=(runs[i % 4], i)) for i in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == 40
+    assert {os.path.getsize(path) for path in paths} == {20}
+    for run in runs:
+        run.close()
+    assert sorted(os.listdir(folder.path)) == sorted(
+        [".lock", *(f"{key(str(i))}-20.rows" for i in range(5))]
+    )
+
+
+def test_a_killed_run_leaves_no_entry_and_is_cleaned_up(folder, tmp_path):
+    program = f"""
+import os, signal
+from input_pipelines.row_cache.folder import CacheFolder
+folder = CacheFolder({str(folder.path)!r}, limit=100)
+folder.add({key("whole")!r}, lambda path: open(path, "wb").write(b"x" * 50))
+def half(path):
+    with open(path, "wb") as file:
+        file.write(b"x" * 40)
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+folder.add({key("half")!r}, half)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], cwd=os.getcwd(), check=False)
+    assert ended.returncode == -signal.SIGKILL
+    left = set(os.listdir(folder.path))
+    assert any(name.endswith(key("half")) for name in left)
+    later = other_run(folder)
+    assert not any(name.endswith(key("half")) for name in os.listdir(folder.path))
+    assert later.find(key("half")) is None
+    assert later.find(key("whole"))
+    later.close()
+    folder.close()
+    assert len(os.listdir(folder.path)) == 2  # The lock, and the whole one.
