@@ -17,6 +17,7 @@ setup(
         "input_pipelines.analyze",
         "input_pipelines.convert",
         "input_pipelines.metadata_schema",
+        "input_pipelines.row_cache",
         "input_pipelines.tables",
         "estimator_kit",
         "estimator_kit.combining",

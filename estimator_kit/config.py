@@ -68,6 +68,8 @@ class ExperimentConfig(pydantic.BaseModel):
     shuffle: bool = True
     seed: int = 1
     deterministic: bool = False
+    input_cache_dir: Optional[str] = None
+    input_cache_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 20.0
     corrupt_data_policy: CorruptDataPolicy = "fail"
     max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = None
     max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = None

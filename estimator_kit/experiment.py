@@ -21,6 +21,7 @@ from estimator_kit import (
     data_check,
     data_validation,
     determinism,
+    input_cache,
     prediction,
     pretrained_report,
     run_record,
@@ -140,15 +141,19 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
 def _evaluate(
     config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
 ) -> RunResult:
+    input_cache.check(config, spec)
     screened = bad_data.screen(config, spec, {"--eval_files": training_input.eval_paths(config)})
     paths, damaged = screened.files["--eval_files"], screened.damaged
     training_input.check_records(spec, paths, "--eval_files", damaged)
     with explained(spec, paths, damaged=damaged):
         counts = training_input.count_evaluated(spec, paths, damaged)
-    input_fn = input_fns.eval_input_fn(
-        spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
-    )
-    with explained(spec, paths, damaged=damaged, model=model):
+    with input_cache.opened(config) as cache, explained(
+        spec, paths, damaged=damaged, model=model, cache=cache
+    ):
+        input_fn = input_fns.eval_input_fn(
+            spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
+            damaged=damaged, cache=cache,
+        )  # fmt: skip
         metrics = read_metrics(trained.evaluate(input_fn))
     return RunResult(
         mode=config.mode,
@@ -156,6 +161,7 @@ def _evaluate(
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": training_input.summary([counts])} if counts else {},
+        input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
 

@@ -123,6 +123,18 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "speed, and fails at an op that has none. Without it the rows are the same, and sums "
         "differ in their last bits.", **here,
     )  # fmt: skip
+    text(
+        "input_cache_dir",
+        "Keep transformed rows in this folder, on a local disk, for later epochs and later runs: "
+        "training and evaluation read them instead of parsing their files anew. A file, a spec, a "
+        "vocabulary or a version that changed is transformed again. Several runs may use one "
+        "folder. The first run is slower by the writing.",
+    )
+    flags.DEFINE_float(
+        "input_cache_gib", _DEFAULTS["input_cache_gib"],
+        "GiB that --input_cache_dir may hold; the files used longest ago are removed for room.",
+        **here,
+    )  # fmt: skip
     choice(
         "corrupt_data_policy", CORRUPT_DATA_POLICIES,
         "What to do about files that are damaged and records that the spec cannot use. fail: stop, "

@@ -28,6 +28,8 @@ class RunResult:
       rows_evaluated: in the latest evaluation.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
+      input_cache: with --input_cache_dir, the files that were there (`hits`), those that were not
+        (`misses`) and their rows, the files removed for room (`evicted`), and the seconds it took.
       error: what went wrong, for `failed`.
       bad_data: what was found, where records or files may be left out or --mode=check_data looked.
     """
@@ -42,6 +44,7 @@ class RunResult:
     rows_trained: int = 0
     rows_evaluated: int = 0
     rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None
     bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -21,6 +21,7 @@ from estimator_kit.tf_estimator import estimator
 from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, diagnosis, tfrecords
 from input_pipelines.errors import DataError
+from input_pipelines.row_cache.cache import RowCache
 
 # What a session raises for a bad record, and for a loss that is not finite.
 _SESSION_ERRORS = (
@@ -38,6 +39,7 @@ def explained(
     with_labels: bool = True,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     model: Optional[ModelFn] = None,
+    cache: Optional[RowCache] = None,
 ) -> Iterator[None]:
     """Raises DataError or LossError in place of an error of the session that means one.
 
@@ -47,6 +49,7 @@ def explained(
       with_labels: whether the block reads labels too.
       damaged: those of which bad records are left out.
       model: what checks labels of its own, if it does.
+      cache: what transformed rows are read from, if they are.
     """
     try:
         yield
@@ -59,6 +62,9 @@ def explained(
         # None is found where files have changed, or the check is of several records.
         if reason is not None or text is not None:
             raise DataError(reason or text) from error
+        broken = cache.remove_damaged() if cache is not None else None
+        if broken is not None:
+            raise DataError(broken) from error
         nan_loss = isinstance(error, estimator.NanLossDuringTrainingError)
         if not nan_loss and NOT_FINITE not in str(error):
             raise

@@ -7,6 +7,7 @@ have read (`input_position`).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
@@ -17,6 +18,7 @@ import tensorflow as tf
 from estimator_kit import (
     bad_data,
     checkpoints,
+    input_cache,
     pretrained_tables,
     run_record,
     training_input,
@@ -47,6 +49,7 @@ from estimator_kit.warm_start import WarmStart
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines import input_fns, label_order
+from input_pipelines.row_cache.cache import RowCache
 from input_pipelines.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
@@ -87,6 +90,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     source = TrainingInput.of(config, spec)
     eval_files = eval_paths(config) if evaluates else []
     _check_apart(source.files, eval_files)
+    input_cache.check(config, spec, negatives=source.negatives)
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
@@ -119,19 +123,25 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         _log.info(warm.table())
         warm.write_report(config.model_dir)
     trained = make_estimator(config, model)
-    eval_input = input_fns.eval_input_fn(
-        spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps,
-        damaged=screened.damaged,
-    )  # fmt: skip
     outcome: dict[str, Any] = {"status": "failed"}
+    cache: Optional[RowCache] = None
     try:
         both = [*source.files, *eval_files]
-        with stop_on_sigterm(request), explained(
-            spec, both, damaged=screened.damaged, model=model
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(stop_on_sigterm(request))
+            cache = stack.enter_context(input_cache.opened(config, stopped=request))
+            stack.enter_context(
+                explained(spec, both, damaged=screened.damaged, model=model, cache=cache)
+            )
+            eval_input = input_fns.eval_input_fn(
+                spec, eval_files, batch_size=config.eval_batch_size, limit=config.eval_steps,
+                damaged=screened.damaged, cache=cache,
+            )  # fmt: skip
             if plan.start_step < plan.max_steps:
                 skip_rows = plan.position.skip_rows
-                train_input = source.input_fn(skip_rows=skip_rows, counts=plan.counts)
+                train_input = source.input_fn(
+                    skip_rows=skip_rows, counts=plan.counts, cache=cache
+                )
                 _train(config, trained, train_input, eval_input, plan, request, progress,
                        after_evaluation)  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
@@ -159,6 +169,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             rows_evaluated=int(metrics.get("rows", 0)),
             rows_selected=_selected(source, plan, evaluated),
             bad_data=screened.counts,
+            input_cache=input_cache.summary(cache),
             **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)

@@ -17,6 +17,7 @@ from feature_specs.schema import FeatureSpec
 from input_pipelines import files, input_fns, row_groups, stored_records, tfrecords
 from input_pipelines.errors import DataError
 from input_pipelines.mixing import Mix
+from input_pipelines.row_cache.cache import RowCache
 from input_pipelines.selection import Negatives, RowCounts, Selection
 
 _log = logging.getLogger("estimator_kit")
@@ -139,7 +140,11 @@ class TrainingInput:
         return counts
 
     def input_fn(
-        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+        self,
+        *,
+        skip_rows: int,
+        counts: Optional[Sequence[RowCounts]],
+        cache: Optional[RowCache] = None,
     ) -> input_fns.InputFn:
         """The input_fn of the training."""
         rows: Any = None
@@ -157,6 +162,7 @@ class TrainingInput:
             rows_an_epoch=rows,
             negatives=self.negatives,
             damaged=self.damaged,
+            cache=cache,
         )
 
     def _report(self, counts: Sequence[RowCounts]) -> None:

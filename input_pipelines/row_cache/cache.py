@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -96,6 +96,7 @@ class RowCache:
         self._check = check or (lambda: None)
         self._name = folder
         self._used: dict[str, str] = {}
+        self._known: dict[Any, CachedRows] = {}
         self._lock = threading.Lock()
         try:
             self._folder = CacheFolder(folder, limit=limit)
@@ -126,6 +127,14 @@ class RowCache:
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
           tf.errors.OpError: a record is bad, as without the cache.
         """
+        key = (spec.fingerprint(), tuple(files), shard, tuple(sorted(damaged.items())))
+        if key not in self._known:
+            self._known[key] = self._rows(spec, files, shard, damaged)
+        return self._known[key]
+
+    def _rows(
+        self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
+    ) -> CachedRows:
         begin = time.monotonic()
         # A thread of its own is eager, whatever graph this one builds.
         with ThreadPoolExecutor(1) as thread:

@@ -85,7 +85,8 @@ class CacheFolder:
         with self._alone():
             self._lease.write(f"{key}\n")
             self._lease.flush()
-        unfinished = self.path / f".{self._run}-{key}"
+        # Two files of a run may be equal, and be written by two threads.
+        unfinished = self.path / f".{self._run}-{key}-{uuid.uuid4().hex}"
         try:
             write(str(unfinished))
             with open(unfinished, "rb") as file:
@@ -93,7 +94,8 @@ class CacheFolder:
             size = unfinished.stat().st_size
             entry = self.path / f"{key}-{size}.rows"
             with self._alone():
-                self._make_room(size)
+                if not entry.exists():  # A run beside this one may have made it meanwhile.
+                    self._make_room(size)
                 os.replace(unfinished, entry)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):

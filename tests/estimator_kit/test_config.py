@@ -214,6 +214,7 @@ def test_defaults():
         "train_days": None, "eval_days": None, "train_mix": (),
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
+        "input_cache_dir": None, "input_cache_gib": 20.0,
         "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,

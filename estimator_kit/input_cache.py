@@ -1,0 +1,85 @@
+"""`--input_cache_dir`: the cache of transformed rows of one run.
+
+    with input_cache.opened(config, stopped=request) as cache:
+        input_fns.train_input_fn(spec, files, batch_size=512, cache=cache)
+
+Without the flag `cache` is None. What a cache is, and when it gives what, is in
+`input_pipelines.row_cache`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.hooks.stop import SIGTERM, StopRequest
+from feature_specs.schema import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.selection import Negatives
+
+_log = logging.getLogger("estimator_kit")
+
+
+def check(
+    config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
+) -> None:
+    """Raises ConfigError where the flags and the spec have rows that cannot be kept."""
+    if config.input_cache_dir is None:
+        return
+    try:
+        input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
+        RowLayout.of(spec)
+    except ValueError as error:
+        raise ConfigError(f"--input_cache_dir: {error}; leave the cache out") from error
+
+
+@contextlib.contextmanager
+def opened(
+    config: ExperimentConfig, *, stopped: Optional[StopRequest] = None
+) -> Iterator[Optional[RowCache]]:
+    """The cache that the flags ask for, or None; says at the end what was found in it.
+
+    Args:
+      config: the experiment.
+      stopped: ends a transformation that is under way on SIGTERM, by raising Stopped.
+
+    Raises:
+      DataError: the folder cannot be used.
+    """
+    if config.input_cache_dir is None:
+        yield None
+        return
+
+    def look() -> None:
+        if stopped is not None and stopped.reason == SIGTERM:
+            raise Stopped(
+                "stopped by SIGTERM while rows were transformed for --input_cache_dir; the same "
+                "command goes on with the files that are missing"
+            )
+
+    limit = int(config.input_cache_gib * 2**30)
+    with RowCache(config.input_cache_dir, limit=limit, check=look) as cache:
+        try:
+            yield cache
+        finally:
+            found = cache.counts
+            _log.info(
+                "input cache: %d files were there, %d were transformed (%s rows), %d were removed "
+                "for room; %.1f s", found.hits, found.misses, f"{found.rows:,}", found.evicted,
+                found.seconds,
+            )  # fmt: skip
+
+
+def summary(cache: Optional[RowCache]) -> dict[str, Any]:
+    """What result.json says of the cache."""
+    if cache is None:
+        return {}
+    counts = dataclasses.asdict(cache.counts)
+    return {**counts, "seconds": round(cache.counts.seconds, 3)}

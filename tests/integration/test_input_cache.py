@@ -1,0 +1,139 @@
+"""`--input_cache_dir` in runs: the same model, less work, and nothing wrong afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from input_pipelines import tfrecords
+from input_pipelines.row_cache import shards
+from tests.conftest import make_rows
+
+TRAINED = make_rows(400)
+
+
+@pytest.fixture
+def ads(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for i in range(4):
+        tfrecords.write_examples(f"{folder}/day-{i}.tfrecord", TRAINED[i * 100 : (i + 1) * 100])
+    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
+    return folder
+
+
+@pytest.fixture
+def config(ads, document, tmp_path):
+    (tmp_path / "spec.json").write_text(json.dumps(document))
+
+    def make(**changes):
+        values = {
+            "mode": "train", "spec": f"{tmp_path}/spec.json", "model": "linear", "exporters": (),
+            "model_dir": f"{tmp_path}/model",
+            "train_files": (f"{ads}/day-*",), "eval_files": (f"{ads}/eval.tfrecord",),
+            "batch_size": 50, "epochs": 2, "input_cache_dir": f"{tmp_path}/cache",
+        }  # fmt: skip
+        return ek.ExperimentConfig(**{**values, **changes})
+
+    return make
+
+
+def weights(model_dir):
+    checkpoint = tf.train.latest_checkpoint(str(model_dir))
+    names = [name for name, shape in tf.train.list_variables(checkpoint) if shape]
+    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+
+def found(result):
+    counts = result.input_cache
+    return counts["hits"], counts["misses"], counts["rows"]
+
+
+def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
+    days = [f"{ads}/day-{i}.tfrecord" for i in range(4)]
+    first = ek.run(config(mode="train_and_evaluate", train_files=tuple(days[:3])))
+    assert found(first) == (0, 4, 500)
+    second = ek.run(config(train_files=tuple(days[1:]), model_dir=f"{tmp_path}/second"))
+    assert found(second) == (2, 1, 100)
+    without = ek.run(
+        config(train_files=tuple(days[1:]), model_dir=f"{tmp_path}/third", input_cache_dir=None)
+    )
+    assert without.input_cache == {}
+    assert second.global_step == without.global_step
+    for name, value in weights(tmp_path / "third").items():
+        ours = weights(tmp_path / "second")[name]
+        np.testing.assert_allclose(ours, value, rtol=1e-4, atol=1e-6, err_msg=name)
+    evaluated = config(mode="evaluate")
+    assert found(ek.run(evaluated)) == (1, 0, 0)
+    metrics = [
+        ek.run(evaluated.model_copy(update={"input_cache_dir": folder})).metrics["loss"]
+        for folder in (evaluated.input_cache_dir, None)
+    ]
+    assert metrics[0] == pytest.approx(metrics[1], rel=1e-6)
+
+
+def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
+    path = f"{ads}/day-2.tfrecord"
+    rows = [dict(row) for row in TRAINED[200:300]]
+    rows[7]["price"] = float("nan")
+    tfrecords.write_examples(path, rows)
+    messages = []
+    for folder in (f"{tmp_path}/cache", None):
+        with pytest.raises(ek.DataError) as error:
+            ek.run(config(input_cache_dir=folder))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+    assert "record 7" in messages[0] and "price" in messages[0]
+    # Mended, the run goes on with what is there.
+    tfrecords.write_examples(path, TRAINED[200:300])
+    assert ek.run(config()).status == "done"
+
+
+def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
+    ek.run(config(max_steps=3))
+    entry = next(name for name in os.listdir(tmp_path / "cache") if name.endswith(".rows"))
+    with open(tmp_path / "cache" / entry, "r+b") as file:
+        file.seek(100)
+        byte = file.read(1)
+        file.seek(100)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(ek.DataError, match=entry) as error:
+        ek.run(config())
+    assert "was damaged and has been removed; start again" in str(error.value)
+    result = ek.run(config())
+    assert found(result) == (3, 1, 100)
+    assert result.rows_trained == 800 - 150
+
+
+def test_sigterm_ends_a_transformation(config, ads, monkeypatch):
+    write = shards.write
+
+    def slow(*arguments, **options):
+        for rows in write(*arguments, **options):
+            os.kill(os.getpid(), signal.SIGTERM)
+            # The handler runs in the main thread, as soon as that runs.
+            while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+                pass
+            yield rows
+
+    monkeypatch.setattr(shards, "write", slow)
+    with pytest.raises(ek.Stopped, match="stopped by SIGTERM while rows were transformed"):
+        ek.run(config(train_files=(f"{ads}/day-0.tfrecord",)))
+    monkeypatch.setattr(shards, "write", write)
+    assert ek.run(config()).status == "done"
+
+
+def test_what_cannot_be_cached_is_refused(config):
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config(keep_negatives="click=0.5"))
+    assert str(error.value) == (
+        "--input_cache_dir: each epoch keeps other negatives; leave the cache out"
+    )
+    with pytest.raises(ek.ConfigError, match="--input_cache_gib"):
+        config(input_cache_gib=0)
