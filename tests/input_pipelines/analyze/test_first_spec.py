@@ -265,7 +265,8 @@ def test_names_that_others_would_hide(tmp_path):
         (lambda i: math.nan, "no value is finite"),
         (lambda i: "", "every value is the empty string"),
         (lambda i: b"\xff%d" % (i % 3),
-         "no value is text that a vocabulary could hold; is it an image, or compressed?"),
+         "no value is text that a vocabulary could hold; images, and numbers as raw bytes, are "
+         "read with decode"),
         (lambda i: 7, "every value is the same, '7'"),
         (lambda i: [0.5 + i] * (i % 3),
          "numbers of differing length (0 to 2 values, 1 on average) fit a sequence_numeric column "
