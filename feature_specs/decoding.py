@@ -69,6 +69,7 @@ def _numbers(entry: Raw, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
 def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
     height, width, channels = entry.shape
 
+    @tf.autograph.experimental.do_not_convert
     def image(content: tf.Tensor) -> tf.Tensor:
         pixels = tf.io.decode_image(content, channels=channels)
         # A GIF is [frames, height, width, 3], the others have no frames. Which one it is, only the
@@ -81,6 +82,7 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
         resized = tf.image.resize(frames[0], [height, width], method=entry.image.resize)
         return tf.cast(resized, tf.float32)
 
+    @tf.autograph.experimental.do_not_convert
     def image_or_zeros(content: tf.Tensor) -> tf.Tensor:
         return tf.cond(
             tf.equal(content, ""),
@@ -88,9 +90,10 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
             lambda: image(content),
         )
 
-    pixels = tf.map_fn(
-        image_or_zeros if zeros else image,
-        stored,
-        fn_output_signature=tf.TensorSpec(entry.shape, tf.float32),
-    )
+    one = image_or_zeros if zeros else image
+    if tf.executing_eagerly():  # A diagnosis. There map_fn leaves a complaint behind each failure.
+        found = [one(content) for content in stored]
+        pixels = tf.stack(found) if found else tf.zeros([0, *entry.shape])
+    else:
+        pixels = tf.map_fn(one, stored, fn_output_signature=tf.TensorSpec(entry.shape, tf.float32))
     return pixels / 255.0 if entry.image.scale else pixels

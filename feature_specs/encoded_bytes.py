@@ -64,8 +64,8 @@ class Image(Entry):
     Attributes (of `image`):
       height, width: of the image that the model gets; any other size is resized, without regard to
         its proportions.
-      channels: 1 (grey), 3 (RGB) or 4 (RGBA). JPEG and PNG are converted to 1 or 3; 4 takes a PNG
-        or a BMP, GIF has 3, and a BMP as many as it is stored with.
+      channels: 1 (grey), 3 (RGB) or 4 (RGBA), to which an image is converted: JPEG to 1 or 3, PNG
+        to any, BMP to 3 or 4, GIF to 3. Another number is an error.
       resize: the method of `tf.image.resize`, without antialiasing. `area` takes the mean of what
         becomes one pixel, and so is the one for large images. `bicubic` may leave the range of
         values a little.

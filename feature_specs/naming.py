@@ -26,7 +26,7 @@ def canned_name(spec: FeatureSpec, name: str) -> str:
     if isinstance(column, Weighted):
         return f"{canned_name(spec, column.source)}_weighted_by_{column.weight}"
     if isinstance(column, Ragged):  # There is no such feature column, and it has no variable.
-        return f"{column.source}_ragged"
+        return name
     if isinstance(column, Indicator):
         return f"{canned_name(spec, column.source)}_indicator"
     return column.source

@@ -21,8 +21,8 @@ from input_pipelines import checks
 # What an image begins with.
 _FORMATS = {b"\xff\xd8": "JPEG", b"\x89P": "PNG", b"GI": "GIF", b"BM": "BMP"}
 
-# The numbers of channels to which TensorFlow makes an image of a format; a BMP's are its own.
-_CHANNELS = {"JPEG": (1, 3), "PNG": (1, 3, 4), "GIF": (3,)}
+# The numbers of channels to which TensorFlow converts an image of a format.
+_CHANNELS = {"JPEG": (1, 3), "PNG": (1, 3, 4), "GIF": (3,), "BMP": (3, 4)}
 
 _SHOWN = 8
 
@@ -92,7 +92,7 @@ def _image_reason(what: str, feature: Feature, entry: Image, value: bytes) -> Op
             f"has {len(value)} bytes"
         )
     wanted = entry.image.channels
-    if kind in _CHANNELS and wanted not in _CHANNELS[kind]:
+    if wanted not in _CHANNELS[kind]:
         can = " or ".join(map(str, _CHANNELS[kind]))
         return f"{what} is a {kind} image, which gives {can} channels, and the spec says {wanted}"
     try:
@@ -104,12 +104,8 @@ def _image_reason(what: str, feature: Feature, entry: Image, value: bytes) -> Op
         )
     if kind == "GIF" and pixels.shape[0] != 1:
         return f"{what} is a GIF of {pixels.shape[0]} frames, expected one image; store one frame"
-    if kind == "BMP" and pixels.shape[-1] != wanted:
-        return (
-            f"{what} is a BMP image of {pixels.shape[-1]} channels, and the spec says {wanted}"
-        )
     try:
         decoding.decoded("image", feature, tf.constant([value]))
     except tf.errors.InvalidArgumentError:
-        return f"{what} is a {kind} image that cannot be decoded with {wanted} channels"
+        return f"{what} is a {kind} image that cannot be converted to {wanted} channels"
     return None
