@@ -61,6 +61,8 @@ class Raw(Entry):
 class Image(Entry):
     """A JPEG, PNG, GIF (of one frame) or BMP image; which one its first bytes say.
 
+    It is read as it is stored: a note in it that says how to turn it (EXIF) has no effect.
+
     Attributes (of `image`):
       height, width: of the image that the model gets; any other size is resized, without regard to
         its proportions.

@@ -284,9 +284,9 @@ def _number(
     if shape == "variable":
         return Choice(
             feature, ignored=True,
-            why=f"numbers of differing length ({lengths}) fit a sequence_numeric column alone, in "
-            "a group that a model of your own reads; write one, or store as many in every record, "
-            "or their sum, mean or maximum",
+            why=f"numbers of differing length ({lengths}) fit a sequence_numeric or ragged column "
+            "alone, in a group that a model of your own reads; write one, or store as many in "
+            "every record, or their sum, mean or maximum",
         )  # fmt: skip
     entry, why = _normalizer(numbers)
     if shape == "feature_list":
