@@ -160,15 +160,16 @@ def _wanted(spec: FeatureSpec) -> list[Field]:
         if name not in spec.labels:
             required = feature.is_required and name not in spec.ignored
             length = None if feature.variable else feature.length
-            decode = feature.decode
-            fields.append(
-                Field(
-                    name, feature.dtype, False, feature.feature_list, required, length,
+            field = Field(name, feature.dtype, False, feature.feature_list, required, length)
+            if name not in spec.ignored:
+                decode = feature.decode
+                field = dataclasses.replace(
+                    field,
                     stored_bytes=decode.stored_bytes if isinstance(decode, Raw) else None,
                     may_be_empty=decode is None or feature.default is not None,
                     row_lengths=feature.row_lengths,
                 )
-            )  # fmt: skip
+            fields.append(field)
     for name, label in spec.labels.items():
         length = None if label.variable else label.length
         fields.append(Field(name, label.dtype, required=label.missing is None, length=length))

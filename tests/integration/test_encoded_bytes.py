@@ -98,7 +98,7 @@ def config(folder, tmp_path):
         spec=f"{folder}/spec.yaml", model="tests.integration.test_encoded_bytes:ThreeSenses",
         model_params={"learning_rate": 0.2}, model_dir=f"{tmp_path}/model", batch_size=20,
         train_files=(f"{folder}/train.tfrecord",), eval_files=(f"{folder}/eval.tfrecord",),
-        max_steps=120, exporters=("final",),
+        max_steps=80, exporters=("final",),
     )  # fmt: skip
 
 
