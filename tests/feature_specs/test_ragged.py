@@ -302,3 +302,36 @@ def test_the_spec_survives_its_own_document(document):
     again = feature_specs.parse(json.loads(json.dumps(spec.to_dict())))
     assert again == spec and again.fingerprint() == spec.fingerprint()
     assert spec.features["words"].nested and not spec.features["prices"].nested
+
+
+def test_beside_steps_and_bytes_in_the_context_of_a_sequence_example():
+    document = in_feature_lists()
+    document["features"].update(
+        bags={"dtype": "float32", "shape": "variable", "row_lengths": "sizes"},
+        sizes={"dtype": "int64", "shape": "variable"},
+        seen={"dtype": "int64", "feature_list": True},
+        sound={"dtype": "string", "decode": {"raw": {"dtype": "uint8", "shape": [2]}}},
+    )
+    document["columns"].update(
+        bags={"ragged": "bags"},
+        seen={"identity": "seen", "size": 5, "sequence": True},
+        seen_hot={"indicator": "seen"},
+        seen_ids={"ragged": "seen"},
+        sound={"numeric": "sound"},
+    )
+    document["groups"]["lists"] += ["bags", "seen_ids"]
+    document["groups"]["deep"].append("sound")
+    document["groups"]["steps"] = ["seen_hot"]
+    spec = feature_specs.parse(document)
+    (context, lists), *_ = sequence_rows()
+    context = {**context, "bags": [1.0, 2.0, 3.0], "sizes": [2, 1], "sound": bytes([3, 4])}
+    record = tfrecords.sequence_example(context, {**lists, "seen": [4, 0]}).SerializeToString()
+    assert diagnosis.explain(spec, record) is None
+    features = Transform(spec).features(tf.constant([record]))
+    ragged = input_layer.ragged_input(spec, "lists", features)
+    assert ragged["bags"].to_list() == [[[1.0, 2.0], [3.0]]]
+    assert ragged["seen_ids"].to_list() == [[4, 0]]
+    assert ragged["texts"].to_list() == RAGGED["texts"][:1]
+    assert features["sound"].numpy().tolist() == [[3.0, 4.0]]
+    steps, _ = input_layer.sequence_input(spec, "steps", features)
+    np.testing.assert_array_equal(steps, [[[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]]])
