@@ -59,8 +59,8 @@ def _numbers(entry: Raw, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
     count = entry.stored_bytes // tf.as_dtype(entry.raw.dtype).size
     # Without it, rows that are all twice as long would be twice as many. A batch of no row has no
     # length, and may pass.
-    short = tf.logical_or(tf.equal(tf.size(stored), 0), tf.equal(tf.shape(values)[-1], count))
-    check = tf.debugging.Assert(short, [f"expected {entry.stored_bytes} bytes, got other lengths"])
+    fits = tf.logical_or(tf.equal(tf.size(stored), 0), tf.equal(tf.shape(values)[-1], count))
+    check = tf.debugging.Assert(fits, [f"expected {entry.stored_bytes} bytes, got other lengths"])
     with tf.control_dependencies([check]):
         values = tf.cast(values, tf.float32)
     return tf.reshape(values, [-1, *entry.shape])
@@ -76,8 +76,8 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
         # bytes tell; so TensorFlow knows no rank here.
         size = tf.shape(pixels)[-3:]
         frames = tf.reshape(pixels, tf.concat([[-1], size], axis=0))
-        one = tf.debugging.Assert(tf.equal(tf.shape(frames)[0], 1), ["expected one frame"])
-        with tf.control_dependencies([one]):
+        check = tf.debugging.Assert(tf.equal(tf.shape(frames)[0], 1), ["expected one frame"])
+        with tf.control_dependencies([check]):
             frames = tf.ensure_shape(frames, [None, None, None, channels])
         resized = tf.image.resize(frames[0], [height, width], method=entry.image.resize)
         return tf.cast(resized, tf.float32)
@@ -90,10 +90,10 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
             lambda: image(content),
         )
 
-    one = image_or_zeros if zeros else image
+    read = image_or_zeros if zeros else image
     if tf.executing_eagerly():  # A diagnosis. There map_fn leaves a complaint behind each failure.
-        found = [one(content) for content in stored]
+        found = [read(content) for content in stored]
         pixels = tf.stack(found) if found else tf.zeros([0, *entry.shape])
     else:
-        pixels = tf.map_fn(one, stored, fn_output_signature=tf.TensorSpec(entry.shape, tf.float32))
+        pixels = tf.map_fn(read, stored, fn_output_signature=tf.TensorSpec(entry.shape, tf.float32))
     return pixels / 255.0 if entry.image.scale else pixels

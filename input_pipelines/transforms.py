@@ -142,11 +142,8 @@ class Transform:
 
     def _finite(self, numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """All small columns behind one check; each that is decoded behind its own, uncopied."""
-        large = {
-            name
-            for name in numbers
-            if self._spec.features[self._source(name)].decode is not None
-        }
+        features = self._spec.features
+        large = [n for n in numbers if features[self._source(n)].decode is not None]
         result = checks.finite({n: values for n, values in numbers.items() if n not in large})
         for name in large:
             result = {**result, **checks.finite({name: numbers[name]})}
