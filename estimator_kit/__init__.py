@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.columns import feature_columns as feature_columns
+    from feature_specs.decoding import decode_features as decode_features
     from feature_specs.example_parsing import (
         make_parse_example_spec as make_parse_example_spec,
     )
@@ -74,6 +75,7 @@ _HOMES = {
     "Stopped": "estimator_kit.errors",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
+    "decode_features": "feature_specs.decoding",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",

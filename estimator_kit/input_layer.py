@@ -14,7 +14,13 @@ from typing import Optional, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from feature_specs.column_kinds import Embedding, Indicator, Numeric, SequenceNumeric
+from feature_specs.column_kinds import (
+    Embedding,
+    Indicator,
+    Numeric,
+    Ragged,
+    SequenceNumeric,
+)
 from feature_specs.initializers import initializer
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
@@ -37,6 +43,7 @@ def check_dense_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group that a DNN cannot take, before any graph is built."""
     for name in columns_of(spec, group):
         column = spec.columns[name]
+        _refuse_ragged(spec, group, name)
         if spec.is_sequence(name):
             raise ConfigError(
                 f"group {group!r}: column {name!r} has one value a step; this model reads one a "
@@ -53,6 +60,7 @@ def check_linear_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group that a linear model cannot take."""
     for name in columns_of(spec, group):
         column = spec.columns[name]
+        _refuse_ragged(spec, group, name)
         if spec.is_sequence(name):
             raise ConfigError(
                 f"group {group!r}: column {name!r} has one value a step, which a linear model "
@@ -63,6 +71,21 @@ def check_linear_group(spec: FeatureSpec, group: str) -> None:
                 f"group {group!r}: column {name!r} is {column.kind}, which a linear model does "
                 f"not need; put {column.source!r} itself into the group instead"
             )
+
+
+def _refuse_ragged(spec: FeatureSpec, group: str, name: str) -> None:
+    """A model that knows no lists says so, and what to put in the place of one."""
+    column = spec.columns[name]
+    if not isinstance(column, Ragged):
+        return
+    ids = spec.ragged_ids(column)
+    remedy = "numbers of a fixed shape or a bucketized column of them"
+    if ids is not None and not spec.features[next(spec.features_of(ids))].nested:
+        remedy = f"an embedding of {ids!r} with a combiner, or an indicator of it,"
+    raise ConfigError(
+        f"group {group!r}: column {name!r} is ragged, which only a model of your own reads, with "
+        f"self.ragged_input; put {remedy} into the group instead"
+    )
 
 
 def columns_of(spec: FeatureSpec, group: str) -> tuple[str, ...]:
@@ -136,6 +159,7 @@ def fields_of(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> 
 def check_sequence_group(spec: FeatureSpec, group: str) -> None:
     """Refuses a group without steps, before any graph is built."""
     for name in columns_of(spec, group):
+        _refuse_ragged(spec, group, name)
         if not spec.is_sequence(name):
             raise ConfigError(
                 f"group {group!r}: column {name!r} has one value a record, expected one a step: "
@@ -170,13 +194,49 @@ def sequence_columns(
     return parts, ragged[0].row_lengths()
 
 
+def ragged_input(
+    spec: FeatureSpec, group: str, features: Features
+) -> dict[str, tf.RaggedTensor]:
+    """The columns of a group of ragged ones, by name.
+
+    Returns:
+      float32 numbers or int64 ids, -1 where there is none: [rows, None] of a list,
+      [rows, None, None] of a list of lists.
+    """
+    names = columns_of(spec, group)
+    for name in names:
+        if not isinstance(spec.columns[name], Ragged):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is {spec.columns[name].kind}, expected a ragged "
+                "one"
+            )
+    return {name: features[spec.category_of(name)[0]] for name in names}
+
+
+def numeric_input(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
+    """A numeric column in the shape of its numbers: float32 [rows, *shape].
+
+    Of one number [rows, 1]; of an image [rows, height, width, channels].
+    """
+    column = spec.columns.get(name)
+    if not isinstance(column, Numeric):
+        found = "there is none of that name" if column is None else f"it is {column.kind}"
+        numeric = [n for n in spec.used_columns() if isinstance(spec.columns[n], Numeric)]
+        raise ConfigError(
+            f"got the column {name!r}, expected a numeric one, and {found}; {spec.source} has "
+            f"{', '.join(numeric) or 'no numeric column in a group'}"
+        )
+    shape = spec.features[column.source].number_shape or (1,)
+    return tf.reshape(features[name], [-1, *shape])
+
+
 def width_of(spec: FeatureSpec, name: str) -> int:
     """The width of a dense column, or of a step of a sequence column."""
     column = spec.columns[name]
     if isinstance(column, Embedding):
         return column.dimension
     if isinstance(column, Numeric):
-        return spec.features[column.source].length
+        return spec.features[column.source].width
     if isinstance(column, SequenceNumeric):
         return 1
     return spec.size_of(spec.category_of(name)[0])

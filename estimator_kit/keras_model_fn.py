@@ -36,6 +36,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import Logits, ModelFn
 from estimator_kit.model_params import ModelParams
 from estimator_kit.objectives import Objective, StepObjective
+from feature_specs.column_kinds import Numeric, Ragged
 from feature_specs.objectives import Ranking
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
@@ -86,7 +87,8 @@ class KerasModelFn(ModelFn):
         """A compiled functional or Sequential `tf.keras.Model`; called once, when this is made.
 
         Each input has the name of a group of the spec, float32 [rows, width] (or, of steps,
-        [rows, steps, width], zeros behind the end of a row), or of a column that is dense. Each
+        [rows, steps, width], zeros behind the end of a row), or of a column that is dense.
+        A numeric column may have its own shape: an image [rows, height, width, channels]. Each
         output has the name of an objective (a key of a dict of outputs, or of its layer); one of
         a single objective may have any. `self.spec` is there to use.
         """
@@ -103,13 +105,23 @@ class KerasModelFn(ModelFn):
                     input_layer.check_dense_group(self.spec, name)
             else:
                 names = (name,)
+            shape = () if name in self.spec.groups else self._number_shape(name)
+            if len(shape) > 1 and tuple(tensor.shape[1:]) == shape:
+                continue
             width = sum(input_layer.width_of(self.spec, column) for column in names)
             if tensor.shape[-1] != width:
                 raise ConfigError(
                     f"the input {name!r} of the Keras model has the shape {tuple(tensor.shape)}, "
                     f"and the spec gives {width} numbers; expected tf.keras.Input(({width},), "
-                    f"name={name!r})"
+                    f"name={name!r})" + f", or the shape {shape}" * (len(shape) > 1)
                 )
+
+    def _number_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a numeric column's numbers; () of any other column."""
+        column = self.spec.columns[name]
+        if not isinstance(column, Numeric):
+            return ()
+        return self.spec.features[column.source].number_shape
 
     def groups(self) -> tuple[str, ...]:
         inputs = _inputs(self._model)
@@ -238,6 +250,8 @@ class KerasModelFn(ModelFn):
 
     def _input(self, name: str, features: Features) -> tf.Tensor:
         if name not in self.spec.groups:
+            if len(_inputs(self._model)[name].shape) > 2:
+                return self.numeric_input(features, name)
             return input_layer.dense_columns(self.spec, (name,), features)[name]
         if self.spec.is_sequence(self.spec.groups[name][0]):
             return self.sequence_input(features, name)[0]
@@ -330,7 +344,7 @@ def _inputs(model: Any) -> dict[str, Any]:
 def _is_dense(spec: FeatureSpec, name: str) -> bool:
     column = spec.columns[name]
     sparse = column.categorical and column.kind != "bucketized"
-    return not sparse and not spec.is_sequence(name)
+    return not sparse and not isinstance(column, Ragged) and not spec.is_sequence(name)
 
 
 def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:

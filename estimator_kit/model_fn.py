@@ -94,7 +94,8 @@ class ModelFn(abc.ABC):
 
         Args:
           features: `{column: float32 [rows, n] | int64 ids [rows] | ragged ids [rows, None]}`;
-            `dense_input` and `linear_logits` turn a group of them into one tensor.
+            `dense_input` and `linear_logits` turn a group of them into one tensor, and
+            `numeric_input` and `ragged_input` give single columns in their shapes.
           mode: a `tf.estimator.ModeKeys`; for what differs in training, such as dropout.
 
         Returns:
@@ -200,6 +201,20 @@ class ModelFn(abc.ABC):
     def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
         """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
         return input_layer.sequence_input(self.spec, group, features)
+
+    def numeric_input(self, features: Features, column: str) -> tf.Tensor:
+        """A numeric column in its shape, float32 [rows, *shape], as of an image.
+
+        `features` has it as [rows, n], and so have `dense_input` and built-in models.
+        """
+        return input_layer.numeric_input(self.spec, column, features)
+
+    def ragged_input(self, features: Features, group: str) -> dict[str, tf.RaggedTensor]:
+        """The columns of a ragged group: `{column: numbers or ids [rows, None]}`.
+
+        Those of lists of lists are [rows, None, None]; an id of -1 is none.
+        """
+        return input_layer.ragged_input(self.spec, group, features)
 
     def linear_logits(self, features: Features, group: str) -> tf.Tensor:
         """A linear model over a group: float32 [rows, self.logits_dimension]."""

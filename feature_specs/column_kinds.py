@@ -111,6 +111,18 @@ class SequenceNumeric(_Column):
     normalizer: Annotated[tuple[Normalizer, ...], pydantic.BeforeValidator(_steps)] = ()
 
 
+class Ragged(_Column):
+    """A list, or a list of lists, as it is, for a model of a user's own.
+
+    Of numbers, over a feature, after its normalizers in order; or of ids, over an identity,
+    vocabulary or hash_bucket column.
+    """
+
+    kind = "ragged"
+    source: str = Field(alias="ragged")
+    normalizer: Annotated[tuple[Normalizer, ...], pydantic.BeforeValidator(_steps)] = ()
+
+
 class Bucketized(_Column):
     """The index of the interval a number falls into: n boundaries make n + 1 buckets.
 
@@ -278,13 +290,13 @@ class Embedding(_Column):
 
 
 Column = Union[
-    Numeric, SequenceNumeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted,
-    Indicator, Embedding,
+    Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
+    Weighted, Indicator, Embedding,
 ]  # fmt: skip
 COLUMN_KINDS: dict[str, type[_Column]] = {
     column.kind: column
     for column in (
-        Numeric, SequenceNumeric, Bucketized, Identity, Vocabulary, HashBucket, Crossed, Weighted,
-        Indicator, Embedding,
+        Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
+        Weighted, Indicator, Embedding,
     )
 }  # fmt: skip

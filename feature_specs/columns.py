@@ -5,7 +5,8 @@ They feed any canned estimator, and they are what the kit's own, fast reading is
     columns = feature_columns(spec, "wide")
     tf.estimator.LinearClassifier(columns).train(...)
 
-Parse records with `example_parsing.make_parse_example_spec`, or `make_parse_sequence_example_spec`.
+Parse records with `example_parsing.make_parse_example_spec`, or `make_parse_sequence_example_spec`;
+features with `decode` then go through `decoding.decode_features`. Ragged columns have none.
 Never used by the kit's own training.
 """
 
@@ -24,6 +25,7 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    Ragged,
     SequenceNumeric,
     Vocabulary,
     Weighted,
@@ -46,8 +48,17 @@ def feature_columns(spec: FeatureSpec, group: str) -> list[Any]:
 
 
 def feature_column(spec: FeatureSpec, name: str) -> Any:
-    """The `tf.feature_column` that stands for one column of the spec."""
+    """The `tf.feature_column` that stands for one column of the spec.
+
+    Raises:
+      ValueError: the column is ragged, and there is no such feature column.
+    """
     column = spec.columns[name]
+    if isinstance(column, Ragged):
+        raise ValueError(
+            f"{spec.source}: column {name!r} is ragged, which no tf.feature_column is; read its "
+            "feature in a model of your own, or make an embedding with a combiner of its ids"
+        )
     if isinstance(column, Numeric):
         return _numeric(spec, column)
     if isinstance(column, SequenceNumeric):
@@ -130,8 +141,8 @@ def _numeric(spec: FeatureSpec, column: Numeric) -> Any:
     feature = spec.features[column.source]
     return tf.feature_column.numeric_column(
         column.source,
-        shape=feature.shape or (1,),
-        dtype=tf.as_dtype(feature.dtype),
+        shape=feature.number_shape or (1,),
+        dtype=tf.float32 if feature.decode is not None else tf.as_dtype(feature.dtype),
         normalizer_fn=normalizer_fn(column.normalizer) if column.normalizer else None,
     )
 

@@ -28,7 +28,9 @@ def feature_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, 
 
     Returns:
       `{feature name: tf.io.FixedLenFeature | tf.io.RaggedFeature | tf.io.VarLenFeature}`. A
-      required feature has no default, so that parsing a record without it fails.
+      required feature has no default, so that parsing a record without it fails. One with `decode`
+      is a string, for `decoding.decode_features`; the lengths of lists of lists are a list of
+      their own.
     """
     return {
         name: _entry(name, spec.features[name], sparse)
@@ -124,7 +126,7 @@ def _entry(name: str, feature: Feature, sparse: bool) -> Any:
         if sparse:
             return tf.io.VarLenFeature(dtype)
         return tf.io.RaggedFeature(dtype, value_key=name, row_splits_dtype=tf.int64)
-    default: Any = feature.default
+    default: Any = feature.default if feature.decode is None or feature.default is None else ""
     if default is not None and feature.shape:
         shape: Any = feature.shape
         kind: Any = object if dtype == tf.string else dtype.as_numpy_dtype

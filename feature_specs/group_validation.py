@@ -77,7 +77,7 @@ def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
             yield column.source
         return
     sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)):
+    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)) or spec.ragged_ids(column):
         for source in sources:
             if source in spec.columns:
                 yield from _chain(spec, source)

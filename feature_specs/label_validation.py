@@ -143,3 +143,5 @@ def _check_group(spec: FeatureSpec, name: str, path: Path) -> Problems:
             f"feature {name!r} is {feature.dtype} with {feature.form}, expected one string or "
             "int64",
         )
+    elif feature.decode is not None:
+        yield Problem(path, f"feature {name!r} is decoded from bytes, expected one string or int64")

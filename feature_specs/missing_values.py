@@ -1,6 +1,7 @@
 """Which stored value stands for "missing", as the columns read it.
 
-The empty string and -1 are no value to identity, vocabulary and hash_bucket columns over a feature
+An empty string is no value where it would be decoded (`decode`). The empty string and -1 are no
+value to identity, vocabulary and hash_bucket columns over a feature
 of one value: the model gets no id, as it does where the feature is absent and its default is such
 a value. They are ordinary values in lists, in feature lists, in numbers, in labels, and for a cross
 that names the feature itself. Imports no TensorFlow.
@@ -19,6 +20,8 @@ def missing_value(spec: FeatureSpec, name: str) -> Optional[Union[str, int]]:
     feature = spec.features[name]
     if not feature.single or feature.dtype == "float32":
         return None
+    if feature.decode is not None:
+        return ""
     for column in spec.columns.values():
         if isinstance(column, (Identity, Vocabulary, HashBucket)) and column.source == name:
             return "" if feature.dtype == "string" else -1

@@ -8,7 +8,7 @@ interchange. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator, Weighted
+from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator, Ragged, Weighted
 from feature_specs.schema import FeatureSpec
 
 
@@ -25,6 +25,8 @@ def canned_name(spec: FeatureSpec, name: str) -> str:
         return f"{canned_name(spec, column.source)}{shared}_embedding"
     if isinstance(column, Weighted):
         return f"{canned_name(spec, column.source)}_weighted_by_{column.weight}"
+    if isinstance(column, Ragged):  # There is no such feature column, and it has no variable.
+        return name
     if isinstance(column, Indicator):
         return f"{canned_name(spec, column.source)}_indicator"
     return column.source

@@ -19,7 +19,13 @@ from typing import Any, Optional, Union
 
 import pydantic
 
-from feature_specs import group_validation, label_validation, pretrained_files, validation
+from feature_specs import (
+    group_validation,
+    label_validation,
+    pretrained_files,
+    ragged_validation,
+    validation,
+)
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
 from feature_specs.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.entry import NAME_PATTERN
@@ -143,6 +149,9 @@ class _Parser:
         checks = (
             validation.check_columns,
             validation.check_cycles,
+            ragged_validation.check_row_lengths,
+            ragged_validation.check_ragged,
+            ragged_validation.check_lists_of_lists,
             pretrained_files.check_entries,
             group_validation.check_groups,
             label_validation.check_labels,
@@ -160,6 +169,7 @@ class _Parser:
             group_validation.check_variable_names,
             group_validation.check_shared_tables,
             group_validation.check_sequences,
+            ragged_validation.check_ragged_groups,
         ):
             for problem in check(spec):
                 self._add(problem)

@@ -27,11 +27,13 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    Ragged,
     SequenceNumeric,
     Vocabulary,
     Weighted,
 )
 from feature_specs.drift_thresholds import NO_DRIFT, Drift
+from feature_specs.encoded_bytes import ZEROS, Decode
 from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
 from feature_specs.filters import Filter
@@ -76,11 +78,17 @@ class Feature(Entry):
         empty one).
       default: the value of a record that has no such feature; without it the feature is required.
         For single-valued categoricals `""` and `-1` stand for "missing": no id, a zero embedding.
+        With `decode` it is `zeros`: numbers or an image of zeros for an absent or empty value.
       required: `true` says what leaving out `default` means; nothing else may be said.
       feature_list: `true` for a feature of `feature_lists` in a `tf.train.SequenceExample`: a list
         of steps, each of which has one value. An absent list is an empty one, unless `required`
         says that it has to be there (it may still have no step). One such feature makes a spec
-        one of SequenceExamples, whose `context` holds all other features and the labels.
+        one of SequenceExamples, whose `context` holds all other features and the labels. With
+        `shape: variable` each step is a list, and the feature a list of lists.
+      row_lengths: makes a list a list of lists: the name of an int64 list that says how many
+        values each of them has, as in `tf.io.RaggedFeature.RowLengths`.
+      decode: how one string of bytes, as the record stores it, becomes numbers or an image; see
+        `encoded_bytes`. `dtype` and `shape` then are those of the string.
     """
 
     dtype: Dtype
@@ -90,6 +98,8 @@ class Feature(Entry):
     default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = None
     required: Optional[Literal[True]] = None
     feature_list: bool = False
+    row_lengths: Optional[str] = None
+    decode: Optional[Decode] = None
 
     @property
     def variable(self) -> bool:
@@ -101,10 +111,33 @@ class Feature(Entry):
         return self.shape == () and not self.feature_list
 
     @property
+    def nested(self) -> bool:
+        """Whether it is a list of lists, which ragged columns alone read."""
+        return self.row_lengths is not None or (self.feature_list and self.shape == "variable")
+
+    @property
     def length(self) -> int:
-        """Number of values of a fixed shape."""
+        """Number of values that a record stores of a fixed shape."""
         assert not self.variable and not isinstance(self.shape, str), "a list has no length"
         return math.prod(self.shape)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether columns read numbers: as they are stored, or out of bytes."""
+        return self.dtype != "string" or self.decode is not None
+
+    @property
+    def number_shape(self) -> tuple[int, ...]:
+        """The shape of the numbers of a record, for numeric columns; `()` is one."""
+        if self.decode is not None:
+            return self.decode.shape
+        assert not self.variable and not isinstance(self.shape, str), "a list has no shape"
+        return self.shape
+
+    @property
+    def width(self) -> int:
+        """How many numbers a numeric column of it has."""
+        return math.prod(self.number_shape)
 
     @property
     def is_required(self) -> bool:
@@ -115,15 +148,23 @@ class Feature(Entry):
     @property
     def form(self) -> str:
         """How a spec writes its shape, for messages."""
-        return "feature_list: true" if self.feature_list else f"the shape {self.shape}"
+        if self.feature_list:
+            return f"feature_list: true{' and shape: variable' * self.nested}"
+        return f"the shape {self.shape}{' and row_lengths' * self.nested}"
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Feature:
         if self.feature_list:
-            if self.shape != ():
+            if self.shape not in ((), "variable"):
                 raise ValueError(
-                    "feature_list: true is a list of steps with one value each and has no shape; "
-                    "remove shape, or feature_list for a list in the context"
+                    "feature_list: true is a list of steps, of one value each without a shape and "
+                    "of a list each with shape: variable; remove shape, or feature_list for a "
+                    "list in the context"
+                )
+            if self.nested and self.required:
+                raise ValueError(
+                    "required: true does not go with feature_list: true and shape: variable "
+                    "together (to TensorFlow an absent one is an empty one); remove required"
                 )
             if self.default is not None:
                 raise ValueError(
@@ -134,7 +175,13 @@ class Feature(Entry):
                 "required: true goes with neither a default nor shape: variable (an absent list "
                 "is empty); remove one of the two"
             )
-        if self.default is not None:
+        if self.row_lengths is not None and (self.feature_list or self.shape != "variable"):
+            raise ValueError(
+                "row_lengths cuts a list of shape: variable, which is no feature list, into lists"
+            )
+        if self.decode is not None:
+            self._check_decode()
+        elif self.default is not None:
             if self.variable:
                 raise ValueError("a variable feature has no default (an absent list is empty)")
             expected = {"float32": (int, float), "int64": (int,), "string": (str,)}[self.dtype]
@@ -145,6 +192,17 @@ class Feature(Entry):
             if self.dtype == "int64" and not -(2**63) <= int(self.default) < 2**63:
                 raise ValueError(f"the default {self.default!r} is no int64")
         return self
+
+    def _check_decode(self) -> None:
+        if self.dtype != "string" or not self.single:
+            raise ValueError(
+                f"decode reads one string of bytes, and this is {self.dtype} with {self.form}; "
+                "say dtype: string and no shape (what the bytes hold is said under decode)"
+            )
+        if self.default not in (None, ZEROS):
+            raise ValueError(
+                f"the default of bytes that are decoded is {ZEROS} or none, got {self.default!r}"
+            )
 
 
 class Label(Entry):
@@ -275,14 +333,28 @@ class FeatureSpec:
         return min(counts) if counts else None
 
     def category_of(self, name: str) -> tuple[str, Column]:
-        """The categorical column under an embedding or indicator column, or the column itself."""
+        """The categorical column under an embedding, indicator or ragged one, or itself."""
         column = self.columns[name]
+        source = self.ragged_ids(column)
         if isinstance(column, (Embedding, Indicator)):
-            return column.source, self.columns[column.source]
-        return name, column
+            source = column.source
+        return (name, column) if source is None else (source, self.columns[source])
+
+    def ragged_ids(self, column: Column) -> Optional[str]:
+        """The categorical column that a ragged one is of; None of other columns.
+
+        One of numbers names a feature; a categorical column's name hides that of a feature.
+        """
+        source = self.columns.get(column.source) if isinstance(column, Ragged) else None
+        if source is None or not source.categorical:
+            return None
+        assert isinstance(column, Ragged)
+        return column.source
 
     def is_sequence(self, name: str) -> bool:
         """Whether a column has one value a step, not one a record."""
+        if isinstance(self.columns[name], Ragged):
+            return False
         column = self.category_of(name)[1]
         return isinstance(column, SequenceNumeric) or getattr(column, "sequence", False)
 
@@ -298,6 +370,8 @@ class FeatureSpec:
             for key in column.sources:
                 yield from self.features_of(key) if key in self.columns else (key,)
         elif isinstance(column, (Embedding, Indicator)):
+            yield from self.features_of(column.source)
+        elif self.ragged_ids(column) is not None:
             yield from self.features_of(column.source)
         elif isinstance(column, Weighted):
             yield from self.features_of(column.source)
@@ -315,6 +389,7 @@ class FeatureSpec:
                 sources = column.sources if isinstance(column, Crossed) else (column.source,)
                 # A column of a feature's name is no source of columns over that feature.
                 through = isinstance(column, (Crossed, Embedding, Indicator, Weighted, Bucketized))
+                through = through or self.ragged_ids(column) is not None
                 if through and candidate in sources and other not in found:
                     found.append(other)
         return tuple(found)
@@ -323,7 +398,7 @@ class FeatureSpec:
         """Number of ids of a categorical column."""
         column = self.columns[name]
         if isinstance(column, Bucketized):
-            values = self.features[self.numeric_source(column).source].length
+            values = self.features[self.numeric_source(column).source].width
             return values * (len(column.boundaries) + 1)
         if isinstance(column, Weighted):
             return self.size_of(column.source)
@@ -341,6 +416,7 @@ class FeatureSpec:
     def used_features(self) -> tuple[str, ...]:
         """The features that some group reads: what serving needs, in the document's order."""
         used = {f for name in self.used_columns() for f in self.features_of(name)}
+        used.update(f.row_lengths for n, f in self.features.items() if n in used and f.row_lengths)
         return tuple(name for name in self.features if name in used)
 
     def filter_features(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from feature_specs.column_kinds import (
     Identity,
     Indicator,
     Numeric,
+    Ragged,
     SequenceNumeric,
     Vocabulary,
     Weighted,
@@ -46,7 +47,7 @@ def check_columns(spec: FeatureSpec) -> Problems:
             yield from _check_weighted(spec, column, path)
         elif isinstance(column, Bucketized):
             yield from _check_bucketized(spec, column, (*path, "bucketized"))
-        else:
+        elif not isinstance(column, Ragged):  # See `ragged_validation`.
             yield from _check_feature(spec, column, (*path, column.kind))
 
 
@@ -77,7 +78,7 @@ def _check_feature(
             )
         return
     if isinstance(column, Numeric):
-        if feature.dtype == "string":
+        if not feature.is_number:
             yield Problem(path, f"feature {column.source!r} is a string, expected a number")
         if feature.variable:
             hint = "; for one number a step make it sequence_numeric" * feature.feature_list
@@ -85,6 +86,13 @@ def _check_feature(
                 path,
                 f"feature {column.source!r} is of variable length, expected a fixed shape{hint}",
             )
+        return
+    if feature.decode is not None:
+        yield Problem(
+            path,
+            f"feature {column.source!r} is decoded to numbers, which numeric and bucketized "
+            "columns read; remove decode if its bytes are meant themselves",
+        )
         return
     wanted = ("int64",) if isinstance(column, Identity) else ("string", "int64")
     if feature.dtype not in wanted:
@@ -124,7 +132,7 @@ def _check_bucketized(spec: FeatureSpec, column: Bucketized, path: Path) -> Prob
         known = [*spec.columns, *spec.features]
         if source is None:  # A numeric column over a missing feature is reported there.
             yield unknown(path, name, "a numeric column or feature", known)
-    elif feature.dtype == "string" or feature.variable or len(feature.shape) > 1:
+    elif not feature.is_number or feature.variable or len(feature.number_shape) > 1:
         yield Problem(path, f"feature {name!r} is no number, expected one, or [n] numbers")
 
 
@@ -160,6 +168,12 @@ def _check_cross_key(spec: FeatureSpec, key: str, path: Path) -> Problems:
                 path,
                 f"feature {key!r} is float32, which cannot be crossed; "
                 "cross a bucketized column over it",
+            )
+        elif feature.decode is not None:
+            yield Problem(
+                path,
+                f"feature {key!r} is decoded to numbers, which cannot be crossed; cross a "
+                "bucketized column over it",
             )
         elif not (feature.single or feature.variable):
             yield Problem(path, f"feature {key!r} has a fixed length; declare shape: variable")
@@ -214,7 +228,7 @@ def _parents(spec: FeatureSpec, name: str) -> list[str]:
     """The columns that a column names as what it is made from."""
     column = spec.columns[name]
     sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Numeric, SequenceNumeric, Identity, Vocabulary, HashBucket)):
+    if isinstance(column, (Numeric, SequenceNumeric, Ragged, Identity, Vocabulary, HashBucket)):
         sources = ()  # Made from features alone.
     elif isinstance(column, Bucketized) and column.source in spec.features:
         sources = ()
@@ -277,6 +291,14 @@ def check_drift(spec: FeatureSpec) -> Problems:
                     yield unknown(path, name, f"the name of a {what}", list(entries))
                 continue
             dtype = entries[name].dtype
+            decode = spec.features[name].decode if section == "features" else None
+            if decode is not None and (measures.l_infinity or measures.jensen_shannon):
+                yield Problem(
+                    path,
+                    f"{name!r} is decoded from bytes, of which drift measures only how often they "
+                    "are missing; give missing alone",
+                )
+                continue
             classes = section == "labels" and spec.label_classes(name) is not None
             if measures.l_infinity is not None and dtype == "float32" and not classes:
                 yield Problem(

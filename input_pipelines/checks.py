@@ -12,6 +12,8 @@ from typing import Optional
 import tensorflow as tf
 
 from feature_specs.column_kinds import Identity, Weighted
+from feature_specs.encoded_bytes import Raw
+from feature_specs.schema import Feature
 
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "
@@ -76,6 +78,54 @@ def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
     good = tf.reduce_all(tf.equal(steps.values.row_lengths(), 1))
     with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
         return steps.with_values(tf.identity(steps.flat_values))
+
+
+def row_lengths(
+    name: str, lengths_name: str, values: tf.RaggedTensor, lengths: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """A list [rows, None] as a list of lists [rows, None, None], of the lengths given.
+
+    None is below 0, and those of a row add up to its values.
+    """
+    message = (
+        f"{PREFIX}feature {lengths_name!r} must be 0 or more, and add up to the number of values "
+        f"of {name!r} in each record"
+    )
+    good = tf.reduce_all(lengths.flat_values >= 0)
+    good &= tf.reduce_all(tf.equal(tf.reduce_sum(lengths, axis=1), values.row_lengths()))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        flat = tf.identity(values.flat_values)
+        each = tf.identity(lengths.flat_values)
+    lists = tf.RaggedTensor.from_row_lengths(flat, each, validate=False)
+    return lengths.with_values(lists)
+
+
+def bytes_of_numbers(name: str, feature: Feature, stored: tf.Tensor) -> tf.Tensor:
+    """Strings [rows] of a feature with `decode: raw`, of the right number of bytes."""
+    assert isinstance(feature.decode, Raw)
+    expected = feature.decode.stored_bytes
+    message = f"{PREFIX}feature {name!r} must have {expected} bytes"
+    lengths = tf.strings.length(stored)
+    good = tf.equal(lengths, expected)
+    if feature.default is not None:
+        good |= tf.equal(lengths, 0)
+        message += ", or none"
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(good), [message])]):
+        return tf.identity(stored)
+
+
+def images(
+    name: str, feature: Feature, stored: tf.Tensor, beginnings: tuple[bytes, ...]
+) -> tf.Tensor:
+    """Strings [rows] of a feature with `decode: image` that begin as images do."""
+    message = f"{PREFIX}feature {name!r} must be a JPEG, PNG, GIF or BMP image"
+    if feature.default is not None:
+        beginnings = (b"", *beginnings)
+        message += ", or empty"
+    begins = tf.strings.substr(stored, 0, 2)
+    good = tf.reduce_any(tf.equal(begins[:, tf.newaxis], tf.constant(beginnings)), axis=1)
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(good), [message])]):
+        return tf.identity(stored)
 
 
 def label(

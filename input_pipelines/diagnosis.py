@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
-from input_pipelines import checks, stored_records, tfrecords
+from input_pipelines import checks, decoding, stored_records, tfrecords
 from input_pipelines.file_check import FileCheck
 from input_pipelines.selection import Selection
 from input_pipelines.transforms import Transform
@@ -107,6 +107,10 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
         reason = reason or _identity_reason(spec, name, features.get(name))
         if reason:
             return reason
+    for name in spec.used_features():
+        reason = _lengths_reason(name, spec.features[name], features)
+        if reason:
+            return reason
     for column in spec.columns.values():
         if isinstance(column, Weighted):
             reason = _weights_reason(spec, column, features)
@@ -148,6 +152,8 @@ def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
         return f"{what} is {found}, expected {feature.dtype}"
     if not feature.variable and len(values) != feature.length:
         return f"{what} has {len(values)} values, expected {feature.length}"
+    if feature.decode is not None:
+        return decoding.reason(what, feature, values[0])
     if feature.dtype == "float32":
         for value in values:
             if not math.isfinite(value):
@@ -167,6 +173,21 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
                         f"feature {name!r} is {value}, expected 0 to {column.size - 1}; "
                         "raise the column's size or give it a default_id"
                     )
+    return None
+
+
+def _lengths_reason(name: str, feature: Feature, features: Any) -> Optional[str]:
+    if feature.row_lengths is None:
+        return None
+    lengths = list(stored_records.values(features.get(feature.row_lengths)))
+    count = len(stored_records.values(features.get(name)))
+    if any(length < 0 for length in lengths):
+        return f"feature {feature.row_lengths!r} has {min(lengths)}, expected lengths of lists"
+    if sum(lengths) != count:
+        return (
+            f"feature {name!r} has {count} values, and its row_lengths {feature.row_lengths!r} add "
+            f"up to {sum(lengths)}"
+        )
     return None
 
 

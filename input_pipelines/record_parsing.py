@@ -1,7 +1,8 @@
 """Serialized records to tensors, one a feature: the parse that `Transform` begins with.
 
 A spec of SequenceExamples differs from one of Examples here and nowhere after: a feature list of
-one value a step becomes a list [rows, steps] like any other. Parses whole batches; holds nothing.
+one value a step becomes a list [rows, steps] like any other. Lists of lists are put together here,
+too. Parses whole batches; holds nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ class RecordParser:
         self._labels = example_parsing.label_parse_dict(spec)
         self._feature_lists = example_parsing.feature_list_parse_dict(spec)
         self._sequence_examples = spec.sequence_examples
+        self._row_lengths = {
+            name: feature.row_lengths
+            for name, feature in spec.features.items()
+            if feature.row_lengths is not None
+        }
+        self._nested = {name for name, feature in spec.features.items() if feature.nested}
 
     def parse_label_feature(self, serialized: tf.Tensor, name: str) -> tf.Tensor:
         """One feature of `feature_specs.example_parsing.label_parse_dict` alone, as [rows]."""
@@ -38,12 +45,21 @@ class RecordParser:
     def parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
         """A string [rows] as `{feature: Tensor [rows, ...] or RaggedTensor [rows, None]}`.
 
-        Labels and what weighs them are read `with_labels` only.
+        Lists of lists are RaggedTensors [rows, None, None]. Labels and what weighs them are read
+        `with_labels` only.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature or feature list, or has
-            another dtype, length, or number of values in a step than declared.
+            another dtype, length, or number of values in a step than declared, or the lengths of
+            its lists do not fit.
         """
+        parsed = self._parse(serialized, with_labels=with_labels)
+        for name, lengths in self._row_lengths.items():
+            if name in parsed:
+                parsed[name] = checks.row_lengths(name, lengths, parsed[name], parsed[lengths])
+        return parsed
+
+    def _parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
         entries = {**self._features, **self._labels} if with_labels else self._features
         if not self._sequence_examples:
             return tf.io.parse_example(serialized, entries)
@@ -51,6 +67,8 @@ class RecordParser:
             serialized, entries, self._feature_lists
         )
         for name, steps in lists.items():
+            if name in self._nested:
+                continue  # [rows, steps, values], as it is.
             if isinstance(steps, tf.RaggedTensor):
                 lists[name] = checks.one_value_a_step(name, steps)
             else:  # A required list: padded, with its lengths beside it.

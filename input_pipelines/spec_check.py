@@ -111,6 +111,8 @@ class _Counts:
 
         for name, counter in self._values.items():
             values = present(name)
+            if values and self._spec.features[name].decode is not None:
+                continue  # Long, and each another one.
             if values:
                 counter.update(values)
             else:
@@ -153,7 +155,9 @@ class _Counts:
     def _feature_lines(self, good: int) -> Iterator[tuple[str, Optional[str]]]:
         for name, counter in self._values.items():
             missing = self._missing[name] / good if good else 0.0
-            line = f"feature {name}: missing in {missing:.1%}, {len(counter):,} different values"
+            line = f"feature {name}: missing in {missing:.1%}"
+            if self._spec.features[name].decode is None:
+                line += f", {len(counter):,} different values"
             warning = None
             if missing >= MANY_MISSING:
                 warning = f"feature {name!r} is missing in {missing:.1%} of the records"

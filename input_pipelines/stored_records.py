@@ -17,7 +17,7 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from feature_specs.schema import FeatureSpec
+from feature_specs.schema import Feature, FeatureSpec
 from input_pipelines.errors import DataError
 
 DTYPE_OF_LIST = {"float_list": "float32", "int64_list": "int64", "bytes_list": "string"}
@@ -34,7 +34,7 @@ def read(spec: FeatureSpec, record: bytes) -> dict[str, Any]:
 
     Raises:
       RecordError: the record is not of the spec's kind, or a step has another number of values than
-        one, or another type than the spec says.
+        one (where it is no list itself), or another type than the spec says.
     """
     parsed = _parsed(record, "SequenceExample" if spec.sequence_examples else "Example")
     wrong = wrong_kind(spec, parsed)
@@ -45,7 +45,7 @@ def read(spec: FeatureSpec, record: bytes) -> dict[str, Any]:
     for name in spec.used_features():
         if name in parsed.feature_lists.feature_list and spec.features[name].feature_list:
             steps = parsed.feature_lists.feature_list[name].feature
-            features[name] = _joined(name, spec.features[name].dtype, steps)
+            features[name] = _joined(name, spec.features[name], steps)
     if spec.sequence_examples:
         _check_defaults(spec, features)
     return features
@@ -126,22 +126,24 @@ def _check_defaults(spec: FeatureSpec, features: Mapping[str, Any]) -> None:
             )
 
 
-def _joined(name: str, dtype: str, steps: Sequence[Any]) -> Any:
+def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
     joined = tf.train.Feature()
     for number, step in enumerate(steps):
         found = values(step)
-        if len(found) != 1:
+        if not found and feature.nested:
+            continue
+        if len(found) != 1 and not feature.nested:
             raise RecordError(
                 f"feature {name!r} has {len(found)} values in step {number} of its feature list, "
                 "expected 1"
             )
         kind = step.WhichOneof("kind")
-        if DTYPE_OF_LIST[kind] != dtype:
+        if DTYPE_OF_LIST[kind] != feature.dtype:
             raise RecordError(
                 f"feature {name!r} is {DTYPE_OF_LIST[kind]} in step {number} of its feature list, "
-                f"expected {dtype}"
+                f"expected {feature.dtype}"
             )
-        joined.MergeFrom(step)  # Adds the value to those before.
+        joined.MergeFrom(step)  # Adds its values to those before.
     return joined
 
 

@@ -26,13 +26,14 @@ from feature_specs.column_kinds import (
     HashBucket,
     Identity,
     Numeric,
+    Ragged,
     SequenceNumeric,
     Vocabulary,
     Weighted,
 )
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
-from input_pipelines import checks, lookups
+from input_pipelines import checks, decoding, lookups
 from input_pipelines.labels import LabelReader
 from input_pipelines.record_parsing import RecordParser
 
@@ -94,13 +95,15 @@ class Transform:
     def features(self, serialized: tf.Tensor) -> Features:
         """A string [rows] of serialized records as `{column: numbers or ids}`.
 
-        Numeric columns are float32 [rows, n], single-valued categorical ones int64 [rows], lists
-        a `tf.RaggedTensor` of int64 [rows, None], sequences of numbers one of float32. -1 is no id.
+        Numeric columns are float32 [rows, n] (images, too: row by row, pixel by pixel), single-
+        valued categorical ones int64 [rows], lists a `tf.RaggedTensor` of int64 [rows, None],
+        sequences and ragged columns of numbers one of float32. Lists of lists have one dimension
+        more. -1 is no id.
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
-            length than declared or a step without one value, holds NaN or infinity, or an identity
-            id outside its size.
+            length than declared or a step without one value, holds NaN or infinity, bytes that
+            cannot be decoded, or an identity id outside its size.
         """
         return self._columns(self._parser.parse(serialized, with_labels=False))
 
@@ -111,6 +114,7 @@ class Transform:
 
     def _columns(self, parsed: dict[str, Any]) -> Features:
         result: Features = {}
+        parsed = decoding.decoded(self._spec, parsed)
         cache: dict[str, _Ids] = self._hashed(parsed)
         with tf.name_scope("transform"):
             numbers = {
@@ -118,11 +122,11 @@ class Transform:
                 for name, column in self._spec.columns.items()
                 if isinstance(column, Numeric)
             }
-            numbers = checks.finite(numbers)
+            numbers = self._finite(numbers)
             for name in self._outputs:
                 if name in numbers:
                     result[name] = numbers[name]
-                elif isinstance(self._spec.columns[name], SequenceNumeric):
+                elif isinstance(self._spec.columns[name], (SequenceNumeric, Ragged)):
                     result[name] = self._steps(name, parsed)
                 else:
                     result[name] = self._ids(name, parsed, numbers, cache).masked()
@@ -136,13 +140,22 @@ class Transform:
                     result.update(checks.same_lengths(group, {n: result[n] for n in steps}))
         return result
 
+    def _finite(self, numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """All small columns behind one check; each that is decoded behind its own, uncopied."""
+        features = self._spec.features
+        large = [n for n in numbers if features[self._source(n)].decode is not None]
+        result = checks.finite({n: values for n, values in numbers.items() if n not in large})
+        for name in large:
+            result = {**result, **checks.finite({name: numbers[name]})}
+        return result
+
     def _number(self, column: Numeric, parsed: dict[str, Any]) -> tf.Tensor:
-        length = self._spec.features[column.source].length
+        length = self._spec.features[column.source].width
         return normalizer_fn(column.normalizer)(tf.reshape(parsed[column.source], [-1, length]))
 
     def _steps(self, name: str, parsed: dict[str, Any]) -> tf.RaggedTensor:
         column = self._spec.columns[name]
-        assert isinstance(column, SequenceNumeric)
+        assert isinstance(column, (SequenceNumeric, Ragged))
         steps = parsed[column.source]
         flat = normalizer_fn(column.normalizer)(steps.flat_values)
         flat = checks.finite({column.source: flat[:, tf.newaxis]})[column.source][:, 0]

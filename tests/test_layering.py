@@ -14,9 +14,10 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
-    "feature_specs": {"column_kinds", "drift_thresholds", "embedding_tables", "entry",
-                      "entry_messages", "errors", "group_validation", "json_schema", "naming",
-                      "parser", "pretrained_files", "schema", "statistics",
+    "feature_specs": {"column_kinds", "drift_thresholds", "embedding_tables", "encoded_bytes",
+                      "entry", "entry_messages", "errors", "group_validation", "json_schema",
+                      "naming", "parser", "pretrained_files", "ragged_validation", "schema",
+                      "statistics",
                       "statistics_references", "validation", "vector_files", "vocabulary",
                       "yaml_reader", "__init__"},
     "input_pipelines": {"errors", "__init__", "convert/__init__", "convert/options",

@@ -133,7 +133,7 @@ def choose(
     if statistics.odd_steps:
         reason = (
             f"{statistics.odd_steps:,} of its steps have another number of values than one, which "
-            "no column reads; store one value a step"
+            "ragged columns alone read (with shape: variable); store one value a step"
         )
     if reason:
         return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
@@ -149,7 +149,10 @@ def _useless(statistics: FeatureStatistics, rows: int) -> str:
     if statistics.dtype == "string" and words is not None and not words.top:
         if not words.not_words:
             return "every value is the empty string"
-        return "no value is text that a vocabulary could hold; is it an image, or compressed?"
+        return (
+            "no value is text that a vocabulary could hold; images, and numbers as raw bytes, are "
+            "read with decode"
+        )
     if statistics.dtype == "float32" and numbers is None:
         return "no value is finite"
     if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
@@ -281,9 +284,9 @@ def _number(
     if shape == "variable":
         return Choice(
             feature, ignored=True,
-            why=f"numbers of differing length ({lengths}) fit a sequence_numeric column alone, in "
-            "a group that a model of your own reads; write one, or store as many in every record, "
-            "or their sum, mean or maximum",
+            why=f"numbers of differing length ({lengths}) fit a sequence_numeric or ragged column "
+            "alone, in a group that a model of your own reads; write one, or store as many in "
+            "every record, or their sum, mean or maximum",
         )  # fmt: skip
     entry, why = _normalizer(numbers)
     if shape == "feature_list":

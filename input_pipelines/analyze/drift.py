@@ -216,6 +216,8 @@ def _findings(
         word = missing_value(spec, name)
         present, new_present = _without(old, word), _without(new, word)
     for measure in ("l_infinity", "jensen_shannon"):
+        if _is_decoded(spec, kind, name):
+            break
         if measure == usual or getattr(own, measure) is not None:
             sides = (present, new_present) if measure == "l_infinity" else (old, new)
             distance = _distance(spec, kind, name, measure, *sides)
@@ -249,7 +251,9 @@ def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresho
     own: Optional[Thresholds] = getattr(section.get(name, Measures()), measure)
     if own is not None:
         return own
-    usual = ("l_infinity" if is_category(spec, kind, name) else "jensen_shannon", "missing")
+    usual = {"l_infinity" if is_category(spec, kind, name) else "jensen_shannon", "missing"}
+    if _is_decoded(spec, kind, name):
+        usual = {"missing"}
     default: Optional[Thresholds] = getattr(spec.drift.default, measure)
     return (default if measure in usual else None) or Thresholds()
 
@@ -268,6 +272,11 @@ def _distance(
     return distances.l_infinity(
         distances.shares(old, binary=binary), distances.shares(new, binary=binary)
     )
+
+
+def _is_decoded(spec: FeatureSpec, kind: str, name: str) -> bool:
+    """Whether values are bytes that are decoded, of which statistics hold no more than how many."""
+    return kind == "feature" and spec.features[name].decode is not None
 
 
 def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:

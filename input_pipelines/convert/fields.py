@@ -10,11 +10,12 @@ stops the conversion, with the row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs.encoded_bytes import Raw
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
 from input_pipelines.errors import DataError
@@ -33,6 +34,9 @@ class Field:
       feature_list: whether it is written to `feature_lists`, one value a step.
       required: whether every row must have it; as a list label, with a value.
       length: the number of values of a row that has it, or None for any.
+      stored_bytes: of a value that is decoded to numbers, or None for any number.
+      may_be_empty: whether a value may be the empty string; not where it would be decoded.
+      row_lengths: the column that says how a list is cut into lists.
     """
 
     name: str
@@ -41,6 +45,9 @@ class Field:
     feature_list: bool = False
     required: bool = False
     length: Optional[int] = None
+    stored_bytes: Optional[int] = None
+    may_be_empty: bool = True
+    row_lengths: Optional[str] = None
 
 
 def names_of(spec: FeatureSpec) -> tuple[str, ...]:
@@ -124,9 +131,27 @@ def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[st
             )
         else:
             fields.append(dataclasses.replace(wanted, multi=column.multi))
+    problems += _lists_of_lists(spec, fields)
     if problems:
         raise DataError("\n".join([f"{table.files[0]} does not fit the spec", *problems]))
     return tuple(fields), notes
+
+
+def _lists_of_lists(spec: FeatureSpec, fields: Sequence[Field]) -> Iterator[str]:
+    """What is wrong with lists of lists: feature lists of them, and those without lengths."""
+    for name, feature in spec.features.items():
+        if feature.feature_list and feature.nested and name not in spec.ignored:
+            yield (
+                f"feature {name!r} is a list of lists ({feature.form}), which is not written; "
+                "store a flat list with row_lengths, or write the records with "
+                "ek.write_sequence_examples"
+            )
+    names = {field.name for field in fields}
+    for field in fields:
+        if field.row_lengths is not None and field.row_lengths not in names:
+            yield (
+                f"column {field.row_lengths!r} is missing, which {field.name!r} has as row_lengths"
+            )
 
 
 def _wanted(spec: FeatureSpec) -> list[Field]:
@@ -135,7 +160,16 @@ def _wanted(spec: FeatureSpec) -> list[Field]:
         if name not in spec.labels:
             required = feature.is_required and name not in spec.ignored
             length = None if feature.variable else feature.length
-            fields.append(Field(name, feature.dtype, False, feature.feature_list, required, length))
+            field = Field(name, feature.dtype, False, feature.feature_list, required, length)
+            if name not in spec.ignored:
+                decode = feature.decode
+                field = dataclasses.replace(
+                    field,
+                    stored_bytes=decode.stored_bytes if isinstance(decode, Raw) else None,
+                    may_be_empty=decode is None or feature.default is not None,
+                    row_lengths=feature.row_lengths,
+                )
+            fields.append(field)
     for name, label in spec.labels.items():
         length = None if label.variable else label.length
         fields.append(Field(name, label.dtype, required=label.missing is None, length=length))
@@ -148,23 +182,74 @@ def check(rows: Rows, fields: Sequence[Field], spec_source: str) -> None:
     Raises:
       DataError: a row lacks a required value, or has too many or too few.
     """
+    pc = arrow("compute")
     for field in fields:
         column = rows.batch.column(field.name)
         if field.required and column.null_count:
             _refuse(rows, column.is_null(), field, "has no value", spec_source)
+        if field.row_lengths is not None:
+            _check_row_lengths(rows, field, fields, spec_source)
         if not field.multi:
+            _check_bytes(rows, column, field, spec_source)
             continue
-        lengths = arrow("compute").list_value_length(column)
+        lengths = pc.list_value_length(column)
         if field.length is not None:
-            wrong = arrow("compute").not_equal(lengths, field.length)
-            if arrow("compute").any(wrong).as_py():
+            wrong = pc.not_equal(lengths, field.length)
+            if pc.any(wrong).as_py():
                 i = _first(wrong)
                 got = f"has {lengths[i].as_py()} values, expected {field.length}"
                 _refuse(rows, wrong, field, got, spec_source)
+            if field.length == 1:
+                _check_bytes(rows, pc.list_element(column, 0), field, spec_source)
         elif field.required and not field.feature_list:
-            empty = arrow("compute").equal(lengths, 0)
-            if arrow("compute").any(empty).as_py():
+            empty = pc.equal(lengths, 0)
+            if pc.any(empty).as_py():
                 _refuse(rows, empty, field, "has no value", spec_source)
+
+
+def _check_bytes(rows: Rows, values: Any, field: Field, spec_source: str) -> None:
+    """Values that are decoded to numbers have the right size; that images are some is not seen."""
+    if field.stored_bytes is None and field.may_be_empty:
+        return
+    pc = arrow("compute")
+    sizes = pc.binary_length(values)
+    empty = pc.equal(sizes, 0)
+    if not field.may_be_empty and pc.any(empty).as_py():
+        _refuse(rows, empty, field, "is empty", spec_source)
+    if field.stored_bytes is not None:
+        wrong = pc.and_(pc.not_equal(sizes, field.stored_bytes), pc.invert(empty))
+        if pc.any(wrong).as_py():
+            got = f"has {sizes[_first(wrong)].as_py()} bytes, expected {field.stored_bytes}"
+            _refuse(rows, wrong, field, got, spec_source)
+
+
+def _check_row_lengths(
+    rows: Rows, field: Field, fields: Sequence[Field], spec_source: str
+) -> None:
+    """The lengths of lists are 0 or more, and add up to the values of each row."""
+    pc = arrow("compute")
+    assert field.row_lengths is not None
+    column = rows.batch.column(field.row_lengths)
+    is_list = next(f.multi for f in fields if f.name == field.row_lengths)
+    flat = np.asarray((column.flatten() if is_list else column.fill_null(0)), np.int64)
+    ends = np.cumsum(_lengths(column) if is_list else np.ones(len(column), np.int64))
+    sums = np.diff(np.concatenate([[0], np.cumsum(flat)])[np.concatenate([[0], ends])])
+    counts = _lengths(rows.batch.column(field.name)) if field.multi else pc.is_valid(
+        rows.batch.column(field.name)
+    ).to_numpy(zero_copy_only=False).astype(np.int64)  # fmt: skip
+    below = np.zeros(len(column), bool)
+    np.logical_or.at(below, np.searchsorted(ends, np.flatnonzero(flat < 0), side="right"), True)
+    wrong = arrow().array(below | (sums != counts))
+    if pc.any(wrong).as_py():
+        i = _first(wrong)
+        what = "a length below 0" if below[i] else f"lengths that add up to {sums[i]}"
+        got = f"has {counts[i]} values and {field.row_lengths!r} {what}, expected as many"
+        _refuse(rows, wrong, field, got, spec_source)
+
+
+def _lengths(lists: Any) -> np.ndarray:
+    found = arrow("compute").list_value_length(lists).fill_null(0)
+    return np.asarray(found, np.int64)
 
 
 def _first(mask: Any) -> int:

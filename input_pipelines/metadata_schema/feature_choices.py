@@ -225,7 +225,7 @@ def unusable(reading: Reading) -> str:
         name = field.enum_type.values_by_number[reading.message.type].name
         return f"it is of type {name}, and a spec knows FLOAT, INT and BYTES"
     if reading.message.WhichOneof("shape_type") == "value_counts":
-        return "its values are nested lists, which a spec does not know"
+        return "its values are nested lists, of which a spec reads flat ones with row_lengths"
     return ""
 
 
@@ -256,12 +256,16 @@ def _no_column(reading: Reading, absent: str) -> str:
         return f"its stage in the Schema is {stage(reading.message)}"
     if absent:
         return f"it is not there in the environment {absent}; is it the weight of a label?"
+    if reading.domain_kind == "image_domain":
+        return (
+            "its domain is image_domain; say decode: {image: {height, width, channels}} to read it"
+        )
     if reading.domain_kind in _NO_CATEGORIES:
         return f"its domain is {reading.domain_kind}; make numbers or categories of it"
     if reading.dtype == "float32" and reading.shape == "variable":
         return (
-            "numbers of differing length fit a sequence_numeric column alone, in a group that a "
-            "model of your own reads; write one, or store as many in every record"
+            "numbers of differing length fit a sequence_numeric or ragged column alone, in a group "
+            "that a model of your own reads; write one, or store as many in every record"
         )
     return ""
 

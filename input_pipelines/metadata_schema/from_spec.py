@@ -21,6 +21,7 @@ from typing import Any, Optional, Union
 
 from feature_specs.column_kinds import HashBucket, Identity, Vocabulary
 from feature_specs.drift_thresholds import Thresholds
+from feature_specs.encoded_bytes import Image
 from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines.analyze import drift
 from input_pipelines.metadata_schema import proto, weighted_features
@@ -54,6 +55,13 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
         _add_shape(schema, message, feature)
         if feature.feature_list:
             lost.append(f"features.{name}.feature_list: true; a list in the Schema")
+        if feature.row_lengths is not None:
+            lost.append(f"features.{name}.row_lengths: {feature.row_lengths}")
+        if feature.decode is not None:
+            if isinstance(feature.decode, Image):
+                message.image_domain.SetInParent()
+            decode = feature.decode.model_dump(mode="json", exclude_defaults=True)
+            lost.append(f"features.{name}.decode: {json.dumps(decode)}")
         if name in spec.ignored:
             message.lifecycle_stage = proto.library().DISABLED
         elif name not in served:  # A weight of a label, or a true probability.
@@ -88,7 +96,8 @@ def _add_shape(schema: Any, message: Any, feature: Feature) -> None:
     tensor.column_name = message.name
     tensor.shape.CopyFrom(message.shape)
     if feature.dtype == "string":
-        tensor.default_value.bytes_value = str(feature.default).encode()
+        absent = "" if feature.decode is not None else str(feature.default)
+        tensor.default_value.bytes_value = absent.encode()
     elif feature.dtype == "int64":
         tensor.default_value.int_value = int(feature.default or 0)
     else:

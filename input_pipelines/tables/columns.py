@@ -65,9 +65,14 @@ def column_of(name: str, dtype: Any) -> Column:
     if types.is_date(inner) or types.is_time(inner) or types.is_timestamp(inner):
         return Column(name, "string", multi, f"{inner}, read as text; parts of it (hour, day of "
                       "the week, age) would be better features")  # fmt: skip
+    remedy = "store its parts as columns of their own, or leave it out, when the file is written"
+    if multi and is_list(inner):
+        remedy = (
+            "store it as a flat list, and the lengths of its lists in another column (row_lengths "
+            "in a spec), or leave it out, when the file is written"
+        )
     raise NoFeature(
-        f"column {name!r} is {dtype}, which no feature of a record can hold; store its parts as "
-        "columns of their own, or leave it out, when the file is written"
+        f"column {name!r} is {dtype}, which no feature of a record can hold; {remedy}"
     )
 
 

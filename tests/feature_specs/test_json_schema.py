@@ -46,6 +46,23 @@ def test_the_specs_of_other_tests_are_right():
         ("features", "price", {"dtype": "float32", "feature_list": "yes"}, False),
         ("features", "price", {"dtype": "float32", "shape": "long"}, False),
         ("features", "price", {"dtype": "float32", "defualt": 0}, False),
+        ("features", "price", {"dtype": "string", "decode": {"raw": {"dtype": "int16"}}}, True),
+        ("features", "price", {"dtype": "string", "default": "zeros", "decode": {
+            "raw": {"dtype": "uint8", "shape": [2, 3], "little_endian": False}}}, True),
+        ("features", "price", {"dtype": "string", "decode": {"raw": {"dtype": "uint32"}}}, False),
+        ("features", "price", {"dtype": "string", "decode": {"raw": {
+            "dtype": "int8", "shape": "variable"}}}, False),
+        ("features", "price", {"dtype": "string", "decode": "raw"}, False),
+        ("features", "price", {"dtype": "string", "decode": {"image": {
+            "height": 8, "width": 9, "channels": 3, "resize": "area", "scale": False}}}, True),
+        ("features", "price", {"dtype": "string", "decode": {"image": {
+            "height": 8, "width": 9, "channels": 2}}}, False),
+        ("features", "price", {"dtype": "string", "decode": {"image": {"height": 8}}}, False),
+        ("features", "price",
+         {"dtype": "float32", "shape": "variable", "row_lengths": "lengths"}, True),
+        ("features", "price", {"dtype": "float32", "row_lengths": 3}, False),
+        ("columns", "price", {"ragged": "price", "normalizer": "log1p"}, True),
+        ("columns", "price", {"ragged": "price", "sequence": True}, False),
         ("columns", "price", {"numeric": "price", "normalizer": "log1p"}, True),
         ("columns", "price",
          {"numeric": "price", "normalizer": ["log1p", {"clip": {"min": 0, "max": 1}}]}, True),

@@ -65,7 +65,8 @@ objectives + y/z: {head: binary}
 
 # --- Features
 features + c: string
-    1: features.c: got 'string', expected a mapping of dtype, shape, default, required, feature_list
+    1: features.c: got 'string', expected a mapping of dtype, shape, default, required,
+       feature_list, row_lengths, decode
 features + c: {dtype: strin}
     1: features.c.dtype: got 'strin', expected 'float32', 'int64' or 'string'; did you mean
        'string'?
@@ -101,7 +102,7 @@ columns + c: {numerc: f}
        'numeric'?
 columns + c: f
     2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric,
-       sequence_numeric, bucketized, identity, vocabulary, hash_bucket, crossed, weighted,
+       sequence_numeric, ragged, bucketized, identity, vocabulary, hash_bucket, crossed, weighted,
        indicator, embedding
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}

@@ -399,12 +399,10 @@ def test_a_record_that_is_neither(tmp_path):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"features__words": {"dtype": "string", "feature_list": True, "shape": "variable"}},
-         "features.words: feature_list: true is a list of steps with one value each and has no "
-         "shape; remove shape, or feature_list for a list in the context"),
         ({"features__words": {"dtype": "string", "feature_list": True, "shape": [2]}},
-         "features.words: feature_list: true is a list of steps with one value each and has no "
-         "shape; remove shape, or feature_list for a list in the context"),
+         "features.words: feature_list: true is a list of steps, of one value each without a shape "
+         "and of a list each with shape: variable; remove shape, or feature_list for a list in the "
+         "context"),
         ({"features__prices": {"dtype": "float32", "feature_list": True, "default": 0.0}},
          "features.prices: a feature list has no default (an absent list is empty); remove "
          "default"),

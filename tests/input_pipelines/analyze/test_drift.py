@@ -509,3 +509,16 @@ def test_the_section_is_kept_and_changes_no_model(tmp_path):
     assert "drift" not in plain.to_dict()
     storage.write_json(str(tmp_path / "spec.json"), plain.to_dict())
     assert run_record.changes_since(str(tmp_path), spec) == {}
+
+
+def test_of_bytes_that_are_decoded_only_missing_ones_are_measured(tmp_path):
+    document = copy.deepcopy(DOCUMENT)
+    sound = {"raw": {"dtype": "int8", "shape": [2]}}
+    document["features"]["sound"] = {"dtype": "string", "default": "zeros", "decode": sound}
+    document["columns"]["sound"] = {"numeric": "sound"}
+    document["groups"]["deep"] = ["sound"]
+    before = [{**row, "sound": bytes([1, i])} for i, row in enumerate(BEFORE)]
+    now = [{**row, "sound": bytes([9, 0xFF]) if i else b""} for i, row in enumerate(NOW)]
+    report = compare(tmp_path, before, now, **document)
+    found = [f for f in report.findings if f.name == "sound"]
+    assert [(f.measure, f.distance.value, f.verdict) for f in found] == [("missing", 0.25, "warn")]

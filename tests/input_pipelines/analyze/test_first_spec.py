@@ -265,12 +265,13 @@ def test_names_that_others_would_hide(tmp_path):
         (lambda i: math.nan, "no value is finite"),
         (lambda i: "", "every value is the empty string"),
         (lambda i: b"\xff%d" % (i % 3),
-         "no value is text that a vocabulary could hold; is it an image, or compressed?"),
+         "no value is text that a vocabulary could hold; images, and numbers as raw bytes, are "
+         "read with decode"),
         (lambda i: 7, "every value is the same, '7'"),
         (lambda i: [0.5 + i] * (i % 3),
-         "numbers of differing length (0 to 2 values, 1 on average) fit a sequence_numeric column "
-         "alone, in a group that a model of your own reads; write one, or store as many in every "
-         "record, or their sum, mean or maximum"),
+         "numbers of differing length (0 to 2 values, 1 on average) fit a sequence_numeric or "
+         "ragged column alone, in a group that a model of your own reads; write one, or store as "
+         "many in every record, or their sum, mean or maximum"),
     ],
 )  # fmt: skip
 def test_useless_features_are_ignored_and_it_is_said_why(tmp_path, value, why):

@@ -142,8 +142,8 @@ def test_a_first_spec(analysis):
         "0 to 3 steps, 1.5 on average; empty in 25% of the records"
     )
     assert why["ignored", "bags"][1] == (
-        "600 of its steps have another number of values than one, which no column reads; store "
-        "one value a step"
+        "600 of its steps have another number of values than one, which ragged columns alone read "
+        "(with shape: variable); store one value a step"
     )
     assert "left out: never: none of 600 records has a value of it" in report
 

@@ -265,3 +265,32 @@ def test_a_feature_list_is_told_to_be_a_list():
     _, features, lost, _ = exported(document)
     assert features["tags"].value_count.min == 0
     assert "features.tags.feature_list: true; a list in the Schema" in lost
+
+
+def test_bytes_that_are_decoded_and_lists_of_lists():
+    document = copy.deepcopy(DOCUMENT)
+    photo = {"image": {"height": 2, "width": 3, "channels": 1, "resize": "area"}}
+    document["features"].update(
+        photo={"dtype": "string", "default": "zeros", "decode": photo},
+        sound={"dtype": "string", "decode": {"raw": {"dtype": "int8", "shape": [4]}}},
+        prices={"dtype": "float32", "shape": "variable", "row_lengths": "days"},
+        days={"dtype": "int64", "shape": "variable"},
+    )
+    document["columns"].update(
+        photo={"numeric": "photo"}, sound={"numeric": "sound"}, prices={"ragged": "prices"}
+    )
+    document["groups"].update(more=["photo", "sound"], lists=["prices"])
+    schema, features, lost, _ = exported(document)
+    assert features["photo"].HasField("image_domain") and features["photo"].type == 1
+    assert not features["sound"].HasField("image_domain")
+    tensor = schema.tensor_representation_group[""].tensor_representation["photo"].dense_tensor
+    assert tensor.default_value.bytes_value == b"" and tensor.default_value.HasField("bytes_value")
+    assert [line for line in lost if line.startswith("features.")] == [
+        'features.photo.decode: {"image": {"height": 2, "width": 3, "channels": 1, "resize": '
+        '"area"}}',
+        'features.sound.decode: {"raw": {"dtype": "int8", "shape": [4]}}',
+        "features.prices.row_lengths: days",
+    ]
+    assert 'columns.prices: {"ragged": "prices"}' in lost
+    again, _ = back(document)
+    assert again["features"]["photo"]["dtype"] == "string" and "photo" in again["ignored"]

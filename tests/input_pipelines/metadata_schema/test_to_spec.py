@@ -188,14 +188,17 @@ def test_the_columns_by_the_rules(imported):
 def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imported):
     _, report, texts = imported
     assert [line for line in report if not line.startswith("not in the spec: ")] == [
-        "ignored: ragged: numbers of differing length fit a sequence_numeric column alone, in a "
-        "group that a model of your own reads; write one, or store as many in every record",
+        "ignored: ragged: numbers of differing length fit a sequence_numeric or ragged column "
+        "alone, in a group that a model of your own reads; write one, or store as many in every "
+        "record",
         "ignored: old: its stage in the Schema is DEPRECATED",
-        "ignored: photo: its domain is image_domain; make numbers or categories of it",
+        "ignored: photo: its domain is image_domain; say decode: {image: {height, width, "
+        "channels}} to read it",
         "left out: trip: it is of type STRUCT, and a spec knows FLOAT, INT and BYTES",
         "left out: odd name: its name cannot be part of a TensorFlow variable's; rename it to use "
         "it",
-        "left out: nested: its values are nested lists, which a spec does not know",
+        "left out: nested: its values are nested lists, of which a spec reads flat ones with "
+        "row_lengths",
         "ignored: row_weight: it is not there in the environment SERVING; is it the weight of a "
         "label?",
     ]

@@ -88,8 +88,9 @@ def test_what_is_read_as_something_else_is_told(tmp_path, dtype, note):
         ([{"a": 1}], None, "column 'x' is struct<a: int64>, which no feature of a record can hold; "
          "store its parts as columns of their own, or leave it out, when the file is written"),
         ([[[1]]], pa.list_(pa.list_(pa.int64())), "column 'x' is list<element: list<element: "
-         "int64>>, which no feature of a record can hold; store its parts as columns of their own, "
-         "or leave it out, when the file is written"),
+         "int64>>, which no feature of a record can hold; store it as a flat list, and the lengths "
+         "of its lists in another column (row_lengths in a spec), or leave it out, when the file "
+         "is written"),
         ([1], pa.duration("s"), "column 'x' is duration[s], which no feature of a record can hold; "
          "store its parts as columns of their own, or leave it out, when the file is written"),
         ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which no int64 "
