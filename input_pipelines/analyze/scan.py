@@ -15,7 +15,6 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
@@ -27,6 +26,7 @@ from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
 from input_pipelines.analyze.wire import parse_block
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
@@ -77,7 +77,7 @@ def scan(
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
         scan_group, notes = _scan_table, table.notes
-    workers = min(workers or _cores(), len(groups))
+    workers = min(workers or cores(), len(groups))
     parts: Iterator[RecordSummary]
     if workers == 1:
         parts = (scan_group(group, exact_limit) for group in groups)
@@ -107,13 +107,6 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
         groups[-1].append(path)
         size += int(tf.io.gfile.stat(path).length)
     return groups
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _in_processes(

@@ -23,6 +23,7 @@ from input_pipelines.convert import processes, tasks
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.convert.plan import Plan
 from input_pipelines.convert.shard_files import Written
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
@@ -143,7 +144,7 @@ def _converted(
 
     stages = list(tasks.of_plan(plan, missing, output.temporary))
     if workers is None:
-        workers = min(processes.cores(), 1 + int(plan.size / _BYTES_OF_A_PROCESS))
+        workers = min(cores(), 1 + int(plan.size / _BYTES_OF_A_PROCESS))
     workers = min(workers, max(map(len, stages)))
     with processes.Workers(workers, context, on_rows) as pool:
         for stage in stages:

@@ -7,10 +7,10 @@ column's type is that of all its values. Files that do not fit together are erro
 from __future__ import annotations
 
 import concurrent.futures
-import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Optional
 
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import csv_files, json_files, parquet_files
 from input_pipelines.tables.columns import Column
@@ -115,7 +115,7 @@ def of_json_lines(
 
 def _in_threads(look: Any, files: Sequence[str]) -> list[Any]:
     """What a function finds in each file; pyarrow leaves the interpreter to other threads."""
-    with concurrent.futures.ThreadPoolExecutor(min(os.cpu_count() or 1, len(files))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(min(cores(), len(files))) as pool:
         waiting = [pool.submit(look, path) for path in files]
         try:
             return [future.result() for future in waiting]
