@@ -48,6 +48,7 @@ def scan(
     group_bytes: int = _GROUP,
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
+    beam: Optional[Sequence[str]] = None,
 ) -> RecordSummary:
     """Reads all records of some files once.
 
@@ -60,14 +61,21 @@ def scan(
       group_bytes: least bytes of files that one process is given at a time.
       csv: how CSV files are written.
       dtypes: of tables, types that a spec says; see `reader.open_table`.
+      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that reads the files instead of
+        processes of this machine, with the same result.
 
     Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags.
       DataError: there is no record, a file or record is corrupt, a feature has two types, or files
         are of two kinds, Examples and SequenceExamples.
       MissingPackageError: the package for sketches, or for tables, is not installed.
     """
     sketches.library()  # Now, and not after an hour.
-    scan_group: ScanGroup = _scan_group
+    if beam is not None:
+        from input_pipelines import beam_runner
+
+        beam_runner.check(beam, files)
+    scan_group: ScanGroup = scan_files
     groups: Sequence[Sequence[Any]]
     notes: list[str] = []
     if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
@@ -76,10 +84,14 @@ def scan(
         table = reader.open_table(files, csv=csv, dtypes=dtypes)
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
-        scan_group, notes = _scan_table, table.notes
+        scan_group, notes = scan_parts, table.notes
     workers = min(workers or cores(), len(groups))
     parts: Iterator[RecordSummary]
-    if workers == 1:
+    if beam is not None:
+        from input_pipelines.analyze import beam_pipeline
+
+        parts = beam_pipeline.summaries(groups, exact_limit, beam)
+    elif workers == 1:
         parts = (scan_group(group, exact_limit) for group in groups)
     else:
         parts = _in_processes(scan_group, groups, exact_limit, workers)
@@ -128,8 +140,8 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
-    """One process's part: the records of some files."""
+def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
+    """One worker's part: the records of some files."""
     summary = RecordSummary(exact_limit)
     for path in files:
         before, lists = 0, False
@@ -149,8 +161,8 @@ def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
     return summary
 
 
-def _scan_table(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
-    """One process's part: the rows of some parts of a table."""
+def scan_parts(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
+    """One worker's part: the rows of some parts of a table."""
     summary = RecordSummary(exact_limit)
     for part in parts:
         for rows in reader.read(part, summary.rounded):
