@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import nearest
 from input_pipelines.beam_flags import BeamFlagsError, runs_here, value
 from input_pipelines.convert import places
 from input_pipelines.errors import DataError, MissingPackageError
@@ -162,7 +162,7 @@ def _pipeline(flags: Sequence[str]) -> Any:
         raise BeamFlagsError(said.getvalue().strip().rpartition("error: ")[2]) from error
     for name in given:
         if name not in known:
-            raise BeamFlagsError(f"Beam has no flag --{name}{did_you_mean(name, sorted(known))}")
+            raise BeamFlagsError(f"Beam has no flag --{name}{nearest(name, sorted(known))}")
     try:
         return beam.Pipeline(options=options(flags))
     except ImportError as error:

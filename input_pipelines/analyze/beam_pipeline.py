@@ -11,7 +11,7 @@ order estimates would differ a little, and with them what is written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pydantic
@@ -26,7 +26,7 @@ _PARTS = pydantic.TypeAdapter(list[Part])
 
 def summaries(
     groups: Sequence[Sequence[Any]], exact_limit: int, flags: Sequence[str]
-) -> Iterator[RecordSummary]:
+) -> Generator[RecordSummary, None, None]:
     """The summaries of groups of files, or of parts of tables, in their order."""
     pieces = (
         b"parts " + _PARTS.dump_json(list(group))

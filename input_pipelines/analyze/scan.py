@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import multiprocessing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -86,7 +87,7 @@ def scan(
         groups = list(table.groups(group_bytes)) or [[]]
         scan_group, notes = scan_parts, table.notes
     workers = min(workers or cores(), len(groups))
-    parts: Iterator[RecordSummary]
+    parts: Generator[RecordSummary, None, None]
     if beam is not None:
         from input_pipelines.analyze import beam_pipeline
 
@@ -95,9 +96,10 @@ def scan(
         parts = (scan_group(group, exact_limit) for group in groups)
     else:
         parts = _in_processes(scan_group, groups, exact_limit, workers)
-    summary = next(parts)
-    for part in parts:
-        summary.merge(part)
+    with contextlib.closing(parts):  # So that what they hold is gone after an error, too.
+        summary = next(parts)
+        for part in parts:
+            summary.merge(part)
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
     if not summary.rows:
         raise DataError(
@@ -123,7 +125,7 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
 
 def _in_processes(
     scan_group: ScanGroup, groups: Sequence[Sequence[Any]], exact_limit: int, workers: int
-) -> Iterator[RecordSummary]:
+) -> Generator[RecordSummary, None, None]:
     """Summaries of groups in their order; only a few more than workers are held at a time."""
     # A fork of a process in which TensorFlow runs threads may hang for ever.
     context = multiprocessing.get_context("spawn")
