@@ -21,6 +21,7 @@ import functools
 import importlib
 import io
 import json
+import logging
 import os
 import tempfile
 import uuid
@@ -51,14 +52,27 @@ def library(part: str = "") -> Any:
       MissingPackageError: it is not installed.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # What it imports warns of its own versions.
+        with _quiet():
             return importlib.import_module(f"apache_beam.{part}" if part else "apache_beam")
     except ImportError as error:
         raise MissingPackageError(
             "--beam_options needs the package 'apache-beam'; "
             "install it with: pip install estimator-kit[beam]"
         ) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leaves out what Beam's parts say of packages that they could use, and of their versions."""
+    logger = logging.getLogger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def check(flags: Sequence[str], paths: Sequence[str]) -> None:
@@ -164,7 +178,8 @@ def _pipeline(flags: Sequence[str]) -> Any:
         if name not in known:
             raise BeamFlagsError(f"Beam has no flag --{name}{nearest(name, sorted(known))}")
     try:
-        return beam.Pipeline(options=options(flags))
+        with _quiet():
+            return beam.Pipeline(options=options(flags))
     except ImportError as error:
         raise MissingPackageError(f"the runner of the pipeline cannot be used: {error}") from error
     except (ValueError, AttributeError) as error:

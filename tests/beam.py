@@ -1,4 +1,4 @@
-"""What tests of Beam pipelines share: whether Beam is there, and flags of its runner of this machine."""
+"""What tests of Beam pipelines share: whether Beam is there, and flags for this machine."""
 
 from __future__ import annotations
 

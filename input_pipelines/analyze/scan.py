@@ -82,7 +82,7 @@ def scan(
     if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
         groups = _groups(files, group_bytes)
     else:
-        table = reader.open_table(files, csv=csv, dtypes=dtypes)
+        table = reader.open_table(files, csv=csv, dtypes=dtypes, beam=beam)
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
         scan_group, notes = scan_parts, table.notes

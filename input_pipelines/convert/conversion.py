@@ -123,7 +123,7 @@ def convert(
 
         beam_runner.check(beam, [directory, *files])
     folders.check_new(directory)
-    plan, notes = _planned(files, options, spec, csv)
+    plan, notes = _planned(files, options, spec, csv, beam)
     output = folders.Output(directory, plan)
     output.check()
     with output.held():
@@ -182,7 +182,11 @@ def _workers(
 
 
 def _planned(
-    files: Sequence[str], options: ConvertOptions, spec: Optional[FeatureSpec], csv: CsvOptions
+    files: Sequence[str],
+    options: ConvertOptions,
+    spec: Optional[FeatureSpec],
+    csv: CsvOptions,
+    beam: Optional[Sequence[str]] = None,
 ) -> tuple[Plan, list[str]]:
     """The plan, and notes of how columns are read."""
     kind = kinds.kind_of_all(files)
@@ -198,7 +202,7 @@ def _planned(
         key = [options.split_key] if options.split_key is not None else []
         only = {*field_rules.names_of(spec), *key}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
-    table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only)
+    table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only, beam=beam)
     if not sum(sum(table.row_groups(path)) for path in files):
         raise DataError(
             f"there is no row in {files[0]}{' and the other files' if len(files) > 1 else ''}; "

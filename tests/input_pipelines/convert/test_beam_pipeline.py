@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import feature_specs
-from input_pipelines.convert import beam_pipeline, conversion, plan, tasks
+from input_pipelines.convert import beam_pipeline, conversion, places, plan, tasks
 from input_pipelines.convert.conversion import convert
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.errors import DataError
@@ -140,3 +140,15 @@ def test_two_workers_at_the_same_task(tmp_path, order):
     for shard in shards(tmp_path / "here"):
         assert (tmp_path / "out" / shard.name).read_bytes() == shard.read_bytes()
     assert not [name for name in os.listdir(temporary) if name.endswith((".1", ".2", ".tmp"))]
+
+
+@pytest.mark.parametrize("order", ["stable", "shuffled"])
+def test_another_file_system(tmp_path, order):
+    """As gs://: files that TensorFlow reads and writes."""
+    files = files_of(tmp_path, "csv")
+    options = ConvertOptions(order=order)
+    convert(files, directory=f"{tmp_path}/here", options=options)
+    folder = f"ram://{tmp_path}/there"
+    convert(files, directory=folder, options=options, beam=FLAGS)
+    here = content(tmp_path / "here")
+    assert {name: places.read(f"{folder}/{name}") for name in places.names_in(folder)} == here
