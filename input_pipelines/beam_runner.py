@@ -27,7 +27,7 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from feature_specs.errors import nearest
 from input_pipelines.beam_flags import BeamFlagsError, runs_here, value
@@ -37,7 +37,9 @@ from input_pipelines.errors import DataError, MissingPackageError
 # What is common, a piece, and what temporary names end in -> the result.
 Work = Callable[[bytes, bytes, str], bytes]
 
-_COMMON, _PIECES, _FAILED, _TROUBLE = "common", "pieces", "failed", "trouble"
+# Files of a run, and what the files of a piece end in.
+_COMMON, _PIECES, _FAILED = "common", "pieces", "failed"
+_RESULT, _TROUBLE = ".result", ".trouble"
 
 # Errors of the data or of the installation, which no second attempt would mend.
 _FINAL: dict[str, type[Exception]] = {
@@ -142,7 +144,7 @@ def run(
         pipeline = _pipeline(flags)
         _run(pipeline, _Job(work, place), numbers)
     for number, _, _ in numbers:
-        result = places.read(os.path.join(place, f"{number}.result"))
+        result = places.read(os.path.join(place, f"{number}{_RESULT}"))
         if result is None:
             raise RuntimeError(f"the pipeline ended, and piece {number} of its work was not done")
         yield result
@@ -204,24 +206,32 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
                 result.cancel()
             raise
     except Exception as error:
-        failure = _failure(job.place, _TROUBLE)
+        failure = _failed(job.place) or _trouble(job.place)
         if failure is not None:
             raise failure from error
         raise
-    failure = _failure(job.place, _FAILED)
+    failure = _failed(job.place)
     if failure is not None:
         raise failure
 
 
-def _failure(place: str, name: str) -> Any:
-    """What workers noted of an error, as that error."""
-    content = places.read(os.path.join(place, name))
+def _failed(place: str) -> Optional[Exception]:
+    """The error that a worker noted as the end of the work."""
+    content = places.read(os.path.join(place, _FAILED))
     if content is None:
         return None
     noted = json.loads(content)
-    if name == _FAILED:
-        return _FINAL[noted["kind"]](noted["text"])
-    return OSError(noted["errno"], noted["text"])
+    return _FINAL[noted["kind"]](noted["text"])
+
+
+def _trouble(place: str) -> Optional[OSError]:
+    """The error of a file that a worker noted of a piece that was not done later on, either."""
+    names = set(places.names_in(place))
+    for name in sorted(names):
+        number = name.removesuffix(_TROUBLE)
+        if name != number and f"{number}{_RESULT}" not in names:
+            return OSError(*json.loads(places.read(os.path.join(place, name)) or b"[]"))
+    return None
 
 
 # --- On a worker ----------------------------------------------------------------------------------
@@ -256,10 +266,11 @@ def _do(job: _Job, number: tuple[int, int, int]) -> None:
         write(_FAILED, json.dumps({"kind": kind, "text": str(error)}).encode())
         return
     except OSError as error:
-        text = error.strerror or str(error)
-        write(_TROUBLE, json.dumps({"errno": error.errno, "text": text}).encode())
+        noted = error.args if error.errno is None else (error.errno, error.strerror)
+        noted += () if error.filename is None else (str(error.filename),)
+        write(f"{which}{_TROUBLE}", json.dumps(noted, default=str).encode())
         raise
-    write(f"{which}.result", result)
+    write(f"{which}{_RESULT}", result)
 
 
 @functools.lru_cache(1)

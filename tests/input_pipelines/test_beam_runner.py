@@ -125,7 +125,8 @@ def fail(common, piece, attempt):
 
 
 def no_space(common, piece, attempt):
-    raise OSError(errno.ENOSPC, "out/a could not be written: No space left on device")
+    error = {b"0": "out/a could not be written: No space left on device", b"1": "a file"}
+    raise OSError(errno.ENOSPC, error[piece], *([] if piece == b"0" else ["a.csv"]))
 
 
 def bug(common, piece, attempt):
@@ -154,8 +155,54 @@ def test_an_error_of_the_data_ends_the_work(tmp_path):
 
 @needs_beam
 def test_errors_of_files_keep_their_number_and_bugs_are_shown(tmp_path):
-    with pytest.raises(OSError, match="out/a could not be written") as error:
-        next(beam_runner.run(no_space, b"", [b""], folder=str(tmp_path), flags=FLAGS))
-    assert error.value.errno == errno.ENOSPC
+    for piece, text in (
+        (b"0", "[Errno 28] out/a could not be written: No space left on device"),
+        (b"1", "[Errno 28] a file: 'a.csv'"),
+    ):
+        with pytest.raises(OSError) as error:
+            next(beam_runner.run(no_space, b"", [piece], folder=str(tmp_path), flags=FLAGS))
+        assert (error.value.errno, str(error.value)) == (errno.ENOSPC, text)
     with pytest.raises(Exception, match="a bug"):
         next(beam_runner.run(bug, b"", [b""], folder=str(tmp_path), flags=FLAGS))
+
+
+@needs_beam
+def test_trouble_that_passed_is_not_the_reason(tmp_path):
+    (tmp_path / "0.trouble").write_text('[28, "No space left on device"]')
+    (tmp_path / "0.result").touch()
+    assert beam_runner._trouble(str(tmp_path)) is None
+    (tmp_path / "7.trouble").write_text('["a broken pipe"]')
+    assert str(beam_runner._trouble(str(tmp_path))) == "a broken pipe"
+
+
+class Handle:
+    """A run of a pipeline that is waited for: interrupted, or ended from outside."""
+
+    def __init__(self, error=None):
+        self.cancelled = False
+        self._error = error
+
+    def wait_until_finish(self):
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self):
+        self.cancelled = True
+        raise NotImplementedError
+
+
+@needs_beam
+def test_an_interrupt_cancels_the_pipeline(tmp_path, monkeypatch):
+    handle = Handle(KeyboardInterrupt())
+    monkeypatch.setattr(beam_runner.library().Pipeline, "run", lambda self: handle)
+    with pytest.raises(KeyboardInterrupt):
+        next(beam_runner.run(double, b"", [b"1"], folder=str(tmp_path), flags=FLAGS))
+    assert handle.cancelled
+
+
+@needs_beam
+def test_a_pipeline_that_ended_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(beam_runner.library().Pipeline, "run", lambda self: Handle())
+    with pytest.raises(RuntimeError) as error:
+        next(beam_runner.run(double, b"", [b"1"], folder=str(tmp_path), flags=FLAGS))
+    assert str(error.value) == "the pipeline ended, and piece 0 of its work was not done"
