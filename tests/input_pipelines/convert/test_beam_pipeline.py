@@ -26,8 +26,6 @@ from tests.input_pipelines.convert.test_conversion import (
     write,
 )
 
-pytestmark = needs_beam
-
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
@@ -39,6 +37,7 @@ def files_of(folder, kind):
     return [write(folder / f"{i}.{kind}", make_rows(700, seed=i)) for i in range(3)]
 
 
+@needs_beam
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
 @pytest.mark.parametrize("split", [{}, SPLIT])
@@ -52,6 +51,7 @@ def test_the_same_bytes(tmp_path, kind, order, split):
     assert there.text() == here.text().replace("/here", "/there")
 
 
+@needs_beam
 def test_sequence_examples_compressed_and_rounded(tmp_path):
     rows = [{"n": i, "steps": [i] * (i % 3), "price": 2**24 + i + 0.5} for i in range(400)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=100)
@@ -80,6 +80,7 @@ def test_tasks_are_the_same_on_a_worker(tmp_path):
     assert seen == [b"WriteTask", b"SpillTask", b"MergeTask"]
 
 
+@needs_beam
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
 def test_started_again_after_a_loss(tmp_path, order):
     files = files_of(tmp_path, "parquet")
@@ -96,6 +97,7 @@ def test_started_again_after_a_loss(tmp_path, order):
     assert convert(files, **arguments, beam=FLAGS).already_done
 
 
+@needs_beam
 def test_a_bad_row_and_then_a_corrected_one(tmp_path):
     spec = feature_specs.load(spec_file(tmp_path))
     rows = make_rows(300)
@@ -142,6 +144,7 @@ def test_two_workers_at_the_same_task(tmp_path, order):
     assert not [name for name in os.listdir(temporary) if name.endswith((".1", ".2", ".tmp"))]
 
 
+@needs_beam
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
 def test_another_file_system(tmp_path, order):
     """As gs://: files that TensorFlow reads and writes."""
