@@ -86,7 +86,8 @@ def check(flags: Sequence[str], paths: Sequence[str]) -> None:
       MissingPackageError: Beam, or what it needs for the runner, is not installed.
     """
     _pipeline(flags)
-    relative = [path for path in paths if places.is_local(path) and not os.path.isabs(path)]
+    named = [path for path in (*paths, value(flags, "temp_location")) if path]
+    relative = [path for path in named if places.is_local(path) and not os.path.isabs(path)]
     if relative and not runs_here(flags):
         raise BeamFlagsError(
             f"{relative[0]!r} depends on the folder that this program was started in, and the "

@@ -97,6 +97,8 @@ def test_paths_for_other_machines():
         "'a.csv' depends on the folder that this program was started in, and the workers of the "
         "pipeline have another one; write the path out, from / or gs:// on"
     )
+    with pytest.raises(BeamFlagsError, match="'temporary' depends on the folder"):
+        beam_runner.check([*flags, "--temp_location=temporary"], ["/data/a.csv"])
     with pytest.raises(BeamFlagsError) as error, beam_runner.scratch(flags):
         pass
     assert str(error.value) == (
