@@ -1,7 +1,8 @@
 """The framing of TFRecord files around serialized records; `input_pipelines.crc32c` has its form.
 
 Written here so that the processes of a conversion need not load TensorFlow, which takes seconds and
-half a GB in each. The checksums are google-crc32c's, in C: 740,000 records of 400 bytes a second.
+half a GB in each. The checksums are google-crc32c's, in C: some 700,000 records of 400 bytes a
+second.
 """
 
 from __future__ import annotations
