@@ -16,6 +16,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 DEMO_DIR ?= runs/ads
+COMMA := ,
 ifeq ($(wildcard $(CONSTRAINTS)),)
 $(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
 endif
@@ -44,7 +45,7 @@ install: $(VENV)/installed
 $(VENV)/installed: setup.py $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
-	$(PIP) "tensorflow==$(TF).*" -e ".[test]"
+	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam)]"
 	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
 	touch $@
 

@@ -42,6 +42,7 @@ setup(
     ],
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
+        "beam": ["apache-beam>=2.69,<3"],  # beside TensorFlow 2.21: protobuf 6, pyarrow < 26
         "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
         "ranking": ["tensorflow-ranking==0.5.5"],  # after TensorFlow 2.15: pip install --no-deps
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25

@@ -31,9 +31,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from input_pipelines.convert import processes
 from input_pipelines.convert.conversion import convert
 from input_pipelines.convert.options import COMPRESSIONS, ORDERS, ConvertOptions
+from input_pipelines.cores import cores
 
 _CHUNK = 1_000_000
 
@@ -111,7 +111,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--workers", type=int, default=processes.cores(), help="one a core")
+    parser.add_argument("--workers", type=int, default=cores(), help="one a core")
     parser.add_argument("--order", choices=ORDERS, default="stable")
     parser.add_argument("--compression", choices=COMPRESSIONS, default="none")
     parser.add_argument("--shard_mib", type=int, default=100)

@@ -10,6 +10,7 @@ from estimator_kit.errors import ConfigError
 from input_pipelines import files
 from input_pipelines.analyze import first_spec, refresh
 from input_pipelines.analyze.folder import FolderError
+from input_pipelines.beam_flags import BeamFlagsError
 
 
 def run_analysis(config: ExperimentConfig) -> str:
@@ -19,15 +20,18 @@ def run_analysis(config: ExperimentConfig) -> str:
     program of your own needs the usual `if __name__ == "__main__":` around what it runs.
 
     Raises:
-      ConfigError: a file is in the way that analysis did not write; nothing was touched.
+      ConfigError: a file is in the way that analysis did not write, or Beam does not know a flag;
+        nothing was touched.
       DataError: the records cannot be used; nothing was written.
       SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
     """
     paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    csv = config.csv_options()
+    csv, beam = config.csv_options(), config.beam_flags()
     try:
         if config.spec:
-            return refresh.refresh(config.spec, paths, min_count=config.min_count, csv=csv)
+            return refresh.refresh(
+                config.spec, paths, min_count=config.min_count, csv=csv, beam=beam
+            )
         assert config.analysis_dir is not None
         return first_spec.write(
             paths,
@@ -35,6 +39,9 @@ def run_analysis(config: ExperimentConfig) -> str:
             directory=config.analysis_dir,
             min_count=config.min_count,
             csv=csv,
+            beam=beam,
         )
+    except BeamFlagsError as error:
+        raise ConfigError(f"--beam_options: {error}") from error
     except FolderError as error:
         raise ConfigError(f"{'--spec' if config.spec else '--analysis_dir'}: {error}") from error

@@ -15,7 +15,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.patterns import pattern_problem
 from feature_specs.entry import PositiveFloat
 from feature_specs.errors import did_you_mean, nearest
-from input_pipelines import days
+from input_pipelines import beam_flags, days
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.tables.options import CsvOptions
 
@@ -113,6 +113,7 @@ class ExperimentConfig(pydantic.BaseModel):
     convert_dir: Optional[str] = None
     convert_order: Literal["stable", "shuffled"] = "stable"
     convert_processes: Optional[PositiveInt] = None
+    beam_options: Optional[str] = None
     shard_mib: PositiveInt = 100
     shard_compression: Literal["none", "gzip"] = "none"
     split_key: Optional[str] = None
@@ -165,6 +166,10 @@ class ExperimentConfig(pydantic.BaseModel):
             eval_fraction=self.eval_fraction or 0.0, step_columns=self.step_columns,
         )  # fmt: skip
 
+    def beam_flags(self) -> Optional[tuple[str, ...]]:
+        """The flags of an Apache Beam pipeline, or None where none is asked for."""
+        return None if self.beam_options is None else beam_flags.split(self.beam_options)
+
     @property
     def has_baseline(self) -> bool:
         return bool(self.baseline_files or self.baseline_statistics)
@@ -199,6 +204,7 @@ class ExperimentConfig(pydantic.BaseModel):
             self.csv_options()
         except ValueError as error:
             problems.append(str(error))
+        problems += self._beam_problems()
         if self.mode == "import_schema":
             problems += self._label_problems()
         if trains and self.max_steps is None and self.epochs is None:
@@ -339,6 +345,23 @@ class ExperimentConfig(pydantic.BaseModel):
             if name in self.step_columns[:i] or not name:
                 what = "there twice" if name else "no name"
                 problems.append(f"--step_columns: {name!r} is {what}")
+        return problems
+
+    def _beam_problems(self) -> list[str]:
+        if self.beam_options is None:
+            return []
+        problems = []
+        if self.mode not in ("analyze", "convert"):
+            problems.append("--beam_options is for --mode=convert and --mode=analyze")
+        if self.convert_processes is not None:
+            problems.append(
+                "--convert_processes is for a conversion without --beam_options, whose runner has "
+                "flags of its own for the number of workers"
+            )
+        try:
+            self.beam_flags()
+        except beam_flags.BeamFlagsError as error:
+            problems.append(f"--beam_options: {error}")
         return problems
 
     def _label_problems(self) -> list[str]:

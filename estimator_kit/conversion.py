@@ -14,6 +14,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from feature_specs import parser
 from input_pipelines import files
+from input_pipelines.beam_flags import BeamFlagsError
 from input_pipelines.convert import conversion, places
 from input_pipelines.convert.folder import FolderError
 
@@ -25,7 +26,8 @@ def run_conversion(config: ExperimentConfig) -> str:
     program of your own needs the usual `if __name__ == "__main__":` around what it runs.
 
     Raises:
-      ConfigError: the folder holds something else; nothing was touched.
+      ConfigError: the folder holds something else, or Beam does not know a flag; nothing was
+        touched.
       DataError: a file or row cannot be converted.
       NothingToDo: an earlier start had written everything; nothing was touched.
       OSError: a file cannot be written.
@@ -41,10 +43,13 @@ def run_conversion(config: ExperimentConfig) -> str:
             spec=parser.load(config.spec) if config.spec else None,
             csv=config.csv_options(),
             workers=config.convert_processes,
+            beam=config.beam_flags(),
             on_progress=Progress(every_secs=config.log_every_secs),
         )
     except FolderError as error:
         raise ConfigError(f"--convert_dir: {error}") from error
+    except BeamFlagsError as error:
+        raise ConfigError(f"--beam_options: {error}") from error
     if result.already_done:
         raise NothingToDo(
             f"--convert_dir: {config.convert_dir!r} has all {len(result.shards):,} shards of this "

@@ -258,6 +258,15 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "With --mode=convert: processes that share the work, one a core when not given. What is "
         "written does not depend on it.",
     )
+    text(
+        "beam_options",
+        "With --mode=convert and --mode=analyze: do the work as an Apache Beam pipeline with these "
+        "flags of Beam, separated by blanks: --beam_options='--runner=DataflowRunner --project=ads "
+        "--region=europe-west1 --temp_location=gs://ads/temporary'. --runner has to be there. What "
+        "is written is the same as without. The workers need estimator-kit, and the same paths of "
+        "files and --convert_dir as this program; analysis on other machines needs a "
+        "--temp_location. Needs estimator-kit[beam].",
+    )
     integer("shard_mib", "With --mode=convert: about MiB of records a shard, before compression.")
     choice(
         "shard_compression", ("none", "gzip"),

@@ -8,7 +8,6 @@ on the files and the spec alone: each of several workers finds the same. Reads o
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import threading
 from collections.abc import Sequence
 from typing import Optional
@@ -18,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from feature_specs.schema import FeatureSpec
 from input_pipelines import diagnosis
+from input_pipelines.cores import cores
 from input_pipelines.file_check import FileCheck, FileReport, Progress
 
 
@@ -52,17 +52,11 @@ def scan(
         with lock:
             progress(size)
 
-    pool = concurrent.futures.ThreadPoolExecutor(workers or _cores())
+    pool = concurrent.futures.ThreadPoolExecutor(workers or cores())
     try:
         return list(pool.map(report, files))
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _examples() -> FileCheck:

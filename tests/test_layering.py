@@ -20,7 +20,7 @@ WITHOUT_TENSORFLOW = {
                       "statistics",
                       "statistics_references", "validation", "vector_files", "vocabulary",
                       "yaml_reader", "__init__"},
-    "input_pipelines": {"errors", "__init__", "convert/__init__", "convert/options",
+    "input_pipelines": {"beam_flags", "errors", "__init__", "convert/__init__", "convert/options",
                         "tables/__init__", "tables/options"},
     "estimator_kit": {"config", "errors", "exit_codes", "flagfile", "flags", "main",
                       "pretrained_report", "__init__"},

@@ -3,6 +3,7 @@
     wire, protobuf_records      serialized records -> arrays, whatever their features
     values, numbers, summary    arrays -> counts, moments and sketches that merge
     scan          files -> one summary, spread over processes
+    beam_pipeline, summary_json        the same pass, spread by Apache Beam
     columns, labels, sizes      statistics -> entries of a spec, each with its reason
     spec_text, vocabularies, folder    entries -> files, whole or not at all
     distances, drift            two sets of statistics -> how far apart they are

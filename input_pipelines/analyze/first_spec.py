@@ -12,6 +12,7 @@ from __future__ import annotations
 import pathlib
 import tempfile
 from collections.abc import Sequence
+from typing import Optional
 
 import feature_specs
 from feature_specs.statistics import Statistics
@@ -36,6 +37,7 @@ def write(
     min_count: int = 5,
     exact_limit: int = EXACT_LIMIT,
     csv: CsvOptions = CsvOptions(),
+    beam: Optional[Sequence[str]] = None,
 ) -> str:
     """Analyzes TFRecord files, or those of a table, into a folder; returns what to tell about it.
 
@@ -46,14 +48,16 @@ def write(
       min_count: words that occur less often are not in a vocabulary.
       exact_limit: different values of a feature that are counted one by one.
       csv: how CSV files are written.
+      beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
 
     Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
       DataError: the records cannot be used; nothing was written.
       FolderError: the folder holds something else; nothing was written.
     """
     target = pathlib.Path(directory)
     folder.check(target)  # Now, and not after an hour.
-    summary = scan(files, exact_limit=exact_limit, csv=csv)
+    summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam)
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
     words = vocabulary_words(summary, statistics, min_count)

@@ -34,13 +34,20 @@ _EXAMPLES = 5
 
 
 def refresh(
-    spec_path: str, files: Sequence[str], *, min_count: int = 5, csv: CsvOptions = CsvOptions()
+    spec_path: str,
+    files: Sequence[str],
+    *,
+    min_count: int = 5,
+    csv: CsvOptions = CsvOptions(),
+    beam: Optional[Sequence[str]] = None,
 ) -> str:
     """Analyzes TFRecord files, or those of a table, and renews the files of a spec.
 
-    Columns of text are read as the types that the spec says. Returns what changed.
+    Columns of text are read as the types that the spec says. `beam` has flags of an Apache Beam
+    pipeline that reads the files; see `scan`. Returns what changed.
 
     Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
       SpecError: the spec cannot be used as it is, or could not with the new files.
       DataError: the records cannot be used, or do not fit the spec.
       FolderError: what stands in the place of the statistics file is something else.
@@ -48,7 +55,8 @@ def refresh(
     path = pathlib.Path(spec_path)
     spec = feature_specs.load(path)
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
-    summary = scan(files, csv=csv, dtypes={name: entry.dtype for name, entry in entries.items()})
+    dtypes = {name: entry.dtype for name, entry in entries.items()}
+    summary = scan(files, csv=csv, dtypes=dtypes, beam=beam)
     statistics = summary.statistics(len(files))
     _check_types(spec, statistics)
     report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import multiprocessing
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -27,6 +27,7 @@ from input_pipelines.analyze.protobuf_records import NotAnExample
 from input_pipelines.analyze.summary import RecordSummary
 from input_pipelines.analyze.values import EXACT_LIMIT
 from input_pipelines.analyze.wire import parse_block
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
@@ -48,6 +49,7 @@ def scan(
     group_bytes: int = _GROUP,
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
+    beam: Optional[Sequence[str]] = None,
 ) -> RecordSummary:
     """Reads all records of some files once.
 
@@ -60,32 +62,44 @@ def scan(
       group_bytes: least bytes of files that one process is given at a time.
       csv: how CSV files are written.
       dtypes: of tables, types that a spec says; see `reader.open_table`.
+      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that reads the files instead of
+        processes of this machine, with the same result.
 
     Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags.
       DataError: there is no record, a file or record is corrupt, a feature has two types, or files
         are of two kinds, Examples and SequenceExamples.
       MissingPackageError: the package for sketches, or for tables, is not installed.
     """
     sketches.library()  # Now, and not after an hour.
-    scan_group: ScanGroup = _scan_group
+    if beam is not None:
+        from input_pipelines import beam_runner
+
+        beam_runner.check(beam, files)
+    scan_group: ScanGroup = scan_files
     groups: Sequence[Sequence[Any]]
     notes: list[str] = []
     if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
         groups = _groups(files, group_bytes)
     else:
-        table = reader.open_table(files, csv=csv, dtypes=dtypes)
+        table = reader.open_table(files, csv=csv, dtypes=dtypes, beam=beam)
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
-        scan_group, notes = _scan_table, table.notes
-    workers = min(workers or _cores(), len(groups))
-    parts: Iterator[RecordSummary]
-    if workers == 1:
+        scan_group, notes = scan_parts, table.notes
+    workers = min(workers or cores(), len(groups))
+    parts: Generator[RecordSummary, None, None]
+    if beam is not None:
+        from input_pipelines.analyze import beam_pipeline
+
+        parts = beam_pipeline.summaries(groups, exact_limit, beam)
+    elif workers == 1:
         parts = (scan_group(group, exact_limit) for group in groups)
     else:
         parts = _in_processes(scan_group, groups, exact_limit, workers)
-    summary = next(parts)
-    for part in parts:
-        summary.merge(part)
+    with contextlib.closing(parts):  # So that what they hold is gone after an error, too.
+        summary = next(parts)
+        for part in parts:
+            summary.merge(part)
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
     if not summary.rows:
         raise DataError(
@@ -109,16 +123,9 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
     return groups
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _in_processes(
     scan_group: ScanGroup, groups: Sequence[Sequence[Any]], exact_limit: int, workers: int
-) -> Iterator[RecordSummary]:
+) -> Generator[RecordSummary, None, None]:
     """Summaries of groups in their order; only a few more than workers are held at a time."""
     # A fork of a process in which TensorFlow runs threads may hang for ever.
     context = multiprocessing.get_context("spawn")
@@ -135,8 +142,8 @@ def _in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
-    """One process's part: the records of some files."""
+def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
+    """One worker's part: the records of some files."""
     summary = RecordSummary(exact_limit)
     for path in files:
         before, lists = 0, False
@@ -156,8 +163,8 @@ def _scan_group(files: Sequence[str], exact_limit: int) -> RecordSummary:
     return summary
 
 
-def _scan_table(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
-    """One process's part: the rows of some parts of a table."""
+def scan_parts(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
+    """One worker's part: the rows of some parts of a table."""
     summary = RecordSummary(exact_limit)
     for part in parts:
         for rows in reader.read(part, summary.rounded):

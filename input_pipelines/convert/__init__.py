@@ -6,6 +6,7 @@
     split, row_order        which rows are for evaluation; a seeded shuffle of all rows
     plan            which rows make which shard, before the first one is written
     tasks, shard_files, spills, processes       the work, spread over the cores
+    beam_pipeline   the same work, spread by Apache Beam
     folder          the output folder: whose it is, what is done, manifest and success
     conversion      all of it, for `estimator_kit.conversion`
 

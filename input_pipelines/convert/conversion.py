@@ -12,7 +12,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
@@ -23,6 +23,7 @@ from input_pipelines.convert import processes, tasks
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.convert.plan import Plan
 from input_pipelines.convert.shard_files import Written
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
@@ -92,6 +93,7 @@ def convert(
     spec: Optional[FeatureSpec] = None,
     csv: CsvOptions = CsvOptions(),
     workers: Optional[int] = None,
+    beam: Optional[Sequence[str]] = None,
     on_progress: OnProgress = lambda rows, done, shards: None,
 ) -> Result:
     """Converts the files of a table into a folder of TFRecord shards.
@@ -104,21 +106,28 @@ def convert(
       csv: how CSV files are written.
       workers: processes, by default one a core, or fewer for small data; they change nothing but
         the time.
-      on_progress: see `OnProgress`.
+      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that does the work instead; it
+        changes nothing but the time, either. The workers need the same paths of files and folder.
+      on_progress: see `OnProgress`; a pipeline shows its progress itself.
 
     Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was touched.
       DataError: the files cannot be read, do not fit the spec, or a row cannot be converted; the
         shards that were finished before it was found stay, and there is no `_SUCCESS`.
       FolderError: the folder holds something else; nothing was touched.
       OSError: a file cannot be written, as on a full disk; no shard is there in half.
-      MissingPackageError: pyarrow is not installed.
+      MissingPackageError: pyarrow is not installed, or Beam where it is asked for.
     """
+    if beam is not None:
+        from input_pipelines import beam_runner
+
+        beam_runner.check(beam, [directory, *files])
     folders.check_new(directory)
-    plan, notes = _planned(files, options, spec, csv)
+    plan, notes = _planned(files, options, spec, csv, beam)
     output = folders.Output(directory, plan)
     output.check()
     with output.held():
-        return _converted(plan, output, notes, workers, on_progress)
+        return _converted(plan, output, notes, workers, beam, on_progress)
 
 
 def _converted(
@@ -126,6 +135,7 @@ def _converted(
     output: folders.Output,
     notes: Sequence[str],
     workers: Optional[int],
+    beam: Optional[Sequence[str]],
     on_progress: OnProgress,
 ) -> Result:
     """What is missing of a plan, written."""
@@ -133,19 +143,18 @@ def _converted(
     missing = folders.missing(plan.shards, whole)
     if not missing and output.is_finished:
         return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
-    source = plan.spec.source if plan.spec is not None else ""
-    context = tasks.Context(output.folder, output.temporary, plan.fields, plan.options, source)
+    context = tasks.context_of(plan, missing, output.folder, output.temporary)
     rounded: Counter[str] = Counter()
     written = dict(whole)
 
     def on_rows(rows: int) -> None:
         on_progress(rows, len(written), len(plan.shards))
 
-    stages = list(tasks.of_plan(plan, missing, output.temporary))
+    stages = list(tasks.of_plan(plan, missing, context))
     if workers is None:
-        workers = min(processes.cores(), 1 + int(plan.size / _BYTES_OF_A_PROCESS))
+        workers = min(cores(), 1 + int(plan.size / _BYTES_OF_A_PROCESS))
     workers = min(workers, max(map(len, stages)))
-    with processes.Workers(workers, context, on_rows) as pool:
+    with _workers(workers, beam, context, on_rows) as pool:
         for stage in stages:
             for done in pool.run(stage):
                 rounded.update(done.rounded)
@@ -161,8 +170,23 @@ def _converted(
     return Result(plan, output.folder, written, len(missing), notes)
 
 
+def _workers(
+    count: int, beam: Optional[Sequence[str]], context: tasks.Context, on_rows: processes.OnRows
+) -> Any:
+    """What does the tasks: processes of this machine, or a pipeline."""
+    if beam is None:
+        return processes.Workers(count, context, on_rows)
+    from input_pipelines.convert import beam_pipeline
+
+    return beam_pipeline.BeamWorkers(beam, context)
+
+
 def _planned(
-    files: Sequence[str], options: ConvertOptions, spec: Optional[FeatureSpec], csv: CsvOptions
+    files: Sequence[str],
+    options: ConvertOptions,
+    spec: Optional[FeatureSpec],
+    csv: CsvOptions,
+    beam: Optional[Sequence[str]] = None,
 ) -> tuple[Plan, list[str]]:
     """The plan, and notes of how columns are read."""
     kind = kinds.kind_of_all(files)
@@ -178,7 +202,7 @@ def _planned(
         key = [options.split_key] if options.split_key is not None else []
         only = {*field_rules.names_of(spec), *key}
     dtypes = field_rules.dtypes_of(spec) if spec is not None else None
-    table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only)
+    table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only, beam=beam)
     if not sum(sum(table.row_groups(path)) for path in files):
         raise DataError(
             f"there is no row in {files[0]}{' and the other files' if len(files) > 1 else ''}; "

@@ -29,13 +29,6 @@ class _StoppedError(Exception):
     """Another process failed, or the user stopped the program."""
 
 
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Workers:
     """Does tasks; with one process, here.
 

@@ -83,11 +83,13 @@ class ShardFile:
             written = shard.finish()
     """
 
-    def __init__(self, folder: str, name: str, temporary: str):
+    def __init__(self, folder: str, name: str, temporary: str, attempt: str = ""):
+        """A shard that is written in `temporary`, under a name that ends in `attempt`."""
         self.name = name
+        self._attempt = attempt
         self._folder = temporary
         self._path = os.path.join(folder, name)
-        self._temporary = os.path.join(temporary, name)
+        self._temporary = os.path.join(temporary, name + attempt)
         self._file = _Counted(self._temporary)
         self._packed: Any = None
         if name.endswith(".gz"):
@@ -119,15 +121,16 @@ class ShardFile:
         except OSError as error:
             raise places.full_disk(error, self._path) from error
         self._finished = Written(self.name, self._rows, self._file.size, self._file.crc)
-        note(self._folder, self._finished)
+        note(self._folder, self._finished, self._attempt)
         return self._finished
 
 
-def note(temporary: str, written: Written) -> None:
+def note(temporary: str, written: Written, attempt: str = "") -> None:
     """Notes what a finished shard is."""
     path = os.path.join(temporary, written.name + _NOTE)
+    content = json.dumps(dataclasses.asdict(written)).encode()
     try:
-        places.write(path, json.dumps(dataclasses.asdict(written)).encode(), path + ".tmp")
+        places.write(path, content, path + attempt + ".tmp")
     except OSError as error:
         raise places.full_disk(error, path) from error
 

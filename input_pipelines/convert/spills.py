@@ -2,7 +2,8 @@
 
 A spill holds, in segments, the frames of the rows for each shard with what they are sorted by. Its
 index is a file beside it that appears last, so a spill that has one is whole. Spills are read again
-by a conversion that is started again, and are gone when it is through.
+by a conversion that is started again, and are gone when it is through. The same rows for the same
+shards make the same bytes, so that two workers may write a spill, each under a temporary name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _BUFFER = 48 * 2**20
 _ROWS = 8192
 
 
+def names(count: int) -> list[str]:
+    """The names of so many spills."""
+    return [f"rows-{i:05}.spill" for i in range(count)]
+
+
 def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
     """Whether a spill is there that has the rows of all of these shards."""
     index = places.read(_index_path(temporary, name))
@@ -36,19 +42,20 @@ def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
 class SpillWriter:
     """Writes one spill, `name` in the temporary folder; whole after `finish`."""
 
-    def __init__(self, temporary: str, name: str, shards: Sequence[int]):
-        """A spill of the rows of some shards, by their numbers; rows of others are passed over."""
-        self._temporary = temporary
-        self._name = name
+    def __init__(self, temporary: str, name: str, shards: Sequence[int], attempt: str = ""):
+        """A spill of the rows of some shards, by their numbers; rows of others are passed over.
+
+        Until it is whole its name ends in `attempt`, too.
+        """
         self._path = os.path.join(temporary, name)
+        self._index = _index_path(temporary, name)
+        self._attempt = attempt
         self._segments: dict[str, list[list[int]]] = {str(shard): [] for shard in shards}
         self._wanted = np.array(sorted(shards), np.int64)
         self._held: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
         self._size = self._written = 0
-        if places.exists(_index_path(temporary, name)):
-            places.remove(_index_path(temporary, name))
         try:
-            self._file = places.open_file(self._path, "wb")
+            self._file = places.open_file(self._path + attempt + ".tmp", "wb")
         except OSError as error:
             raise places.full_disk(error, self._path) from error
 
@@ -86,8 +93,10 @@ class SpillWriter:
             places.sync(self._file)
             self._file.close()
             index = json.dumps({"segments": self._segments}).encode()
-            path = _index_path(self._temporary, self._name)
-            places.write(path, index, path + ".tmp")
+            if places.read(self._index) not in (None, index):
+                places.remove(self._index)  # That of a spill for other shards, of an earlier start.
+            places.rename(self._path + self._attempt + ".tmp", self._path)
+            places.write(self._index, index, self._index + self._attempt + ".tmp")
         except OSError as error:
             raise places.full_disk(error, self._path) from error
 

@@ -39,13 +39,17 @@ _PIECE = 64 * 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What all tasks of a conversion have in common.
+    """What all tasks of a conversion have in common; see `context_of`.
 
     Attributes:
       folder, temporary: where shards go, and where they are written.
       fields: the features of the records.
       options: what the user decided.
       spec_source: the spec that values are held to; empty without one.
+      dealt: in shuffled order, by part, the number of its first shard and how many there are.
+      wanted: in shuffled order, the numbers of the shards that are to be written.
+      spills: in shuffled order, how many there are.
+      attempt: what temporary names end in, so that two workers may be at the same task.
     """
 
     folder: str
@@ -53,6 +57,10 @@ class Context:
     fields: tuple[Field, ...]
     options: ConvertOptions
     spec_source: str
+    dealt: dict[str, tuple[int, int]]
+    wanted: tuple[int, ...]
+    spills: int
+    attempt: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,23 +75,18 @@ class WriteTask:
 
 @dataclasses.dataclass(frozen=True)
 class SpillTask:
-    """Rows that are dealt to shards; `dealt` has, by part, the numbers of its first shard and how
-    many there are, `wanted` the shards that are to be written.
-    """
+    """Rows that are dealt to shards, by way of the spill of this name."""
 
     name: str
     reads: tuple[tuple[Part, int], ...]
     rows: int
-    dealt: dict[str, tuple[int, int]]
-    wanted: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class MergeTask:
-    """A shard, and the spills that have its rows."""
+    """A shard, whose rows are in all spills."""
 
     shard: Shard
-    spills: tuple[str, ...]
 
 
 Task = Union[WriteTask, SpillTask, MergeTask]
@@ -97,23 +100,33 @@ class Done:
     rounded: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
-def of_plan(plan: Plan, missing: Sequence[Shard], temporary: str) -> Iterator[list[Task]]:
+def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
+    """What the tasks that make the missing shards have in common."""
+    by_part: dict[str, list[int]] = {}
+    wanted: tuple[int, ...] = ()
+    if plan.options.order == "shuffled":
+        for shard in plan.shards:
+            by_part.setdefault(shard.part, []).append(shard.number)
+        wanted = tuple(shard.number for shard in missing)
+    return Context(
+        folder, temporary, plan.fields, plan.options,
+        spec_source=plan.spec.source if plan.spec is not None else "",
+        dealt={part: (numbers[0], len(numbers)) for part, numbers in by_part.items()},
+        wanted=wanted, spills=len(plan.reads),
+    )  # fmt: skip
+
+
+def of_plan(plan: Plan, missing: Sequence[Shard], context: Context) -> Iterator[list[Task]]:
     """The tasks that make the missing shards; those of a list before those of the next."""
     if plan.options.order == "stable":
         yield _write_tasks(plan, missing)
         return
-    by_part: dict[str, list[int]] = {}
-    for shard in plan.shards:
-        by_part.setdefault(shard.part, []).append(shard.number)
-    dealt = {part: (numbers[0], len(numbers)) for part, numbers in by_part.items()}
-    wanted = tuple(shard.number for shard in missing)
-    names = tuple(f"rows-{i:05}.spill" for i in range(len(plan.reads)))
     yield [
-        SpillTask(name, tuple(plan.parts_of(start, stop)), stop - start, dealt, wanted)
-        for name, (start, stop) in zip(names, plan.reads)
-        if not spills.is_whole(temporary, name, wanted)
+        SpillTask(name, tuple(plan.parts_of(start, stop)), stop - start)
+        for name, (start, stop) in zip(spills.names(context.spills), plan.reads)
+        if not spills.is_whole(context.temporary, name, context.wanted)
     ]
-    yield [MergeTask(shard, names) for shard in missing]
+    yield [MergeTask(shard) for shard in missing]
 
 
 def _write_tasks(plan: Plan, missing: Sequence[Shard]) -> list[Task]:
@@ -192,7 +205,7 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
                 shard = waiting[0]
                 if file is None:
                     file = stack.enter_context(
-                        ShardFile(context.folder, shard.name, context.temporary)
+                        ShardFile(context.folder, shard.name, context.temporary, context.attempt)
                     )
                 start, stop = max(shard.start, first) - first, min(shard.stop, last) - first
                 batch = rows.batch.slice(start, stop - start)
@@ -221,12 +234,14 @@ def _mask(rows: Rows, context: Context, part: str) -> Optional[np.ndarray]:
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
     encoder = Encoder(context.fields)
     rounded: Counter[str] = Counter()
-    with spills.SpillWriter(context.temporary, task.name, task.wanted) as spill:
+    with spills.SpillWriter(
+        context.temporary, task.name, context.wanted, context.attempt
+    ) as spill:
         for first, rows in _read(task, context, rounded):
             count = rows.batch.num_rows
             numbers = row_order.random_numbers(first, count, context.options.seed)
             shards = np.full(count, -1, np.int64)
-            for part, (first_shard, how_many) in task.dealt.items():
+            for part, (first_shard, how_many) in context.dealt.items():
                 mask = _mask(rows, context, part)
                 dealt = row_order.shards_of(numbers, how_many) + first_shard
                 shards = dealt if mask is None else np.where(mask, dealt, shards)
@@ -244,8 +259,11 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
 
 
 def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
-    with ShardFile(context.folder, task.shard.name, context.temporary) as file:
-        for data, rows in spills.shuffled(context.temporary, task.spills, task.shard.number):
+    names = spills.names(context.spills)
+    with ShardFile(
+        context.folder, task.shard.name, context.temporary, context.attempt
+    ) as file:
+        for data, rows in spills.shuffled(context.temporary, names, task.shard.number):
             file.write(data, rows)
             advance(0)
         return Done((file.finish(),))

@@ -6,6 +6,7 @@
     csv_files, csv_stream, text_types    CSV: fields as text, then the types of whole columns
     json_files, parquet_files    the other two
     storable        columns of any type -> int64, float32 and bytes, one or a list of them a row
+    found_columns, beam_pipeline    a first look through all files, by threads or Apache Beam
     reader          the files of one table, its columns, and its rows, part by part
 
 A row is a record: a null is a missing feature, a list a feature of several values. Types hold for

@@ -7,10 +7,11 @@ column's type is that of all its values. Files that do not fit together are erro
 from __future__ import annotations
 
 import concurrent.futures
-import os
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Optional
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Optional, Union
 
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.tables import csv_files, json_files, parquet_files
 from input_pipelines.tables.columns import Column
@@ -58,65 +59,95 @@ def _type(column: Column) -> str:
     return f"lists of {column.dtype}" if column.multi else str(column.dtype)
 
 
+@dataclasses.dataclass(frozen=True)
+class CsvLook:
+    """A CSV file to look through: `names` are its columns, `declared` those known to be text."""
+
+    path: str
+    csv: CsvOptions
+    names: tuple[str, ...]
+    declared: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonLook:
+    """A file of JSON lines to look through; of columns beside `only` the types do not matter."""
+
+    path: str
+    only: Optional[tuple[str, ...]]
+
+
+Look = Union[CsvLook, JsonLook]
+
+# What is found in one file: the columns, `TextColumn`s or those of JSON, and the number of rows.
+Found = tuple[Union[dict[str, TextColumn], JsonColumns], int]
+
+# Looks through all of some files, and gives what is found in their order.
+LookAll = Callable[[Sequence[Look]], list[Found]]
+
+
+def look_through(look: Look) -> Found:
+    """Reads a file once."""
+    row = 0
+    if isinstance(look, CsvLook):
+        texts = {name: TextColumn(name) for name in look.names}
+        for batch in csv_files.batches(look.path, look.csv, look.names):
+            for name, column in zip(batch.schema.names, batch.columns):
+                if name not in look.declared:
+                    texts[name].add(column, look.path, row)
+            row += batch.num_rows
+        return texts, row
+    found = JsonColumns()
+    for batch in json_files.batches(look.path):
+        found.add(batch, look.path, row, look.only)
+        row += batch.num_rows
+    return found, row
+
+
 def of_csv(
     files: Sequence[str],
     csv: CsvOptions,
     names: Mapping[str, tuple[str, ...]],
     dtypes: Mapping[str, str],
+    look_all: LookAll,
 ) -> tuple[list[Column], dict[str, int]]:
     """The columns of CSV files, of the types `dtypes` or of those that all their fields have.
 
     And the number of rows of each file.
     """
-    rows: dict[str, int] = {}
-
-    def look(path: str) -> dict[str, TextColumn]:
-        found = {name: TextColumn(name) for name in names[path]}
-        row = 0
-        for batch in csv_files.batches(path, csv, names[path]):
-            for name, column in zip(batch.schema.names, batch.columns):
-                if dtypes.get(name) != "string":
-                    found[name].add(column, path, row)
-            row += batch.num_rows
-        rows[path] = row
-        return found
-
-    first, *others = _in_threads(look, files)
+    declared = tuple(name for name, dtype in dtypes.items() if dtype == "string")
+    found = look_all([CsvLook(path, csv, names[path], declared) for path in files])
+    first, *others = (columns for columns, _ in found)
+    assert isinstance(first, dict)
     for other in others:
+        assert isinstance(other, dict)
         for name, column in first.items():
             column.merge(other[name])
     columns = [
         Column(name, dtype, note=note)
         for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
     ]
-    return columns, rows
+    return columns, {path: rows for path, (_, rows) in zip(files, found)}
 
 
 def of_json_lines(
-    files: Sequence[str], only: Optional[Collection[str]] = None
+    files: Sequence[str], only: Optional[Collection[str]], look_all: LookAll
 ) -> tuple[list[Column], dict[str, int]]:
     """The columns of JSON lines, as `of_parquet` does, and the number of rows of each file."""
-    rows: dict[str, int] = {}
-
-    def look(path: str) -> JsonColumns:
-        found = JsonColumns()
-        row = 0
-        for batch in json_files.batches(path):
-            found.add(batch, path, row, only)
-            row += batch.num_rows
-        rows[path] = row
-        return found
-
-    first, *others = _in_threads(look, files)
+    needed = None if only is None else tuple(sorted(only))
+    found = look_all([JsonLook(path, needed) for path in files])
+    first, *others = (columns for columns, _ in found)
+    assert isinstance(first, JsonColumns)
     for other in others:
+        assert isinstance(other, JsonColumns)
         first.merge(other)
-    return list(first.found.values()), rows
+    return list(first.found.values()), {path: rows for path, (_, rows) in zip(files, found)}
 
 
-def _in_threads(look: Any, files: Sequence[str]) -> list[Any]:
-    """What a function finds in each file; pyarrow leaves the interpreter to other threads."""
-    with concurrent.futures.ThreadPoolExecutor(min(os.cpu_count() or 1, len(files))) as pool:
-        waiting = [pool.submit(look, path) for path in files]
+def in_threads(looks: Sequence[Look]) -> list[Found]:
+    """Looks through several files at a time; pyarrow leaves the interpreter to other threads."""
+    with concurrent.futures.ThreadPoolExecutor(min(cores(), len(looks))) as pool:
+        waiting = [pool.submit(look_through, look) for look in looks]
         try:
             return [future.result() for future in waiting]
         except BaseException:

@@ -90,7 +90,17 @@ class JsonColumns:
     def merge(self, other: JsonColumns) -> None:
         """Adds what a later file shows."""
         for name, column in other.found.items():
-            self._see(column, *other._first.get(name, ("", "")))
+            self._see(column, *other.shown(name))
+
+    def shown(self, name: str) -> tuple[str, str]:
+        """The kind of a column and where it is shown; empty when only its name is."""
+        return self._first.get(name, ("", ""))
+
+    def set(self, column: Column, kind: str, place: str) -> None:
+        """Takes a column as `found` and `shown` have it elsewhere."""
+        self.found[column.name] = column
+        if kind:
+            self._first[column.name] = (kind, place)
 
     def _see(self, column: Column, kind: str, place: str) -> None:
         name = column.name

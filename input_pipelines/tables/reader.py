@@ -170,6 +170,7 @@ def open_table(
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
     only: Optional[Collection[str]] = None,
+    beam: Optional[Sequence[str]] = None,
 ) -> Table:
     """Some files as a table: checks that they fit together, and finds the types of all columns.
 
@@ -180,6 +181,8 @@ def open_table(
         may be float32. Names that the table lacks are passed over.
       only: names of the columns to read, by default all; those that the table lacks are passed
         over.
+      beam: flags of an Apache Beam pipeline that looks through CSV and JSON lines, by default
+        threads do.
 
     Raises:
       DataError: a file cannot be read or is of another kind, columns differ between files, or a
@@ -194,6 +197,11 @@ def open_table(
         )
     arrow()
     known = dict(dtypes or {})
+    look_all: found_columns.LookAll = found_columns.in_threads
+    if beam is not None:
+        from input_pipelines.tables import beam_pipeline
+
+        look_all = beam_pipeline.looks(beam)
     names: dict[str, tuple[str, ...]] = {}
     counted: dict[str, int] = {}
     if kind == kinds.PARQUET:
@@ -202,9 +210,9 @@ def open_table(
         names = {path: csv_files.names(path, csv) for path in files}
         for path in files:
             found_columns.check_names(files[0], names[files[0]], path, names[path])
-        columns, counted = found_columns.of_csv(files, csv, names, known)
+        columns, counted = found_columns.of_csv(files, csv, names, known, look_all)
     else:
-        columns, counted = found_columns.of_json_lines(files, only)
+        columns, counted = found_columns.of_json_lines(files, only, look_all)
     left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
     columns = [column for column in columns if column.name not in left_out]
     columns = [

@@ -6,6 +6,7 @@ import datetime
 import decimal
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,7 +41,8 @@ def load(*paths, rounded=None):
         ([1, None, 255], pa.uint8(), ("int64", [1, None, 255])),
         ([1, None, 2**63 - 1], pa.uint64(), ("int64", [1, None, 2**63 - 1])),
         ([1.5, None, float("inf")], pa.float64(), ("float32", [1.5, None, float("inf")])),
-        ([1.5, None, -2], pa.float16(), ("float32", [1.5, None, -2.0])),
+        ([np.float16(1.5), None, np.float16(-2)], pa.float16(),
+         ("float32", [1.5, None, -2.0])),
         ([decimal.Decimal("1.50"), None], pa.decimal128(5, 2), ("float32", [1.5, None])),
         (["a", None, ""], pa.large_string(), ("string", [b"a", None, b""])),
         ([b"\xff", None], pa.binary(), ("string", [b"\xff", None])),
