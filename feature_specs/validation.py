@@ -325,6 +325,11 @@ def check_filter(spec: FeatureSpec) -> Problems:
                 (*path, "feature"),
                 f"feature {entry.feature!r} has {feature.form}, expected one of one value a row",
             )
+        elif feature.decode is not None:
+            yield Problem(
+                (*path, "feature"),
+                f"feature {entry.feature!r} is of encoded bytes, which no condition is about",
+            )
         else:
             for key, message in entry.misfits(feature.dtype):
                 yield Problem((*path, key), message)
