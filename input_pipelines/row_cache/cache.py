@@ -17,14 +17,14 @@ import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines.convert.processes import cores
+from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.row_cache import fingerprint, shards
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
@@ -141,25 +141,22 @@ class RowCache:
             maker = thread.submit(_Maker, spec, shard, damaged).result()
         with ThreadPoolExecutor(cores()) as threads:
             found = list(threads.map(lambda path: self._find(maker, path), files))
-            missing = [path for path, (_, entry) in zip(files, found) if entry is None]
+            missing = {path: key for path, (key, entry) in zip(files, found) if entry is None}
             if missing:
                 _log.info(
                     "input cache: %d of %d files are there; %d are transformed now",
                     len(files) - len(missing), len(files), len(missing),
                 )  # fmt: skip
             progress = _Progress(len(missing))
-            futures = [
-                threads.submit(self._made, maker, path, key, progress) if entry is None else None
-                for path, (key, entry) in zip(files, found)
-            ]
+            parts = [dict(list(missing.items())[i :: cores()]) for i in range(cores())]
+            made: dict[str, str] = {}
             try:
-                paths = [
-                    future.result() if future is not None else entry or ""
-                    for (_, entry), future in zip(found, futures)
-                ]
+                for some in threads.map(lambda part: self._made(maker, part, progress), parts):
+                    made.update(some)
             except BaseException:
                 progress.stopped = True
                 raise
+        paths = [entry or made[path] for path, (_, entry) in zip(files, found)]
         self.counts.hits += len(files) - len(missing)
         self.counts.misses += len(missing)
         self.counts.rows += progress.rows
@@ -197,15 +194,29 @@ class RowCache:
         key = maker.key(path)
         return key, self._folder.find(key)
 
-    def _made(self, maker: _Maker, path: str, key: str, progress: _Progress) -> str:
-        def write(unfinished: str) -> None:
-            for rows in maker.write(unfinished, path):
-                self._check()
-                progress.add(rows)
-            progress.done()
+    def _made(
+        self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
+    ) -> dict[str, str]:
+        """Transforms some files, whose keys are given; the path of each one's rows."""
+        made: dict[str, str] = {}
+
+        def add(path: str, blocks: Iterable[tf.Tensor]) -> None:
+            def write(unfinished: str) -> None:
+                before = 0
+                for rows in maker.write(unfinished, blocks):
+                    self._check()
+                    progress.add(rows - before)
+                    before = rows
+                progress.done()
+
+            made[path] = self._folder.add(keys[path], write)
 
         try:
-            return self._folder.add(key, write)
+            for path, blocks in maker.blocks_by_file(list(keys)):
+                add(path, blocks)
+            for path in keys:
+                if path not in made:
+                    add(path, [])  # It has no record.
         except CacheFull as error:
             raise DataError(
                 f"the input cache {self._name} is too small: {error}; allow more, or train without "
@@ -218,6 +229,7 @@ class RowCache:
                 f"the disk of the input cache {self._name} is full; make room, allow the cache "
                 "less, or train without one"
             ) from error
+        return made
 
 
 class _Maker:
@@ -228,20 +240,28 @@ class _Maker:
         self._rows = fingerprint.of_rows(spec)
         self._shard = shard
         self._damaged = damaged
-        self._transform = Transform(spec)
         self._selection = Selection(spec)
+        transform = Transform(spec)
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+        def packed(block: tf.Tensor) -> Any:
+            return self.layout.pack(*transform.features_and_labels(block))
+
+        self._packed = packed
 
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read otherwise, even if nothing is left out.
         left_out = self._damaged.get(path)
         return fingerprint.of_shard(self._rows, path, self._shard, left_out)
 
-    def write(self, unfinished: str, path: str) -> Iterator[int]:
-        damaged = {path: self._damaged[path]} if path in self._damaged else NO_DAMAGE
-        return shards.write(
-            unfinished, path, transform=self._transform, selection=self._selection,
-            layout=self.layout, shard=self._shard, damaged=damaged,
-        )  # fmt: skip
+    def blocks_by_file(self, files: Sequence[str]) -> Iterator[tuple[str, Iterator[tf.Tensor]]]:
+        if not files:
+            return iter(())
+        damaged = {path: self._damaged[path] for path in files if path in self._damaged}
+        return shards.blocks_by_file(files, self._selection, self._shard, damaged)
+
+    def write(self, unfinished: str, blocks: Iterable[tf.Tensor]) -> Iterator[int]:
+        return shards.write(unfinished, blocks, packed=self._packed, layout=self.layout)
 
 
 class _Progress:

@@ -7,51 +7,76 @@ checksums of TFRecord guard them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
+from input_pipelines import tfrecords
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
 from input_pipelines.selection import Selection
 from input_pipelines.sharding import Shard
 from input_pipelines.tfrecords import OPEN_FILES, Damaged
-from input_pipelines.transforms import Transform
+
+# Blocks that are transformed together: the price of an operation is paid less often.
+_TOGETHER = 8
+
+
+def blocks_by_file(
+    files: Sequence[str], selection: Selection, shard: Shard, damaged: Damaged
+) -> Iterator[tuple[str, Iterator[tf.Tensor]]]:
+    """Each file that has any block, with its blocks of serialized records, what is kept of them.
+
+    One dataset for all files: making one ready takes as long as reading 10,000 records. The blocks
+    of a file have to be read before the next file is asked for.
+    """
+    blocks = tfrecords.numbered_blocks(files, shard, damaged=damaged).map(
+        lambda records, path, places: (path, selection.passing(records))
+    )
+    for path, some in itertools.groupby(blocks.prefetch(_TOGETHER), lambda block: block[0].numpy()):
+        yield path.decode(), (records for _, records in some)
 
 
 def write(
     path: str,
-    source: str,
+    blocks: Iterable[tf.Tensor],
     *,
-    transform: Transform,
-    selection: Selection,
+    packed: Callable[[tf.Tensor], tuple[Any, ...]],
     layout: RowLayout,
-    shard: Shard,
-    damaged: Damaged,
 ) -> Iterator[int]:
-    """Writes the rows of the file `source` to `path`, and gives the rows of each block in turn.
+    """Writes the rows of one file to `path`, and gives how many so far, some blocks at a time.
 
     Args:
       path: the file to write.
-      source: a TFRecord file.
-      transform: made eagerly; so is `selection`.
-      selection: what is kept of the rows.
+      blocks: of the file's serialized records.
+      packed: from serialized records to `layout.pack` of their rows.
       layout: how they are packed.
-      shard: which records of the file are read.
-      damaged: as `tfrecords.blocks` takes it.
     """
-    blocks = selection.blocks([source], shard, damaged=damaged).map(
-        lambda block: layout.pack(*transform.features_and_labels(block)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
     matrices = len(layout.packed)
+    total = 0
     with tf.io.TFRecordWriter(path) as writer:
-        for block in blocks.prefetch(2):
-            for matrix in block[:matrices]:
-                writer.write(matrix.numpy().tobytes())
-            for values in block[matrices:]:
-                writer.write(tf.io.serialize_tensor(list_bytes(values)).numpy())
-            yield int(tf.shape(block[0])[0])
+        for some in _several(blocks):
+            rows = packed(tf.concat(some, axis=0))
+            numbers = [matrix.numpy() for matrix in rows[:matrices]]
+            lists = [list_bytes(values) for values in rows[matrices:]]
+            begin = 0
+            for block in some:
+                part = slice(begin, begin + len(block))
+                begin = part.stop
+                for matrix in numbers:
+                    writer.write(matrix[part].tobytes())
+                for values in lists:
+                    writer.write(tf.io.serialize_tensor(values[part]).numpy())
+            total += begin
+            yield total
+
+
+def _several(blocks: Iterable[tf.Tensor]) -> Iterator[list[tf.Tensor]]:
+    """Blocks, some at a time."""
+    iterator = iter(blocks)
+    while some := list(itertools.islice(iterator, _TOGETHER)):
+        yield some
 
 
 def read(paths: Sequence[str], layout: RowLayout, *, interleaved: bool) -> tf.data.Dataset:

@@ -1,0 +1,158 @@
+"""Reading: beside TensorFlow's own ways, and with the cache of transformed rows, cold and warm.
+
+    python benchmarks/input.py [--rows 400000] [--rounds 3] [--only records,cache,window]
+
+Records have 13 numbers and 26 strings, about 800 bytes; batches have 1024 rows. Every measurement
+reads a whole epoch, shuffled, inside tf.data (`Dataset.reduce`), and counts making the input: with
+the cache the hashing of the files and, cold, the writing too. benchmarks/README.md has numbers that
+were seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+from click_logs import canned_input_fn, generate, spec
+from side_by_side import compare
+from training_speed import BATCH
+
+import estimator_kit as ek
+from input_pipelines import input_fns
+from input_pipelines.row_cache.cache import RowCache
+
+GIB = 2**30
+DAYS = 7
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=400_000, help="rows of the generated data")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds that count")
+    parser.add_argument("--only", default="records,cache,window", help="what is measured")
+    parser.add_argument("--data", help="a folder for the generated data, to use them again")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        # One shard more than the days of a window.
+        paths = generate(arguments.data or folder, arguments.rows)
+        for name in arguments.only.split(","):
+            {"records": records, "cache": cache, "window": window}[name](
+                paths, arguments.rows, f"{folder}/cache", arguments.rounds
+            )
+
+
+def records(paths: list[str], rows: int, folder: str, rounds: int) -> None:
+    """Rows a second without a cache."""
+
+    def per_record() -> tf.data.Dataset:
+        entries = ek.make_parse_example_spec(spec())
+
+        def parse(record: tf.Tensor) -> tf.Tensor:
+            features = tf.io.parse_single_example(record, entries)
+            return features, features.pop("click")
+
+        read = tf.data.TFRecordDataset(paths, num_parallel_reads=2).shuffle(10_000)
+        return read.map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH).prefetch(4)
+
+    def batched() -> tf.data.Dataset:
+        # It has no end of its own.
+        return canned_input_fn(paths, BATCH, spec())().take(rows // BATCH)
+
+    def ours() -> float:
+        return rows / seconds(input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1))
+
+    peers = {"parsing each record": per_record, "make_batched_features_dataset": batched}
+    for name, peer in peers.items():
+        compare(
+            f"input beside {name} (ours gives ids, not strings)",
+            ours, lambda peer=peer: rows / seconds(peer), rounds=rounds, unit="rows/s",
+        )  # fmt: skip
+
+
+def cache(paths: list[str], rows: int, folder: str, rounds: int) -> None:
+    """An epoch whose rows are in the cache, beside those in which they are not."""
+
+    def cold() -> float:
+        shutil.rmtree(folder, ignore_errors=True)
+        return epoch(paths, folder)
+
+    def warm() -> float:
+        return epoch(paths, folder)
+
+    def without() -> float:
+        return epoch(paths, None)
+
+    compare("an epoch, cache warm, beside cold", warm_after(cold, warm), cold, rounds=rounds,
+            unit="s", less_is_better=True)  # fmt: skip
+    compare("an epoch, cache warm, beside none", warm, without, rounds=rounds, unit="s",
+            less_is_better=True)  # fmt: skip
+    compare("an epoch, cache cold, beside none", cold, without, rounds=rounds, unit="s",
+            less_is_better=True)  # fmt: skip
+    epoch(paths, folder)
+    compare(
+        "a later epoch of a run, cache warm, beside none", lambda: later_epoch(paths, folder),
+        lambda: later_epoch(paths, None), rounds=rounds, unit="s", less_is_better=True,
+    )  # fmt: skip
+
+
+def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
+    """An epoch of a window of seven days of which six are in the cache, beside none."""
+
+    def ours() -> float:
+        shutil.rmtree(folder, ignore_errors=True)
+        epoch(paths[:DAYS], folder)
+        return epoch(paths[1 : DAYS + 1], folder)
+
+    compare(
+        "an epoch of seven days, one of them new, with the cache beside none",
+        ours, lambda: epoch(paths[1 : DAYS + 1], None), rounds=rounds, unit="s",
+        less_is_better=True,
+    )  # fmt: skip
+
+
+def warm_after(cold, warm):
+    def measure() -> float:
+        cold()
+        return warm()
+
+    return measure
+
+
+def epoch(paths: list[str], folder: str | None) -> float:
+    """Seconds of the first epoch of a run."""
+    if folder is None:
+        return seconds(input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1))
+    with RowCache(folder, limit=10 * GIB) as opened:
+        return seconds(
+            input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1, cache=opened)
+        )
+
+
+def later_epoch(paths: list[str], folder: str | None) -> float:
+    """Seconds of another epoch in the same run."""
+    if folder is None:
+        return epoch(paths, None)
+    with RowCache(folder, limit=10 * GIB) as opened:
+        input_fn = input_fns.train_input_fn(
+            spec(), paths, batch_size=BATCH, epochs=1, cache=opened
+        )
+        input_fn()
+        return seconds(input_fn)
+
+
+def seconds(make_input) -> float:
+    """How long it takes to make an input and read all of it."""
+    start = time.perf_counter()
+    batches = make_input().map(lambda features, label: tf.constant(1, tf.int64))
+    batches.reduce(tf.constant(0, tf.int64), lambda total, one: total + one).numpy()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
