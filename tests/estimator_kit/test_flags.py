@@ -209,6 +209,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --eval_throttle_secs=0
         --exporters=final
         --exports_to_keep=5
+        --input_cache_gib=20.0
         --inter_op_threads=0
         --intra_op_threads=0
         --keep_checkpoint_max=5
