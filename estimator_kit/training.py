@@ -17,6 +17,7 @@ import tensorflow as tf
 from estimator_kit import (
     bad_data,
     checkpoints,
+    data_service,
     pretrained_tables,
     run_record,
     training_input,
@@ -104,6 +105,8 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             evaluated = training_input.count_evaluated(spec, eval_files, screened.damaged)
     plan = _plan(config, source, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
+    if config.data_service is not None and plan.start_step < plan.max_steps:
+        data_service.wait_for_service(config)
     model.warm_start = warm
     if start_step is None:
         pretrained_tables.check(spec)
@@ -126,7 +129,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     outcome: dict[str, Any] = {"status": "failed"}
     try:
         both = [*source.files, *eval_files]
-        with stop_on_sigterm(request), explained(
+        with stop_on_sigterm(request), data_service.naming_the_service(config), explained(
             spec, both, damaged=screened.damaged, model=model
         ):
             if plan.start_step < plan.max_steps:
@@ -135,6 +138,9 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
                 _train(config, trained, train_input, eval_input, plan, request, progress,
                        after_evaluation)  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
+                if outcome["stop_reason"] == "input_exhausted":
+                    expected = source.expected_rows(skip_rows=skip_rows, counts=plan.counts)
+                    outcome["rows_lost"] = data_service.lost_rows(config, expected, progress.rows)
             else:
                 outcome["stop_reason"] = "already_done"
             if evaluates:
@@ -156,6 +162,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             metrics=metrics,
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
+            steps_planned=plan.max_steps,
             rows_evaluated=int(metrics.get("rows", 0)),
             rows_selected=_selected(source, plan, evaluated),
             bad_data=screened.counts,
@@ -271,6 +278,13 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return
+    lost = before.get("rows_lost", 0)
+    if lost and before.get("steps_planned") == plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to the end of its epochs, at step "
+            f"{plan.start_step}, less {lost:,} rows that a worker of --data_service took along; "
+            "raise --max_steps or --epochs, or choose another --model_dir"
+        )
     if plan.start_step >= plan.max_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
@@ -297,7 +311,7 @@ def _train(
     train_spec = estimator.TrainSpec(
         train_input,
         max_steps=plan.max_steps,
-        hooks=[progress, StopHook(request)],
+        hooks=[progress, StopHook(request), *data_service.hooks(config)],
         saving_listeners=[PauseAtSave(progress)],
     )
     if config.mode == "train":

@@ -14,7 +14,8 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'convert', 'import_schema', 'export_schema' or 'check_data'"
+    "'convert', 'import_schema', 'export_schema', 'check_data', 'data_service_dispatcher' or "
+    "'data_service_worker'"
 )
 
 
