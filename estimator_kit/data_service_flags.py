@@ -1,4 +1,4 @@
-"""Which flags go with `--data_service`, and which would not be kept there. Imports no TensorFlow."""
+"""Which flags go with `--data_service`, and which could not be kept there. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -228,6 +228,8 @@ def test_defaults():
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
+        "data_service": None, "data_service_port": 0, "data_service_host": None,
+        "data_service_dir": None, "data_service_timeout_secs": 60.0,
         "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
