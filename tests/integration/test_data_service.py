@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import re
@@ -18,7 +19,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import data_service
-from tests.conftest import DOCUMENT, ROOT, make_rows
+from tests.conftest import DOCUMENT, ROOT, make_rows, place
 
 LIMIT = 180  # Seconds after which a process that hangs fails its test.
 FILES, ROWS = 40, 250
@@ -147,7 +148,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     assert processes.end(dispatcher, signal.SIGINT) == 0
 
 
-def test_servers_say_what_is_missing(processes, rows, tmp_path):
+def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, caplog):
     kept = f"--data_service_dir={tmp_path}/dispatcher"
     first, address = processes.dispatcher(kept)
     config = training(rows, tmp_path / "m", data_service=address, max_steps=3,
@@ -173,6 +174,29 @@ def test_servers_say_what_is_missing(processes, rows, tmp_path):
     processes.workers(address, 1)
     result = ek.run(config.model_copy(update={"data_service_timeout_secs": 60.0}))
     assert (result.global_step, result.rows_trained) == (3, 3 * 64)
+
+    # A restart ends at the same step, and says what it reads.
+    with caplog.at_level(logging.WARNING, "estimator_kit"):
+        result = ek.run(training(rows, tmp_path / "m", data_service=address, max_steps=5))
+    assert (result.global_step, result.rows_trained) == (5, 2 * 64)
+    assert (
+        "--data_service reads in no fixed order: this start begins with epoch 1 anew, and ends at "
+        "the same step; some of its rows are read again, others not"
+    ) in caplog.messages
+
+    # A record that a worker cannot use is named as ever.
+    bad = make_rows(ROWS)
+    del bad[77]["city"]
+    ek.write_examples(f"{tmp_path}/bad.tfrecord", bad)
+    with pytest.raises(ek.DataError) as error:
+        ek.run(
+            training(
+                rows, tmp_path / "bad", data_service=address, epochs=1,
+                train_files=(f"{rows}/train-0*", f"{tmp_path}/bad.tfrecord"),
+            )
+        )  # fmt: skip
+    assert f"{tmp_path}/bad.tfrecord: {place(f'{tmp_path}/bad.tfrecord', 77)}" in str(error.value)
+    assert "city" in str(error.value)
 
 
 def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
