@@ -131,6 +131,7 @@ class ExperimentConfig(pydantic.BaseModel):
     baseline_files: tuple[str, ...] = ()
     baseline_statistics: Optional[str] = None
 
+    profile_input: bool = False
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
     inter_op_threads: Annotated[int, Field(ge=0)] = 0

@@ -332,6 +332,11 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "With --mode=validate: the same, from the statistics.json of an earlier --mode=analyze in "
         "the place of its records.",
     )
+    flags.DEFINE_bool(
+        "profile_input", _DEFAULTS["profile_input"],
+        "Profile a hundred of the first steps, and say which share of their time they wait for "
+        "input, which stage of it is busiest, and what to change.", **here,
+    )  # fmt: skip
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],
         "Seconds between lines of progress where there is no terminal.", **here,

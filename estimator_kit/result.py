@@ -27,6 +27,7 @@ class RunResult:
       rows_trained: in this start.
       rows_lost: of the epochs, with a worker of --data_service.
       steps_planned: the global step that training was to end at.
+      input_profile: with --profile_input, see `hooks.input_profile.analyze`.
       rows_evaluated: in the latest evaluation.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
@@ -44,6 +45,7 @@ class RunResult:
     rows_trained: int = 0
     rows_lost: int = 0
     steps_planned: Optional[int] = None
+    input_profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows_evaluated: int = 0
     rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None

@@ -28,6 +28,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
+from estimator_kit.hooks.input_profile import InputProfile
 from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.hooks.stop import (
     EARLY_STOPPED,
@@ -112,6 +113,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         pretrained_tables.check(spec)
     request = StopRequest()
     after_evaluation = AfterEvaluation(config, spec, request)
+    profile = InputProfile() if config.profile_input else None
     progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
@@ -136,7 +138,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
                 skip_rows = plan.position.skip_rows
                 train_input = source.input_fn(skip_rows=skip_rows, counts=plan.counts)
                 _train(config, trained, train_input, eval_input, plan, request, progress,
-                       after_evaluation)  # fmt: skip
+                       after_evaluation, [profile] if profile is not None else [])  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
                 if outcome["stop_reason"] == "input_exhausted":
                     expected = source.expected_rows(skip_rows=skip_rows, counts=plan.counts)
@@ -155,6 +157,8 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         outcome["error"] = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
         raise
     finally:
+        if profile is not None:
+            profile.close()
         metrics = after_evaluation.metrics
         result = RunResult(
             mode=config.mode,
@@ -163,6 +167,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
             steps_planned=plan.max_steps,
+            input_profile=(profile.result or {}) if profile is not None else {},
             rows_evaluated=int(metrics.get("rows", 0)),
             rows_selected=_selected(source, plan, evaluated),
             bad_data=screened.counts,
@@ -306,12 +311,13 @@ def _train(
     request: StopRequest,
     progress: ProgressHook,
     after_evaluation: AfterEvaluation,
+    hooks: list[InputProfile],
 ) -> None:
     """Trains to the end of the plan, with an evaluation after each checkpoint where asked for."""
     train_spec = estimator.TrainSpec(
         train_input,
         max_steps=plan.max_steps,
-        hooks=[progress, StopHook(request), *data_service.hooks(config)],
+        hooks=[progress, StopHook(request), *data_service.hooks(config), *hooks],
         saving_listeners=[PauseAtSave(progress)],
     )
     if config.mode == "train":

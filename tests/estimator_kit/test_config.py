@@ -229,7 +229,7 @@ def test_defaults():
         "csv_comment": None, "csv_missing": (),
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
         "data_service": None, "data_service_port": 0, "data_service_host": None,
-        "data_service_dir": None, "data_service_timeout_secs": 60.0,
+        "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
         "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,

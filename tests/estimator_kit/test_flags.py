@@ -224,6 +224,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
+        --noprofile_input
         --seed=1
         --shard_compression=none
         --shard_mib=100
