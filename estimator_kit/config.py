@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Optional
 import pydantic
 from pydantic import Field
 
+from estimator_kit import data_service_flags
 from estimator_kit.errors import ConfigError
 from estimator_kit.patterns import pattern_problem
 from feature_specs.entry import PositiveFloat
@@ -22,10 +23,12 @@ from input_pipelines.tables.options import CsvOptions
 Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
     "convert", "import_schema", "export_schema", "check_data",
+    "data_service_dispatcher", "data_service_worker",
 ]  # fmt: skip
 MODES: tuple[Mode, ...] = (
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
     "convert", "import_schema", "export_schema", "check_data",
+    "data_service_dispatcher", "data_service_worker",
 )  # fmt: skip
 CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
 CORRUPT_DATA_POLICIES: tuple[CorruptDataPolicy, ...] = ("fail", "skip_record", "quarantine")
@@ -35,6 +38,7 @@ WARM_START_MODES: tuple[WarmStartMode, ...] = (
 )  # fmt: skip
 EXPORTERS = ("latest", "best", "final")
 _TRAINING_MODES = ("train_and_evaluate", "train")
+SERVICE_MODES = ("data_service_dispatcher", "data_service_worker")
 _SCHEMA_MODES = ("import_schema", "export_schema")
 
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
@@ -73,6 +77,12 @@ class ExperimentConfig(pydantic.BaseModel):
     corrupt_data_policy: CorruptDataPolicy = "fail"
     max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = None
     max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = None
+
+    data_service: Optional[str] = None
+    data_service_port: Annotated[int, Field(ge=0, le=65535)] = 0
+    data_service_host: Optional[str] = None
+    data_service_dir: Optional[str] = None
+    data_service_timeout_secs: PositiveFloat = 60.0
 
     max_steps: Optional[PositiveInt] = None
     epochs: Optional[PositiveInt] = None
@@ -124,6 +134,7 @@ class ExperimentConfig(pydantic.BaseModel):
     baseline_files: tuple[str, ...] = ()
     baseline_statistics: Optional[str] = None
 
+    profile_input: bool = False
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
     inter_op_threads: Annotated[int, Field(ge=0)] = 0
@@ -175,10 +186,12 @@ class ExperimentConfig(pydantic.BaseModel):
         return bool(self.baseline_files or self.baseline_statistics)
 
     def _problems(self) -> list[str]:
-        needs_no_spec = self.mode in ("analyze", "convert", "import_schema", "check_data")
+        needs_no_spec = self.mode in (
+            "analyze", "convert", "import_schema", "check_data", *SERVICE_MODES
+        )  # fmt: skip
         problems = [] if self.spec or needs_no_spec else ["--spec is missing"]
         trains = self.mode in _TRAINING_MODES
-        no_model = ("validate", "analyze", "convert", "check_data", *_SCHEMA_MODES)
+        no_model = ("validate", "analyze", "convert", "check_data", *_SCHEMA_MODES, *SERVICE_MODES)
         needed = {"model_dir": self.mode not in no_model}
         needed["convert_files"] = needed["convert_dir"] = self.mode == "convert"
         needed["schema_file"] = self.mode in _SCHEMA_MODES
@@ -227,6 +240,7 @@ class ExperimentConfig(pydantic.BaseModel):
         problem = pattern_problem(self.warm_start_vars)
         if problem is not None:
             problems.append(f"--warm_start_vars: {problem}")
+        problems += data_service_flags.problems(self)
         problems += self._rename_problems()
         problems += self._direction_problems()
         for i, name in enumerate(self.exporters):

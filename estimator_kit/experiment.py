@@ -19,6 +19,7 @@ from estimator_kit import (
     checkpoints,
     cluster,
     data_check,
+    data_service_servers,
     data_validation,
     determinism,
     input_cache,
@@ -29,7 +30,7 @@ from estimator_kit import (
     training,
     training_input,
 )
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config import SERVICE_MODES, ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import export_folder
@@ -70,6 +71,9 @@ def run(config: ExperimentConfig) -> RunResult:
         result, text = data_check.run_check(config)
         _log.info(text)
         return result
+    if config.mode in SERVICE_MODES:
+        data_service_servers.serve(config)
+        return RunResult(mode=config.mode)
     spec = parser.load(config.spec)
     if config.mode == "validate":
         for line in pretrained_report.report(config, spec):

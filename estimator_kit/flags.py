@@ -57,7 +57,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "the TensorFlow Metadata Schema in --schema_file. export_schema: write --spec as such a "
         "Schema. check_data: read all records of --train_files, --eval_files and --predict_files "
         "and list what is bad, also by --spec where it is given; with a --model_dir, result.json "
-        "is written there.",
+        "is written there. data_service_dispatcher, data_service_worker: run a server of a tf.data "
+        "service until SIGTERM or Ctrl-C; see --data_service.",
     )  # fmt: skip
     text("spec", "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.")
     text(
@@ -151,6 +152,35 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "max_bad_fraction", _DEFAULTS["max_bad_fraction"],
         "The same for the share of records, or of bytes where that is larger, that is left out of "
         "the files of one flag: 0.01 is one in a hundred.", **here,
+    )  # fmt: skip
+    text(
+        "data_service",
+        "grpc://host:port of the dispatcher of a tf.data service. Its workers then read, shuffle, "
+        "parse and transform the training rows, on other machines, which have to reach the files "
+        "under the same names. Each row is read once an epoch, in no fixed order; a worker that is "
+        "lost takes the rows along that it had in hand. With --mode=data_service_worker: the "
+        "dispatcher that the worker belongs to.",
+    )
+    integer(
+        "data_service_port",
+        "With --mode=data_service_dispatcher or data_service_worker: the port to listen at; 0 "
+        "takes a free one. The line that is printed says which.",
+    )
+    text(
+        "data_service_host",
+        "With these modes: the name under which others reach this machine; its host name when not "
+        "given (localhost for a worker whose dispatcher is there).",
+    )
+    text(
+        "data_service_dir",
+        "With --mode=data_service_dispatcher: a folder for what it knows. Started again with the "
+        "same one it goes on with its trainings, at the same port.",
+    )
+    flags.DEFINE_float(
+        "data_service_timeout_secs", _DEFAULTS["data_service_timeout_secs"],
+        "With --data_service: seconds to wait for the dispatcher and a first worker; for rows that "
+        "are missing at the end, before they are taken for lost with a worker; and a third of "
+        "those that a step may take.", **here,
     )  # fmt: skip
     integer("max_steps", "Training ends at this global step, over all starts together.")
     integer(
@@ -323,6 +353,11 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         "With --mode=validate: the same, from the statistics.json of an earlier --mode=analyze in "
         "the place of its records.",
     )
+    flags.DEFINE_bool(
+        "profile_input", _DEFAULTS["profile_input"],
+        "Profile a hundred of the first steps, and say which share of their time they wait for "
+        "input, which stage of it is busiest, and what to change.", **here,
+    )  # fmt: skip
     flags.DEFINE_float(
         "log_every_secs", _DEFAULTS["log_every_secs"],
         "Seconds between lines of progress where there is no terminal.", **here,

@@ -16,7 +16,7 @@ from typing import Optional
 from absl import flags
 
 from estimator_kit import exit_codes, pretrained_report
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config import SERVICE_MODES, ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import config_from_flags, define_flags
@@ -34,6 +34,10 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --mode=check_data --train_files=data/*      read all records, list what is damaged
   python run.py --mode=convert --convert_files='logs/*.parquet' --convert_dir=data
                                                             write tables as sharded TFRecords
+  python run.py --mode=data_service_dispatcher --data_service_port=5000
+  python run.py --mode=data_service_worker --data_service=grpc://host:5000
+                                                            servers that read for a training with
+                                                            --data_service=grpc://host:5000
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -91,6 +95,11 @@ def _run(config: ExperimentConfig) -> int:
         from estimator_kit import data_check
 
         print(data_check.run_check(config)[1])
+        return exit_codes.DONE
+    if config.mode in SERVICE_MODES:
+        from estimator_kit import data_service_servers
+
+        data_service_servers.serve(config)
         return exit_codes.DONE
     if config.mode in ("import_schema", "export_schema"):
         from estimator_kit import schema_exchange

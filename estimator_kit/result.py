@@ -25,6 +25,9 @@ class RunResult:
       export_path: the one to serve: the final one, else the best, else the latest.
       examples_per_second: of this start's training, evaluations and exports not counted.
       rows_trained: in this start.
+      rows_lost: of the epochs, with a worker of --data_service.
+      steps_planned: the global step that training was to end at.
+      input_profile: with --profile_input, see `hooks.input_profile.analyze`.
       rows_evaluated: in the latest evaluation.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
@@ -42,6 +45,9 @@ class RunResult:
     exports: Mapping[str, str] = dataclasses.field(default_factory=dict)
     examples_per_second: Optional[float] = None
     rows_trained: int = 0
+    rows_lost: int = 0
+    steps_planned: Optional[int] = None
+    input_profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     rows_evaluated: int = 0
     rows_selected: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -18,6 +18,7 @@ import tensorflow as tf
 from estimator_kit import (
     bad_data,
     checkpoints,
+    data_service,
     input_cache,
     pretrained_tables,
     run_record,
@@ -29,6 +30,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
+from estimator_kit.hooks.input_profile import InputProfile
 from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.hooks.stop import (
     EARLY_STOPPED,
@@ -108,11 +110,14 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             evaluated = training_input.count_evaluated(spec, eval_files, screened.damaged)
     plan = _plan(config, source, start_step, warm.step if warm is not None else 0)
     _check_already_done(config, plan)
+    if config.data_service is not None and plan.start_step < plan.max_steps:
+        data_service.wait_for_service(config)
     model.warm_start = warm
     if start_step is None:
         pretrained_tables.check(spec)
     request = StopRequest()
     after_evaluation = AfterEvaluation(config, spec, request)
+    profile = InputProfile() if config.profile_input else None
     progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
     # All checks are through; from here on files are written.
     run_record.write_record(config, spec)
@@ -130,6 +135,7 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         with contextlib.ExitStack() as stack:
             stack.enter_context(stop_on_sigterm(request))
             cache = stack.enter_context(input_cache.opened(config, stopped=request))
+            stack.enter_context(data_service.naming_the_service(config))
             stack.enter_context(
                 explained(spec, both, damaged=screened.damaged, model=model, cache=cache)
             )
@@ -143,8 +149,11 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
                     skip_rows=skip_rows, counts=plan.counts, cache=cache
                 )
                 _train(config, trained, train_input, eval_input, plan, request, progress,
-                       after_evaluation)  # fmt: skip
+                       after_evaluation, [profile] if profile is not None else [])  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
+                if outcome["stop_reason"] == "input_exhausted":
+                    expected = source.expected_rows(skip_rows=skip_rows, counts=plan.counts)
+                    outcome["rows_lost"] = data_service.lost_rows(config, expected, progress.rows)
             else:
                 outcome["stop_reason"] = "already_done"
             if evaluates:
@@ -159,6 +168,8 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         outcome["error"] = f"{type(error).__name__}: {str(error)[:_LONGEST_ERROR]}"
         raise
     finally:
+        if profile is not None:
+            profile.close()
         metrics = after_evaluation.metrics
         result = RunResult(
             mode=config.mode,
@@ -166,6 +177,8 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             metrics=metrics,
             examples_per_second=progress.examples_per_second,
             rows_trained=progress.rows,
+            steps_planned=plan.max_steps,
+            input_profile=(profile.result or {}) if profile is not None else {},
             rows_evaluated=int(metrics.get("rows", 0)),
             rows_selected=_selected(source, plan, evaluated),
             bad_data=screened.counts,
@@ -282,6 +295,13 @@ def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
     if not (finished and covered and plan.start_step):
         return
+    lost = before.get("rows_lost", 0)
+    if lost and before.get("steps_planned") == plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to the end of its epochs, at step "
+            f"{plan.start_step}, less {lost:,} rows that a worker of --data_service took along; "
+            "raise --max_steps or --epochs, or choose another --model_dir"
+        )
     if plan.start_step >= plan.max_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
@@ -303,12 +323,13 @@ def _train(
     request: StopRequest,
     progress: ProgressHook,
     after_evaluation: AfterEvaluation,
+    hooks: list[InputProfile],
 ) -> None:
     """Trains to the end of the plan, with an evaluation after each checkpoint where asked for."""
     train_spec = estimator.TrainSpec(
         train_input,
         max_steps=plan.max_steps,
-        hooks=[progress, StopHook(request)],
+        hooks=[progress, StopHook(request), *data_service.hooks(config), *hooks],
         saving_listeners=[PauseAtSave(progress)],
     )
     if config.mode == "train":

@@ -10,11 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
+from estimator_kit import data_service, data_service_flags
 from estimator_kit.bad_data import Screened
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.schema import FeatureSpec
-from input_pipelines import files, input_fns, row_groups, stored_records, tfrecords
+from input_pipelines import data_service as service_input
+from input_pipelines import files, input_fns, row_groups, shuffling, stored_records, tfrecords
 from input_pipelines.errors import DataError
 from input_pipelines.mixing import Mix
 from input_pipelines.row_cache.cache import RowCache
@@ -60,6 +62,9 @@ class TrainingInput:
                 negatives = Negatives.of(config.keep_negatives, spec)
             except ValueError as error:
                 raise ConfigError(f"--keep_negatives: {error}") from error
+        problem = data_service_flags.kept_together_problem(config, spec.kept_together)
+        if problem is not None:
+            raise ConfigError(problem)
         source: Union[list[str], Mix]
         if config.train_mix and spec.kept_together is not None:
             raise ConfigError(
@@ -109,6 +114,8 @@ class TrainingInput:
             identity["filter"] = self.spec.to_dict()["filter"]
         if self.negatives is not None:
             identity["keep_negatives"] = [self.negatives.label, self.negatives.share]
+        if self.config.data_service is not None:
+            identity["data_service"] = True  # It reads in another order.
         if isinstance(self.source, Mix):
             identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
         return identity
@@ -148,6 +155,8 @@ class TrainingInput:
     ) -> input_fns.InputFn:
         """The input_fn of the training."""
         rows: Any = None
+        if self.config.data_service is not None:
+            return self._from_service(skip_rows=skip_rows, counts=counts)
         if counts is not None:
             each = [c.kept[0] if len(c.kept) == 1 else c.kept for c in counts]
             rows = each if isinstance(self.source, Mix) else each[0]
@@ -164,6 +173,33 @@ class TrainingInput:
             damaged=self.damaged,
             cache=cache,
         )
+
+    def _from_service(
+        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+    ) -> input_fns.InputFn:
+        """As `input_fn`, from the epoch on that `skip_rows` end in, and from its first row."""
+        config, first = self.config, 0
+        if skip_rows and counts is not None:
+            kept = counts[0].kept
+            first = shuffling.epoch_of(skip_rows, kept[0] if len(kept) == 1 else kept)[0]
+            _log.warning(
+                "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
+                "ends at the same step; some of its rows are read again, others not", first + 1,
+            )  # fmt: skip
+        given = service_input.WorkerInput(
+            self.spec, self.files, batch_size=config.batch_size, seed=config.seed,
+            first_epoch=first, epochs=config.epochs, negatives=self.negatives,
+        )  # fmt: skip
+        rows = self.expected_rows(skip_rows=skip_rows, counts=counts)
+        return data_service.input_fn(config, given.dataset, rows=rows)
+
+    def expected_rows(
+        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+    ) -> Optional[int]:
+        """Rows until the end of the epochs; None where they have no end."""
+        if self.config.epochs is None or counts is None:
+            return None
+        return sum(part.in_epochs(self.config.epochs) for part in counts) - skip_rows
 
     def _report(self, counts: Sequence[RowCounts]) -> None:
         if self.must_be_counted:

@@ -149,16 +149,23 @@ class Selection:
                 files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
             )
 
-        epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
-
-        def kept(block: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-            passes, drawn = self._masks(block, path, places, epochs)
-            return tf.boolean_mask(block, passes & drawn[:, 0])
-
         numbered = tfrecords.numbered_blocks(
             files, shard, interleaved=interleaved, damaged=damaged
         )
-        return numbered.map(kept, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        return numbered.map(
+            lambda block, path, places: self.kept(block, path, places, epoch),
+            num_parallel_calls=tf.data.AUTOTUNE, deterministic=True,
+        )  # fmt: skip
+
+    def kept(
+        self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any
+    ) -> tf.Tensor:
+        """The records of a block of `numbered_blocks` that are kept in an epoch."""
+        if not self.any:
+            return block
+        epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
+        passes, drawn = self._masks(block, path, places, epochs)
+        return tf.boolean_mask(block, passes & drawn[:, 0])
 
     def _before(
         self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]

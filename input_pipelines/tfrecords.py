@@ -83,7 +83,7 @@ def blocks(
     def part(*file: tf.Tensor) -> tf.data.Dataset:
         of_file = read(*file)
         if shard.count > 1:
-            of_file = _dealt(_numbered(of_file), shard).map(lambda block, _: block)
+            of_file = _dealt(numbered(of_file), shard).map(lambda block, _: block)
         return cut(of_file) if cut is not None else of_file
 
     return _of_files(_named(files, damaged), len(files), part, interleaved)
@@ -105,7 +105,7 @@ def numbered_blocks(
     read = _reader(damaged)
 
     def part(*file: tf.Tensor) -> tf.data.Dataset:
-        of_file = _numbered(read(*file))
+        of_file = numbered(read(*file))
         if shard.count > 1:
             of_file = _dealt(of_file, shard)
         return of_file.map(lambda block, numbers: (block, file[0], numbers))
@@ -119,7 +119,7 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
     def read(
         path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, is_damaged: tf.Tensor
     ) -> tf.data.Dataset:
-        whole = _whole_file(path, compression, stored)
+        whole = whole_file(path, compression, stored)
         if not damaged:
             return whole
         good = tf.data.Dataset.from_generator(
@@ -133,12 +133,18 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
     return read
 
 
-def _whole_file(path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor) -> tf.data.Dataset:
+def whole_file(
+    path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, *, in_graph: bool = False
+) -> tf.data.Dataset:
     """The blocks of one file, with a look at its end; `stored` is of `file_end.stored_lengths`.
 
     Python is asked where that length does not fit alone: an iterator that ends while its threads
-    wait for Python to answer may be waiting for them itself, for ever.
+    wait for Python to answer may be waiting for them itself, for ever. With `in_graph` it never is,
+    as in a process that has no Python of ours: a GZIP file of several members then counts as cut.
     """
+    problem = "the file ends before its last record does"
+    if in_graph:
+        problem += ", or is of several GZIP members (write it anew, as one)"
     records = tf.data.TFRecordDataset(path, compression_type=compression).batch(BLOCK)
     end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
@@ -149,14 +155,18 @@ def _whole_file(path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor) -> t
         whole = tf.cond(
             (rows > 0) | ((total > 0) & tf.equal(measured, stored)),
             lambda: tf.constant(True),
-            lambda: tf.ensure_shape(tf.numpy_function(_reached_end, [path, total], tf.bool), []),
+            lambda: tf.constant(False) if in_graph else _asked(path, total),
         )
-        check = tf.debugging.Assert(whole, ["the file ends before its last record does:", path])
+        check = tf.debugging.Assert(whole, [f"{problem}:", path])
         with tf.control_dependencies([check]):
             return total + length, tf.identity(block)
 
     counted = records.concatenate(end).scan(tf.constant(0, tf.int64), count)
     return counted.filter(lambda block: tf.size(block) > 0)
+
+
+def _asked(path: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+    return tf.ensure_shape(tf.numpy_function(_reached_end, [path, total], tf.bool), [])
 
 
 def _reached_end(path: bytes, total: int) -> np.bool_:
@@ -185,7 +195,7 @@ def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
         yield block
 
 
-def _numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
+def numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
     """The blocks of a file, each with the int64 places of its records among those of the file."""
 
     def number(seen: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:

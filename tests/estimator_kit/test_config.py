@@ -14,7 +14,8 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'convert', 'import_schema', 'export_schema' or 'check_data'"
+    "'convert', 'import_schema', 'export_schema', 'check_data', 'data_service_dispatcher' or "
+    "'data_service_worker'"
 )
 
 
@@ -228,8 +229,10 @@ def test_defaults():
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
-        "beam_options": None, "convert_processes": None, "shard_mib": 100,
-        "shard_compression": "none",
+        "beam_options": None,
+        "data_service": None, "data_service_port": 0, "data_service_host": None,
+        "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,

@@ -203,6 +203,8 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --convert_order=stable
         --corrupt_data_policy=fail
         --nocsv_skip_spaces
+        --data_service_port=0
+        --data_service_timeout_secs=60.0
         --nodeterministic
         --early_stopping_patience=3
         --eval_batch_size=2048
@@ -223,6 +225,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=bias=true
         --model_params=rate=0.1
         --model_params=units=[8, 4]
+        --noprofile_input
         --seed=1
         --shard_compression=none
         --shard_mib=100
@@ -310,6 +313,7 @@ def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
         schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
+        schema |= {"data_service": "grpc://h:1"} if mode == "data_service_worker" else {}
         config = ExperimentConfig(
             mode=mode, spec="s", model_dir="m", epochs=1, train_files=("t",), eval_files=("e",),
             predict_files=("p",), **schema,

@@ -1,0 +1,264 @@
+"""Training batches that the workers of a tf.data service compute: what they run, what is read here.
+
+A worker does all that `input_fns.train_input_fn` does, for the files that it is dealt: it reads,
+drops, shuffles, batches, parses and transforms. The service deals out files one by one, each
+once an epoch, as workers ask for them (`ShardingPolicy.DYNAMIC`). So all rows are read once an
+epoch as long as no worker is lost; which come when is a matter of who is fast.
+
+A lost worker takes along the rows that it had in hand, which are read by nobody else: its open
+files, and what it had read and not yet handed over. And TensorFlow waits for it, for ever: its
+dispatcher deletes no task of a worker that does not come back. So the end is not left to
+TensorFlow. A worker that is through with its rows goes on with empty batches, and the end is where
+all rows have come, or nothing but empty batches for a while.
+
+    given = WorkerInput(spec, files, batch_size=512, seed=1, epochs=2)
+    registered = register("grpc://host:5000", given.dataset())
+    batches = read(registered, batch_size=512, rows=1000, lost_after_secs=60)
+
+No Python runs in a worker, so a damaged file cannot be read past its damage there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from feature_specs.schema import FeatureSpec
+from input_pipelines import file_end, shuffling, tfrecords
+from input_pipelines.selection import Negatives, Selection
+from input_pipelines.transforms import Transform
+
+# Files that a worker reads at the same time: as locally, and fewer where there are few, so that
+# one worker does not take all of them, and a lost one not many along.
+_FILES_A_READER = 16
+
+# An empty batch takes so long, so that a worker without rows is no load.
+_PAUSE_MICROSECONDS = 20_000
+
+_PREFETCHED_BATCHES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerInput:
+    """What the workers compute.
+
+    Attributes:
+      spec: the feature spec.
+      files: TFRecord files that every worker reaches under these names; none is damaged.
+      batch_size: rows a batch; the last one with rows of each worker may be smaller.
+      seed: of the training.
+      first_epoch: the number of the first epoch.
+      epochs: the number after that of the last one, or None for no end.
+      negatives: negative down-sampling.
+    """
+
+    spec: FeatureSpec
+    files: Sequence[str]
+    batch_size: int
+    seed: int = 1
+    first_epoch: int = 0
+    epochs: Optional[int] = None
+    negatives: Optional[Negatives] = None
+
+    def dataset(self) -> tf.data.Dataset:
+        """Batches of `(features, labels)`, without end: after the last epoch they are empty."""
+        if self.spec.kept_together is not None:
+            raise ValueError("rows that are kept together need the batches of one process")
+        count = len(self.files)
+        end = self.epochs * count if self.epochs is not None else tf.int64.max
+        rows = self._shuffled(self._blocks(tf.data.Dataset.range(self.first_epoch * count, end)))
+        batches = rows.rebatch(self.batch_size)
+        if self.epochs is not None:
+            batches = batches.concatenate(_pauses())
+        transform, selection = Transform(self.spec), self._selection()
+
+        def transformed(batch: tf.Tensor) -> Any:
+            features, labels = transform.features_and_labels(batch)
+            return features, selection.weigh(labels)
+
+        parsed = batches.map(transformed, num_parallel_calls=tf.data.AUTOTUNE)
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = 0  # One thread a core, as in `input_fns`.
+        return parsed.prefetch(_PREFETCHED_BATCHES).with_options(options)
+
+    def _selection(self) -> Selection:
+        return Selection(self.spec, negatives=self.negatives, seed=self.seed)
+
+    def _blocks(self, turns: tf.data.Dataset) -> tf.data.Dataset:
+        """Blocks of the file of each turn; a turn is a number, which the dispatcher deals out."""
+        ordered = sorted(self.files)
+        paths = tf.constant(ordered)
+        compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
+        lengths = tf.constant(file_end.stored_lengths(ordered))
+        count = len(ordered)
+        selection = self._selection()
+
+        def of_file(turn: tf.Tensor) -> tf.data.Dataset:
+            epoch = turn // count
+            seed = [shuffling.mixed(self.seed, epoch), tf.constant(0, tf.int64)]
+            order = tf.random.experimental.stateless_shuffle(tf.range(count), seed=seed)
+            file = order[turn % count]
+            path = paths[file]
+            blocks = tfrecords.whole_file(path, compressions[file], lengths[file], in_graph=True)
+            if not selection.any:
+                return blocks
+            return tfrecords.numbered(blocks).map(
+                lambda block, places: selection.kept(block, path, places, epoch)
+            )
+
+        readers = min(tfrecords.OPEN_FILES, count // _FILES_A_READER)
+        if readers < 2:
+            return turns.flat_map(of_file)
+        return turns.interleave(
+            of_file, cycle_length=readers, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+        )
+
+    def _shuffled(self, blocks: tf.data.Dataset) -> tf.data.Dataset:
+        """As `shuffling.shuffled_epoch`, over the ends of epochs.
+
+        Windows are counted by a scan: `enumerate` would be one more source to deal out.
+        """
+        seed = tf.constant(self.seed, tf.int64)
+        windows = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=self.seed).rebatch(shuffling.WINDOW)
+
+        def permute(window: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            order = tf.random.experimental.stateless_shuffle(rows, seed=[seed, window])
+            return window + 1, order
+
+        return windows.scan(tf.constant(self.first_epoch, tf.int64), permute)
+
+
+def _pauses() -> tf.data.Dataset:
+    """Batches without a row, for ever, at a low pace."""
+    numbers = tf.data.Dataset.range(tf.int64.max)
+    # tf.data has no public name for it beside the op.
+    slow = tf.raw_ops.SleepDataset(
+        input_dataset=tf.data.experimental.to_variant(numbers),
+        sleep_microseconds=tf.constant(_PAUSE_MICROSECONDS, tf.int64),
+        output_types=[tf.int64],
+        output_shapes=[tf.TensorShape([])],
+    )
+    paced = tf.data.experimental.from_variant(slow, tf.TensorSpec([], tf.int64))
+    return paced.map(lambda number: tf.zeros([0], tf.string))
+
+
+@dataclasses.dataclass(frozen=True)
+class Registered:
+    """A dataset that a service knows.
+
+    Attributes:
+      service: `grpc://host:port` of the dispatcher.
+      dataset_id: the service's name for it.
+      element_spec: of its elements.
+    """
+
+    service: str
+    dataset_id: str
+    element_spec: Any
+
+
+def register(service: str, dataset: tf.data.Dataset) -> Registered:
+    """Makes a dataset known to a service that is there; waits for ever for one that is not.
+
+    Called eagerly: in a graph, lookup tables might be sent before they are filled.
+    """
+    dataset_id = tf.data.experimental.service.register_dataset(service, dataset)
+    name = dataset_id.numpy()
+    text = name.decode() if isinstance(name, bytes) else str(name)
+    return Registered(service, text, dataset.element_spec)
+
+
+def read(
+    registered: Registered, *, batch_size: int, rows: Optional[int], lost_after_secs: float
+) -> tf.data.Dataset:
+    """The batches of a registered dataset, all of `batch_size` rows but the very last one.
+
+    Args:
+      registered: of `WorkerInput.dataset`.
+      batch_size: as there.
+      rows: how many rows come until the end, or None where it has none.
+      lost_after_secs: seconds without a row, while workers are there, after which those that are
+        still missing are taken for lost with another worker; only where there is an end.
+    """
+    service = tf.data.experimental.service
+    given = service.from_dataset_id(
+        service.ShardingPolicy.DYNAMIC, registered.service, registered.dataset_id,
+        element_spec=registered.element_spec,
+    )  # fmt: skip
+    if rows is not None:
+        given = _to_the_end(given, batch_size, rows, lost_after_secs)
+    return given.prefetch(_PREFETCHED_BATCHES)
+
+
+def _to_the_end(
+    given: tf.data.Dataset, batch_size: int, rows: int, lost_after_secs: float
+) -> tf.data.Dataset:
+    """Joins the small last batches of the workers, drops empty ones, and ends.
+
+    What is left over after the last row comes with the empty batch that follows.
+    """
+    spec = given.element_spec
+    empty = tf.nest.map_structure(_no_rows, spec)
+    start = (_flat(empty), tf.constant(0, tf.int64), tf.constant(-1.0, tf.float64))
+
+    def step(state: Any, batch: Any) -> Any:
+        parts, seen, last = state
+        rest = tf.nest.pack_sequence_as(spec, parts, expand_composites=True)
+        size = _rows(batch)
+        now = tf.cast(tf.timestamp(), tf.float64)
+        over = (seen >= rows) | ((last >= 0) & (now - last > lost_after_secs) & tf.equal(size, 0))
+        waiting = _rows(rest)
+
+        def keep() -> Any:
+            return rest, batch
+
+        def join() -> Any:
+            joined = _concatenated(rest, batch)
+            is_full = waiting + size >= batch_size
+            first = tf.where(is_full, batch_size, 0)
+            return _sliced(joined, first, None), _sliced(joined, None, first)
+
+        def flush() -> Any:
+            return empty, rest
+
+        passes = tf.equal(size, batch_size) | tf.equal(size, 0)
+        new_rest, result = tf.cond(over, flush, lambda: tf.cond(passes, keep, join))
+        # The clock starts at the first row; workers may have to be started before.
+        last = tf.where((size > 0) | (last < 0), now, last)
+        is_end = over & tf.equal(_rows(result), 0)
+        return (_flat(new_rest), seen + tf.cast(size, tf.int64), last), (result, is_end)
+
+    scanned = given.scan(start, step)
+    until_end = scanned.take_while(lambda batch, is_end: tf.logical_not(is_end))
+    filled = until_end.filter(lambda batch, is_end: _rows(batch) > 0)
+    return filled.map(lambda batch, is_end: batch)
+
+
+def _flat(batch: Any) -> tuple[tf.Tensor, ...]:
+    """A batch as dense tensors: the state of a scan takes no others."""
+    return tuple(tf.nest.flatten(batch, expand_composites=True))
+
+
+def _rows(batch: Any) -> tf.Tensor:
+    first = tf.nest.flatten(batch)[0]
+    if isinstance(first, tf.RaggedTensor):
+        return tf.cast(first.nrows(), tf.int32)
+    return tf.shape(first)[0]
+
+
+def _no_rows(spec: Any) -> Any:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        values = tf.zeros([0], spec.dtype)
+        return tf.RaggedTensor.from_row_splits(values, tf.zeros([1], spec.row_splits_dtype))
+    return tf.zeros([0, *spec.shape[1:]], spec.dtype)
+
+
+def _concatenated(first: Any, second: Any) -> Any:
+    return tf.nest.map_structure(lambda a, b: tf.concat([a, b], axis=0), first, second)
+
+
+def _sliced(batch: Any, start: Any, stop: Any) -> Any:
+    return tf.nest.map_structure(lambda value: value[start:stop], batch)

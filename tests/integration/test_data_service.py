@@ -1,0 +1,215 @@
+"""A training whose input a tf.data service computes; its servers are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit import data_service
+from tests.conftest import DOCUMENT, ROOT, make_rows, place
+
+LIMIT = 180  # Seconds after which a process that hangs fails its test.
+FILES, ROWS = 40, 250
+
+
+class Processes:
+    """Programs that are started, whose lines are kept, and that are killed at the end."""
+
+    def __init__(self, folder: pathlib.Path):
+        self._folder = folder
+        self.started: list[tuple[subprocess.Popen, pathlib.Path]] = []
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        log = self._folder / f"{len(self.started)}.log"
+        with log.open("w") as file:
+            process = subprocess.Popen(
+                [sys.executable, str(ROOT / "run.py"), *arguments],
+                stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
+            )  # fmt: skip
+        self.started.append((process, log))
+        return process
+
+    def wait_for(self, process: subprocess.Popen, pattern: str) -> str:
+        """The first group of a pattern, once the log has it; the process may not end before."""
+        log = next(path for started, path in self.started if started is process)
+        end = time.monotonic() + LIMIT
+        while time.monotonic() < end:
+            ended = process.poll() is not None
+            found = re.search(pattern, log.read_text())
+            if found:
+                return found[1]
+            assert not ended, f"ended with {process.returncode} before {pattern!r}"
+            threading.Event().wait(0.02)
+        raise AssertionError(f"no {pattern!r} in {LIMIT} seconds")
+
+    def dispatcher(self, *arguments: str) -> tuple[subprocess.Popen, str]:
+        mode = "data_service_dispatcher"
+        process = self.start(f"--mode={mode}", "--data_service_host=localhost", *arguments)
+        return process, self.wait_for(process, rf"{mode}: (grpc://localhost:\d+)\n")
+
+    def workers(self, address: str, count: int) -> list[subprocess.Popen]:
+        mode = "data_service_worker"
+        made = [self.start(f"--mode={mode}", f"--data_service={address}") for _ in range(count)]
+        for process in made:
+            self.wait_for(process, rf"{mode}: (grpc://localhost:\d+) of {address}\n")
+        return made
+
+    def end(self, process: subprocess.Popen, number: int = signal.SIGTERM) -> int:
+        process.send_signal(number)
+        return process.wait(LIMIT)
+
+
+@pytest.fixture
+def processes(tmp_path) -> Iterator[Processes]:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    running = Processes(folder)
+    try:
+        yield running
+    finally:
+        for process, _ in running.started:
+            process.kill()
+            process.wait(LIMIT)
+        for _, log in running.started:  # pytest shows this where a test fails.
+            print(f"--- {log.name}\n{log.read_text()[-4000:]}", file=sys.stderr)
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> pathlib.Path:
+    """A folder with a spec and 40 files of 250 rows, some of them GZIP."""
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    for i in range(FILES):
+        suffix = ".gz" if i % 10 == 0 else ""
+        ek.write_examples(f"{folder}/train-{i:02}.tfrecord{suffix}", make_rows(ROWS, seed=i))
+    return folder
+
+
+def training(folder: pathlib.Path, model_dir: pathlib.Path, **changes) -> ek.ExperimentConfig:
+    values = {
+        "mode": "train", "spec": f"{folder}/spec.yaml", "model": "linear", "batch_size": 64,
+        "model_dir": str(model_dir), "train_files": (f"{folder}/train-*",), "exporters": (),
+        "data_service_timeout_secs": 60,
+    }  # fmt: skip
+    return ek.ExperimentConfig(**{**values, **changes})
+
+
+def read_result(model_dir: pathlib.Path) -> dict:
+    return json.loads((model_dir / "result.json").read_text())
+
+
+def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, rows, tmp_path):
+    dispatcher, address = processes.dispatcher()
+    workers = processes.workers(address, 2)
+    # All rows of two epochs, by two workers: the last batch alone is not full.
+    result = ek.run(training(rows, tmp_path / "whole", data_service=address, epochs=2))
+    assert (result.rows_trained, result.rows_lost) == (2 * FILES * ROWS, 0)
+    assert result.global_step == result.steps_planned == -(-2 * FILES * ROWS // 64)
+
+    # Many epochs, and a worker that is killed in the first of them.
+    epochs, model_dir = 20, tmp_path / "killed"
+    trainer = processes.start(
+        "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
+        f"--model_dir={model_dir}", f"--train_files={rows}/train-*", "--exporters=",
+        f"--epochs={epochs}", f"--data_service={address}", "--data_service_timeout_secs=5",
+        "--log_every_secs=0.01",
+    )  # fmt: skip
+    processes.wait_for(trainer, r"step (\d+) of ")
+    workers[0].kill()
+    assert trainer.wait(LIMIT) == 0
+    killed = read_result(model_dir)
+    assert (killed["status"], killed["stop_reason"]) == ("done", "input_exhausted")
+    assert killed["rows_trained"] + killed["rows_lost"] == epochs * FILES * ROWS
+    assert 0 < killed["rows_lost"] < epochs * FILES * ROWS / 2
+    assert killed["global_step"] == -(-killed["rows_trained"] // 64)
+    lost = processes.wait_for(trainer, r"--data_service: ([\d,]+) of 200,000 rows did not come: a")
+    assert int(lost.replace(",", "")) == killed["rows_lost"]
+
+    # Such a training is at its end, and the worker that is left serves the next.
+    again = training(rows, model_dir, data_service=address, epochs=epochs)
+    with pytest.raises(ek.NothingToDo, match="is already trained to the end of its epochs"):
+        ek.run(again)
+    result = ek.run(training(rows, tmp_path / "next", data_service=address, epochs=1))
+    assert result.rows_trained == FILES * ROWS
+    assert processes.end(workers[1]) == 0
+    assert processes.end(dispatcher, signal.SIGINT) == 0
+
+
+def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, caplog):
+    kept = f"--data_service_dir={tmp_path}/dispatcher"
+    first, address = processes.dispatcher(kept)
+    config = training(rows, tmp_path / "m", data_service=address, max_steps=3,
+                      data_service_timeout_secs=0.5)  # fmt: skip
+    with pytest.raises(tf.errors.UnavailableError) as error:
+        ek.run(config)
+    assert error.value.message == (
+        f"--data_service={address}: the dispatcher has no worker for 0.5 seconds (it has no "
+        "worker; start one with --mode=data_service_worker); look whether it runs and can be "
+        "reached, or raise --data_service_timeout_secs"
+    )
+    assert not os.path.exists(config.model_dir)  # Nothing was written.
+
+    # A dispatcher that is started again is where it was; before, nobody answers.
+    first.kill()
+    first.wait(LIMIT)
+    with pytest.raises(tf.errors.UnavailableError) as error:
+        data_service.wait_for_service(config)
+    assert error.value.message.startswith(
+        f"--data_service={address}: the dispatcher does not answer for 0.5 seconds ("
+    )
+    assert processes.dispatcher(kept)[1] == address
+    processes.workers(address, 1)
+    result = ek.run(config.model_copy(update={"data_service_timeout_secs": 60.0}))
+    assert (result.global_step, result.rows_trained) == (3, 3 * 64)
+
+    # A restart ends at the same step, and says what it reads.
+    with caplog.at_level(logging.WARNING, "estimator_kit"):
+        result = ek.run(training(rows, tmp_path / "m", data_service=address, max_steps=5))
+    assert (result.global_step, result.rows_trained) == (5, 2 * 64)
+    assert (
+        "--data_service reads in no fixed order: this start begins with epoch 1 anew, and ends at "
+        "the same step; some of its rows are read again, others not"
+    ) in caplog.messages
+
+    # A record that a worker cannot use is named as ever.
+    bad = make_rows(ROWS)
+    del bad[77]["city"]
+    ek.write_examples(f"{tmp_path}/bad.tfrecord", bad)
+    with pytest.raises(ek.DataError) as error:
+        ek.run(
+            training(
+                rows, tmp_path / "bad", data_service=address, epochs=1,
+                train_files=(f"{rows}/train-0*", f"{tmp_path}/bad.tfrecord"),
+            )
+        )  # fmt: skip
+    assert f"{tmp_path}/bad.tfrecord: {place(f'{tmp_path}/bad.tfrecord', 77)}" in str(error.value)
+    assert "city" in str(error.value)
+
+
+def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
+    config = training(rows, tmp_path / "m", data_service="grpc://localhost:1", max_steps=3,
+                      data_service_timeout_secs=0.05)  # fmt: skip
+    with pytest.raises(tf.errors.UnavailableError) as error, data_service.naming_the_service(
+        config
+    ), tf.Graph().as_default():
+        element = tf.queue.FIFOQueue(1, [tf.int64]).dequeue()  # There never is one.
+        with tf.compat.v1.train.MonitoredSession(hooks=data_service.hooks(config)) as session:
+            session.run(element)
+    assert error.value.message == (
+        "--data_service=grpc://localhost:1: a step took 0.15 seconds, three times "
+        "--data_service_timeout_secs, for want of a batch; look whether the dispatcher and a "
+        "worker run, and start again to go on from the last checkpoint"
+    )
