@@ -38,6 +38,11 @@ def problems(config: ExperimentConfig) -> list[str]:
         found.append(f"--deterministic: {why}, in another order each time; drop one of the two")
     if not config.shuffle:
         found.append(f"--noshuffle: {why}, in no order that could be kept; drop one of the two")
+    if config.input_cache_dir is not None:
+        found.append(
+            "--input_cache_dir: the workers of --data_service transform rows on their machines, "
+            "and keep none; drop one of the two"
+        )
     if config.train_mix:
         found.append(
             f"--train_mix: {why}, and the shares of a mix are kept by one process that reads all "

@@ -28,6 +28,7 @@ import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
 from input_pipelines import file_end, shuffling, tfrecords
+from input_pipelines.autograph import as_written
 from input_pipelines.selection import Negatives, Selection
 from input_pipelines.transforms import Transform
 
@@ -63,6 +64,7 @@ class WorkerInput:
     epochs: Optional[int] = None
     negatives: Optional[Negatives] = None
 
+    @as_written
     def dataset(self) -> tf.data.Dataset:
         """Batches of `(features, labels)`, without end: after the last epoch they are empty."""
         if self.spec.kept_together is not None:
@@ -171,6 +173,7 @@ def register(service: str, dataset: tf.data.Dataset) -> Registered:
     return Registered(service, text, dataset.element_spec)
 
 
+@as_written
 def read(
     registered: Registered, *, batch_size: int, rows: Optional[int], lost_after_secs: float
 ) -> tf.data.Dataset:

@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
 from input_pipelines import row_groups, shuffling, tfrecords
+from input_pipelines.autograph import as_written
 from input_pipelines.mixing import Mix, in_rounds
 from input_pipelines.row_cache.cache import CachedRows, RowCache
 from input_pipelines.selection import Negatives, Selection
@@ -152,6 +153,10 @@ def train_input_fn(
         part = shard
         if input_context is not None:
             part = Shard(input_context.num_input_pipelines, input_context.input_pipeline_id)
+        return batches_of(part)
+
+    @as_written
+    def batches_of(part: Shard) -> tf.data.Dataset:
         if isinstance(files, Mix):
             batches = rows_of_mix(files, part).rebatch(batch_size)
         elif runs:
@@ -192,6 +197,7 @@ def eval_input_fn(
     if cache is not None:
         check_cacheable(spec)
 
+    @as_written
     def input_fn() -> tf.data.Dataset:
         if cache is not None:
             cached = cache.rows(spec, sorted(files), damaged=damaged)
@@ -221,6 +227,7 @@ def predict_input_fn(
 ) -> InputFn:
     """Every row once, in the order of the files, features alone; labels need not be there."""
 
+    @as_written
     def input_fn() -> tf.data.Dataset:
         batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
         return _transformed(batches, Transform(spec).features)

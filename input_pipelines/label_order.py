@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from feature_specs.objectives import Binary, MultiClass
 from feature_specs.schema import FeatureSpec
 from input_pipelines import shuffling, stored_records, tfrecords
+from input_pipelines.autograph import as_written
 
 # How much the share of a class may differ between what is open at one time and all that is looked
 # at. Of some hundred records 0.25 is many times what chance makes.
@@ -111,9 +112,10 @@ def _apart(
 
 def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]]:
     """The first 64 records of each block at the start of a file."""
-    starts = tfrecords.blocks([path], damaged=damaged).take(_BLOCKS)
+    blocks = tfrecords.blocks([path], damaged=damaged).take(_BLOCKS)
+    starts = blocks.map(as_written(lambda block: block[:64]))
     try:
-        for block in starts.map(lambda block: block[:64]).as_numpy_iterator():
+        for block in starts.as_numpy_iterator():
             yield list(block)
     except tfrecords.READ_ERRORS:
         return  # The run itself will say so.

@@ -28,6 +28,7 @@ from feature_specs import example_parsing
 from feature_specs.objectives import Binary
 from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, tfrecords
+from input_pipelines.autograph import as_written
 from input_pipelines.sharding import Shard
 
 # Epochs that are counted in one pass.
@@ -245,6 +246,7 @@ class Selection:
             weights[f"{name}/weight"] = a_row * weight
         return {**labels, **weights}
 
+    @as_written
     def _pass(
         self,
         files: Sequence[str],

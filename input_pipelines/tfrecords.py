@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from input_pipelines import file_bytes, file_end, record_scanner
+from input_pipelines.autograph import as_written
 from input_pipelines.crc32c import FRAME
 from input_pipelines.errors import DataError
 from input_pipelines.sharding import Shard
@@ -59,6 +60,7 @@ def compression_type(path: str) -> str:
     return "GZIP" if file_bytes.is_gzip(path) else ""
 
 
+@as_written
 def blocks(
     files: Sequence[str],
     shard: Shard = Shard(),
@@ -89,6 +91,7 @@ def blocks(
     return _of_files(_named(files, damaged), len(files), part, interleaved)
 
 
+@as_written
 def numbered_blocks(
     files: Sequence[str],
     shard: Shard = Shard(),
@@ -240,6 +243,7 @@ def _of_files(
     )
 
 
+@as_written
 def count_records(
     files: Sequence[str], shard: Shard = Shard(), *, damaged: Damaged = NO_DAMAGE
 ) -> int:
@@ -254,6 +258,7 @@ def count_records(
         return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
 
 
+@as_written
 def first_records(
     files: Sequence[str], *, damaged: Damaged = NO_DAMAGE
 ) -> dict[str, list[bytes]]:

@@ -35,7 +35,8 @@ _ADVICE = {
     SHUFFLING: "raise --batch_size, or store the rows in random order "
     "(--mode=convert --convert_order=shuffled) and read with --noshuffle",
     PARSING: "give it more cores, raise --batch_size, list what the model does not need under "
-    "`ignored` in the spec, or parse on several machines (--data_service)",
+    "`ignored` in the spec, keep transformed rows for later epochs and runs (--input_cache_dir), "
+    "or parse on several machines (--data_service)",
 }
 _MODEL = "the model takes longer than its input; a faster input would gain little"
 

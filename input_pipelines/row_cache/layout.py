@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from feature_specs.column_kinds import Numeric, SequenceNumeric
 from feature_specs.schema import FeatureSpec
+from input_pipelines.autograph import as_written
 from input_pipelines.transforms import Transform
 
 
@@ -75,7 +76,7 @@ class RowLayout:
         """The layout of a spec; eagerly."""
         transform = Transform(spec)
         nothing = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
-        return cls(spec, nothing.map(transform.features_and_labels).element_spec)
+        return cls(spec, nothing.map(as_written(transform.features_and_labels)).element_spec)
 
     @property
     def packed(self) -> list[tuple[tf.DType, int]]:

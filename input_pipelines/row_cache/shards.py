@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from input_pipelines import tfrecords
+from input_pipelines.autograph import as_written
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
 from input_pipelines.selection import Selection
 from input_pipelines.sharding import Shard
@@ -32,7 +33,7 @@ def blocks_by_file(
     of a file have to be read before the next file is asked for.
     """
     blocks = tfrecords.numbered_blocks(files, shard, damaged=damaged).map(
-        lambda records, path, places: (path, selection.passing(records))
+        as_written(lambda records, path, places: (path, selection.passing(records)))
     )
     for path, some in itertools.groupby(blocks.prefetch(_TOGETHER), lambda block: block[0].numpy()):
         yield path.decode(), (records for _, records in some)
