@@ -1,5 +1,6 @@
 """Transformed rows on a local disk, for later epochs and later runs: `--input_cache_dir`.
 
+    digests         of the bytes of files, remembered while a file is certainly the same
     fingerprint     what a cached shard is of: the bytes of its file, the spec, the code
     folder          which shards are there; the size limit; runs beside each other
     layout          transformed rows as few dense tensors, and back

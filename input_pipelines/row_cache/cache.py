@@ -27,6 +27,7 @@ from feature_specs.schema import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.row_cache import fingerprint, shards
+from input_pipelines.row_cache.digests import Digests
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
 from input_pipelines.row_cache.layout import RowLayout
 from input_pipelines.selection import Selection
@@ -100,6 +101,7 @@ class RowCache:
         self._lock = threading.Lock()
         try:
             self._folder = CacheFolder(folder, limit=limit)
+            self._digests = Digests(self._folder.path / ".digests")
         except OSError as error:
             raise DataError(
                 f"the input cache {folder}: {error.strerror}; name a folder on a local disk that "
@@ -138,7 +140,7 @@ class RowCache:
         begin = time.monotonic()
         # A thread of its own is eager, whatever graph this one builds.
         with ThreadPoolExecutor(1) as thread:
-            maker = thread.submit(_Maker, spec, shard, damaged).result()
+            maker = thread.submit(_Maker, spec, shard, damaged, self._digests).result()
         with ThreadPoolExecutor(cores()) as threads:
             found = list(threads.map(lambda path: self._find(maker, path), files))
             missing = {path: key for path, (key, entry) in zip(files, found) if entry is None}
@@ -235,7 +237,8 @@ class RowCache:
 class _Maker:
     """Keys and rows of files; made eagerly."""
 
-    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged):
+    def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, digests: Digests):
+        self._digests = digests
         self.layout = RowLayout.of(spec)
         self._rows = fingerprint.of_rows(spec)
         self._shard = shard
@@ -252,7 +255,8 @@ class _Maker:
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read otherwise, even if nothing is left out.
         left_out = self._damaged.get(path)
-        return fingerprint.of_shard(self._rows, path, self._shard, left_out)
+        content = self._digests.of(path)
+        return fingerprint.of_shard(self._rows, path, content, self._shard, left_out)
 
     def blocks_by_file(self, files: Sequence[str]) -> Iterator[tuple[str, Iterator[tf.Tensor]]]:
         if not files:

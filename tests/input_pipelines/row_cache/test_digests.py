@@ -1,0 +1,103 @@
+"""A digest is remembered only while the file is certainly the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+
+import pytest
+
+from input_pipelines.row_cache import digests
+from input_pipelines.row_cache.digests import Digests
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The paths whose bytes were read."""
+    paths = []
+    file = digests.tf.io.gfile.GFile
+    monkeypatch.setattr(
+        digests.tf.io.gfile, "GFile", lambda path, mode: (paths.append(path), file(path, mode))[1]
+    )
+    return paths
+
+
+@pytest.fixture
+def old(monkeypatch):
+    """Changes are old enough to be remembered."""
+    monkeypatch.setattr(digests, "_YOUNG", -(10**12))
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_is_read_once(tmp_path, read, old):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    known = Digests(tmp_path / "digests")
+    assert known.of(str(path)) == known.of(str(path)) == sha(b"one")
+    assert Digests(tmp_path / "digests").of(str(path)) == sha(b"one")
+    assert read == [str(path)]
+
+
+def test_whatever_changed_is_read_again(tmp_path, read, old):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    known = Digests(tmp_path / "digests")
+    before = os.stat(path)
+    assert known.of(str(path)) == sha(b"one")
+    # The same file, size and time of change, as far as users can set them.
+    path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert known.of(str(path)) == sha(b"two")
+    (tmp_path / "b").write_bytes(b"tri")
+    os.utime(tmp_path / "b", ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(tmp_path / "b", path)
+    assert known.of(str(path)) == sha(b"tri")
+    assert len(read) == 3
+
+
+def test_a_young_file_is_read_each_time(tmp_path, read):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    known = Digests(tmp_path / "digests")
+    assert known.of(str(path)) == known.of(str(path)) == sha(b"one")
+    assert len(read) == 2
+    assert not (tmp_path / "digests").exists()
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, monkeypatch, old):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    identity = digests._identity
+    seen = []
+
+    def changing(name):
+        seen.append(identity(name))
+        if len(seen) == 2:
+            pathlib.Path(name).write_bytes(b"longer")
+            seen[-1] = identity(name)
+        return seen[-1]
+
+    monkeypatch.setattr(digests, "_identity", changing)
+    known = Digests(tmp_path / "digests")
+    assert known.of(str(path)) == sha(b"one")
+    assert known.of(str(path)) == sha(b"longer")
+
+
+def test_a_line_that_was_cut_off_and_old_lines_go(tmp_path, monkeypatch, old):
+    path = tmp_path / "a"
+    path.write_bytes(b"one")
+    file = tmp_path / "digests"
+    Digests(file).of(str(path))
+    whole = file.read_text()
+    file.write_text(whole[:-10])
+    assert Digests(file).of(str(path)) == sha(b"one")
+    monkeypatch.setattr(digests, "_MOST", 2)
+    lines = [f"1-{i}-1-1-1 {'0' * 64}\n" for i in range(3)]
+    file.write_text("".join([*lines, whole]))
+    Digests(file)
+    assert file.read_text() == whole
+    assert sorted(os.listdir(tmp_path)) == ["a", "digests"]
