@@ -62,7 +62,8 @@ def test_own_time_counts_and_not_what_is_inside_or_waits():
         "  shuffling and batching      23% of the input's work\n"
         "  reading files               22% of the input's work\n"
         "  give it more cores, raise --batch_size, list what the model does not need under "
-        "`ignored` in the spec, or parse on several machines (--data_service)"
+        "`ignored` in the spec, keep transformed rows for later epochs and runs "
+        "(--input_cache_dir), or parse on several machines (--data_service)"
     )
 
 

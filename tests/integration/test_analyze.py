@@ -80,6 +80,7 @@ def test_a_table(folder):
     ],
 )  # fmt: skip
 def test_mistakes(folder, arguments, code, message):
+    (folder / "a.csv").touch()
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.splitlines()[-1].startswith(message)

@@ -25,7 +25,7 @@ DOCUMENT = {
         "price": {"dtype": "float32"},
         "city": {"dtype": "string", "default": ""},
         "user": {"dtype": "string", "default": ""},
-    },  # fmt: skip
+    },
     "columns": {
         "price": {"numeric": "price", "normalizer": "log1p"},
         "known": {"vocabulary": "city", "list": ["rome", "oslo"], "oov_buckets": 1},
