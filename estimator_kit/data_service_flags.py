@@ -38,7 +38,12 @@ def problems(config: ExperimentConfig) -> list[str]:
         found.append(f"--deterministic: {why}, in another order each time; drop one of the two")
     if not config.shuffle:
         found.append(f"--noshuffle: {why}, in no order that could be kept; drop one of the two")
-    if config.input_cache_dir is not None:
+    if config.profile_input:
+        found.append(
+            "--profile_input: the input is computed by the workers of --data_service, and the "
+            "profile is of this process alone; drop one of the two"
+        )
+    if config.input_cache_dir:
         found.append(
             "--input_cache_dir: the workers of --data_service transform rows on their machines, "
             "and keep none; drop one of the two"

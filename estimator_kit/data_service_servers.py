@@ -106,6 +106,8 @@ def _port_of_before(folder: str) -> int:
             text = file.read().strip()
     except tf.errors.NotFoundError:
         return 0
+    except tf.errors.OpError as error:
+        raise ConfigError(f"--data_service_dir={folder}: {error.message}; name a folder") from error
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise ConfigError(
             f"--data_service_dir: {_port_file(folder)} holds {text[:40]!r}, expected the port of "

@@ -20,6 +20,7 @@ from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.hooks.stop import SIGTERM, StopRequest
 from feature_specs.schema import FeatureSpec
 from input_pipelines import input_fns
+from input_pipelines.errors import DataError
 from input_pipelines.row_cache.cache import RowCache
 from input_pipelines.row_cache.layout import RowLayout
 from input_pipelines.selection import Negatives
@@ -30,14 +31,26 @@ _log = logging.getLogger("estimator_kit")
 def check(
     config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
 ) -> None:
-    """Raises ConfigError where the flags and the spec have rows that cannot be kept."""
-    if config.input_cache_dir is None:
+    """Makes the folder, if it is not there.
+
+    Raises:
+      ConfigError: it cannot be used, or the flags and the spec have rows that cannot be kept.
+    """
+    if not config.input_cache_dir:
         return
+    if "://" in config.input_cache_dir:
+        raise ConfigError(
+            f"--input_cache_dir: got {config.input_cache_dir!r}, expected a folder on a local disk"
+        )
     try:
         input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
         RowLayout.of(spec)
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}; leave the cache out") from error
+    try:
+        RowCache(config.input_cache_dir, limit=1).close()
+    except DataError as error:
+        raise ConfigError(f"--input_cache_dir: {error}") from error
 
 
 @contextlib.contextmanager
@@ -53,7 +66,7 @@ def opened(
     Raises:
       DataError: the folder cannot be used.
     """
-    if config.input_cache_dir is None:
+    if not config.input_cache_dir:
         yield None
         return
 

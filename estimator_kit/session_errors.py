@@ -53,6 +53,11 @@ def explained(
     """
     try:
         yield
+    except tf.errors.NotFoundError as error:
+        gone = cache.remove_damaged() if cache is not None else None
+        if gone is None:
+            raise
+        raise DataError(gone) from error
     except _SESSION_ERRORS as error:
         text = checks.text_of(error)
         reason = diagnosis.find_bad_record(

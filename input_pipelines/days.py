@@ -15,6 +15,9 @@ import re
 
 # What stands for a day in a pattern.
 _PLACE = re.compile(r"(?<![^/])dt=(\*|YYYY-MM-DD)(?![^/])")
+# Days of a window: more are a slip of the pen.
+_MOST = 3660
+
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EXPECTED = "a day (2026-01-07), two (2026-01-01..2026-01-07) or a number of them (7d..2026-01-07)"
 
@@ -36,6 +39,8 @@ def parse(text: str) -> tuple[str, ...]:
         days = (end - _day(text, first)).days + 1
         if days < 1:
             raise ValueError(f"got {text!r}: its last day is before its first")
+    if days > _MOST:
+        raise ValueError(f"got {text!r}: {days} days, expected {_MOST} at most")
     start = end.toordinal() - days + 1
     return tuple(datetime.date.fromordinal(start + i).isoformat() for i in range(days))
 

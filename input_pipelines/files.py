@@ -11,6 +11,9 @@ from input_pipelines.errors import DataError
 
 Glob = Callable[[str], Sequence[str]]
 
+# What names begin with that patterns leave out: files of a shell, and what says of a folder's data.
+_HIDDEN = (".", "_")
+
 
 def _glob(pattern: str) -> list[str]:
     import tensorflow as tf
@@ -71,9 +74,9 @@ def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list
 
 
 def _matches(pattern: str, glob: Glob) -> list[str]:
-    hidden = os.path.basename(pattern).startswith(".")
+    hidden = os.path.basename(pattern).startswith(_HIDDEN)
     return [
         path if file_systems.scheme_of(path) else os.path.normpath(path)
         for path in glob(pattern)
-        if hidden or not os.path.basename(path).startswith(".")
+        if hidden or not os.path.basename(path).startswith(_HIDDEN)
     ]

@@ -240,11 +240,13 @@ def check_cacheable(
 ) -> None:
     """Whether transformed rows can be kept for later: raises ValueError, saying what forbids it."""
     if spec.kept_together is not None:
-        raise ValueError(f"rows of one {spec.kept_together!r} are read together")
+        raise ValueError(
+            f"the head ranking has rows of one {spec.kept_together!r} read together"
+        )
     if mixed:
-        raise ValueError("the rows of a mix are taken one by one from its parts")
+        raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
     if negatives is not None:
-        raise ValueError("each epoch keeps other negatives")
+        raise ValueError("each epoch keeps other negatives (--keep_negatives)")
 
 
 def _cut(

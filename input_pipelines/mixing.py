@@ -56,14 +56,14 @@ class Mix:
         pairs = [share_of(entry) for entry in entries]
         common = functools.reduce(math.gcd, (share for _, share in pairs))
         parts: list[Part] = []
-        owner: dict[str, str] = {}
-        for pattern, share in pairs:
+        owner: dict[str, int] = {}
+        for part, (pattern, share) in enumerate(pairs):
             files = file_patterns.expand([pattern], flag=flag, days=days)
             for path in files:
-                if owner.setdefault(path, pattern) != pattern:
+                if owner.setdefault(path, part) != part:
                     raise DataError(
-                        f"{flag}: {owner[path]!r} and {pattern!r} both match {path}; a file is in "
-                        "one part of a mix"
+                        f"{flag}: {pairs[owner[path]][0]!r} and {pattern!r} both match {path}; a "
+                        "file is in one part of a mix"
                     )
             parts.append(Part(pattern, tuple(files), share // common))
         return cls(tuple(parts))

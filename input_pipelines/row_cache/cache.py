@@ -104,8 +104,8 @@ class RowCache:
             self._digests = Digests(self._folder.path / ".digests")
         except OSError as error:
             raise DataError(
-                f"the input cache {folder}: {error.strerror}; name a folder on a local disk that "
-                "can be written"
+                f"the input cache {folder}: {error.filename}: {error.strerror}; name a folder on a "
+                "local disk that can be written"
             ) from error
 
     def rows(
@@ -130,9 +130,10 @@ class RowCache:
           tf.errors.OpError: a record is bad, as without the cache.
         """
         key = (spec.fingerprint(), tuple(files), shard, tuple(sorted(damaged.items())))
-        if key not in self._known:
-            self._known[key] = self._rows(spec, files, shard, damaged)
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._rows(spec, files, shard, damaged)
+            return self._known[key]
 
     def _rows(
         self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
@@ -176,8 +177,8 @@ class RowCache:
             if not shards.is_whole(path):
                 self._folder.remove(path)
                 return (
-                    f"{path}, the cached rows of {source}, was damaged and has been removed; start "
-                    "again, and look at the disk"
+                    f"{path}, the cached rows of {source}, was damaged or removed; what was left "
+                    "of it is removed now; start again, and look at the disk"
                 )
         return None
 
@@ -194,7 +195,10 @@ class RowCache:
     def _find(self, maker: _Maker, path: str) -> tuple[str, Optional[str]]:
         self._check()
         key = maker.key(path)
-        return key, self._folder.find(key)
+        try:
+            return key, self._folder.find(key)
+        except OSError as error:
+            raise self._cannot_use(error) from error
 
     def _made(
         self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
@@ -209,6 +213,11 @@ class RowCache:
                     self._check()
                     progress.add(rows - before)
                     before = rows
+                if maker.key(path) != keys[path]:
+                    raise DataError(
+                        f"{path} changed while its rows were transformed for the input cache; "
+                        "start again once it is written"
+                    )
                 progress.done()
 
             made[path] = self._folder.add(keys[path], write)
@@ -221,17 +230,21 @@ class RowCache:
                     add(path, [])  # It has no record.
         except CacheFull as error:
             raise DataError(
-                f"the input cache {self._name} is too small: {error}; allow more, or train without "
-                "a cache"
+                f"the input cache {self._name} is too small: {error}; allow more "
+                "(--input_cache_gib), or train without a cache"
             ) from error
         except (OSError, tf.errors.ResourceExhaustedError) as error:
-            if isinstance(error, OSError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise DataError(
+            raise self._cannot_use(error) from error
+        return made
+
+
+    def _cannot_use(self, error: Exception) -> DataError:
+        if not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return DataError(
                 f"the disk of the input cache {self._name} is full; make room, allow the cache "
                 "less, or train without one"
-            ) from error
-        return made
+            )
+        return DataError(f"the input cache {self._name} cannot be used: {error}")
 
 
 class _Maker:
@@ -245,6 +258,8 @@ class _Maker:
         self._damaged = damaged
         self._selection = Selection(spec)
         transform = Transform(spec)
+        if fingerprint.of_rows(spec) != self._rows:
+            raise DataError("a vocabulary file of the spec changed while it was read; start again")
 
         @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
         def packed(block: tf.Tensor) -> Any:

@@ -39,8 +39,8 @@ class Digests:
     def __init__(self, path: pathlib.Path):
         self._path = path
         self._lock = threading.Lock()
-        lines = path.read_text(encoding="ascii").splitlines(True) if path.exists() else []
-        # A line that was cut off is no line.
+        lines = _text(path).splitlines(True) if path.exists() else []
+        # What is no whole line counts for nothing.
         found = filter(None, map(_LINE.fullmatch, lines))
         self._known: dict[str, str] = {line[1]: line[2] for line in found}
         if len(lines) > _MOST:
@@ -73,10 +73,17 @@ class Digests:
                 file.write(f"{identity} {digest}\n")
 
 
+def _text(path: pathlib.Path) -> str:
+    return path.read_text(encoding="ascii", errors="replace")
+
+
 def _identity(path: str) -> Optional[str]:
     """What changes with every change of a local file; None for a remote one."""
     if "://" in path:
         return None
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None  # Reading it will say why.
     times = f"{found.st_mtime_ns}-{found.st_ctime_ns}"
     return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{times}"

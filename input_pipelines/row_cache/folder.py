@@ -116,9 +116,9 @@ class CacheFolder:
             self._lease.close()
 
     def _make_room(self, needed: int) -> None:
+        used = self._used()
         entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime_ns)
         total = sum(_size(entry) for entry in entries) + needed
-        used = self._used()
         for entry in entries:
             if total <= self._limit:
                 return
@@ -128,7 +128,7 @@ class CacheFolder:
                 self.evicted += 1
         if total > self._limit:
             raise CacheFull(
-                f"the rows that this run and those beside it have cached so far are {total:,} "
+                f"with the next file, the rows of this run and of those beside it are {total:,} "
                 f"bytes, and {self._limit:,} are allowed"
             )
 
@@ -142,7 +142,7 @@ class CacheFolder:
         keys: set[str] = set()
         for name in os.listdir(self.path):
             if _LEASE.fullmatch(name):
-                keys.update((self.path / name).read_text(encoding="ascii").split())
+                keys.update((self.path / name).read_text("ascii", "replace").split())
         return keys
 
     def _remove_what_the_dead_left(self) -> None:
@@ -168,9 +168,15 @@ class CacheFolder:
 
 
 def _key(entry: pathlib.Path) -> str:
-    return entry.name.partition("-")[0]
+    return _named(entry)[1]
 
 
 def _size(entry: pathlib.Path) -> int:
     """What the name of an entry says of its length."""
-    return int(entry.name.partition("-")[2].partition(".")[0])
+    return int(_named(entry)[2])
+
+
+def _named(entry: pathlib.Path) -> re.Match[str]:
+    found = _ENTRY.fullmatch(entry.name)
+    assert found is not None, "one of `_entries`"
+    return found

@@ -74,7 +74,7 @@ def test_a_table(folder):
          "error: --labels: no record has a feature 'clik'; did you mean 'click'?"),
         ((*ANALYZE, "--analysis_dir=.", "--labels=click"), 2, "error: --analysis_dir: '.' holds "),
         (("--mode=analyze", "--train_files=*", "--analysis_dir=x", "--labels=click"), 65,
-         "error: by their names, ./0.tfrecord is TFRecord and ./a.csv is CSV; give files of one "),
+         "error: by their names, 0.tfrecord is TFRecord and a.csv is CSV; give files of one "),
         (("--mode=analyze", "--train_files=no*", "--analysis_dir=x", "--labels=click"), 65,
          "error: no file matches 'no*' of --train_files"),
     ],

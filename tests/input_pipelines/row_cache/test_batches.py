@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import tensorflow as tf
 import feature_specs
 from input_pipelines import input_fns, tfrecords
 from input_pipelines.errors import DataError
+from input_pipelines.row_cache import shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
 from input_pipelines.selection import Negatives
 from input_pipelines.sharding import Shard
@@ -186,6 +188,34 @@ def test_what_changed_is_made_anew(document, tmp_path):
     assert misses == [1, 0, 1, 0, 1, 0, 0]
 
 
+def test_a_file_that_changes_meanwhile_is_not_cached_under_its_former_name(
+    spec, files, cache, monkeypatch
+):
+    write = shards.write
+
+    def changing(path, blocks, **options):
+        yield from write(path, blocks, **options)
+        tfrecords.write_examples(files[0], [{**row, "row": 1.0} for row in make_rows(5, seed=8)])
+
+    monkeypatch.setattr(shards, "write", changing)
+    with pytest.raises(DataError) as error:
+        cache.rows(spec, files[:1])
+    assert str(error.value) == (
+        f"{files[0]} changed while its rows were transformed for the input cache; start again once "
+        "it is written"
+    )
+    assert not entries(cache)
+
+
+def test_a_folder_that_vanishes_is_named(spec, files, cache):
+    rows = cache.rows(spec, files[:1])
+    shutil.rmtree(cache._name)
+    with pytest.raises(DataError, match=r"the input cache .*/cache cannot be used: "):
+        cache.rows(spec, files[1:])
+    assert "was damaged or removed" in cache.remove_damaged()
+    assert rows.paths
+
+
 def test_what_cannot_be_cached_is_refused(spec, files, cache):
     message = "each epoch keeps other negatives"
     with pytest.raises(ValueError, match=message):
@@ -204,8 +234,8 @@ def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
     with pytest.raises(tf.errors.DataLossError):
         list(rows.blocks(interleaved=True))
     assert cache.remove_damaged() == (
-        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged and has been removed; start "
-        "again, and look at the disk"
+        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged or removed; what was "
+        "left of it is removed now; start again, and look at the disk"
     )
     with again(cache) as found:
         os.truncate(rows.paths[2], os.path.getsize(rows.paths[2]) - 1)
@@ -222,14 +252,14 @@ def test_too_small_a_cache_says_so(spec, files, tmp_path):
     with RowCache(f"{tmp_path}/large", limit=MIB) as large:
         size = os.path.getsize(large.rows(spec, files[:1]).paths[0])
     assert str(error.value) == (
-        f"the input cache {tmp_path}/small is too small: the rows that this run and those beside "
-        f"it have cached so far are {size:,} bytes, and 1,000 are allowed; allow more, or train "
-        "without a cache"
+        f"the input cache {tmp_path}/small is too small: with the next file, the rows of this run "
+        f"and of those beside it are {size:,} bytes, and 1,000 are allowed; allow more "
+        "(--input_cache_gib), or train without a cache"
     )
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError) as error:
         RowCache(f"{tmp_path}/file", limit=1000)
     assert str(error.value) == (
-        f"the input cache {tmp_path}/file: File exists; name a folder on a local disk that can be "
-        "written"
+        f"the input cache {tmp_path}/file: {tmp_path}/file: File exists; name a folder on a local "
+        "disk that can be written"
     )
