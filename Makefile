@@ -30,7 +30,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not long" -n 2
 
 test-long: install
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest -m long -n 2
 
 # Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:

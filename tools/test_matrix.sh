@@ -45,7 +45,7 @@ suite() {
 first="" last=""
 if choose 2.15 oldest; then
   # shellcheck disable=SC2086
-  suite "$bin/python" -m pytest -m long $long_on_the_oldest
+  suite "$bin/python" -m pytest -m long -n 2 $long_on_the_oldest
   first=$bin/python first_name=$name
 fi
 if choose 2.21; then
