@@ -105,7 +105,8 @@ class CacheFolder:
 
     def remove(self, path: str) -> None:
         """Removes an entry that turned out to be damaged."""
-        with self._alone(), contextlib.suppress(FileNotFoundError):
+        # The whole folder may be gone.
+        with contextlib.suppress(FileNotFoundError), self._alone():
             os.unlink(path)
 
     def close(self) -> None:

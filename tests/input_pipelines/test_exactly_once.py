@@ -46,7 +46,7 @@ def row_numbers(input_fn):
     return [row for batch in batches for row in batch]
 
 
-@hypothesis.settings(max_examples=8, deadline=None)
+@hypothesis.settings(max_examples=5, deadline=None)
 @hypothesis.given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=20),
     workers=st.integers(1, 5),

@@ -37,6 +37,7 @@ def config(ads, tmp_path):
     return make
 
 
+@pytest.mark.long
 def test_the_loss_is_that_of_the_rows_whatever_the_batches(config):
     ek.run(config(mode="train"))
     losses = [
