@@ -103,8 +103,8 @@ def check_packed(reader: Reader, data: bytes) -> None:
         assert Reader(reader.path).strictly() is None if strictly else True
 
 
-def run_cases(folder: pathlib.Path, count: int) -> None:
-    rng = random.Random(count)
+def run_cases(folder: pathlib.Path, count: int, seed: int = 0) -> None:
+    rng = random.Random(count + seed)
     whole = {}
     for name in ("a.tfrecord", "a.tfrecord.gz"):
         tfrecords.write_examples(str(folder / name), make_rows(ROWS))
@@ -130,8 +130,10 @@ def test_some_random_damage(tmp_path):
 
 
 @pytest.mark.long
-def test_much_random_damage(tmp_path):
-    run_cases(tmp_path, 2000)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_much_random_damage(tmp_path, seed):
+    """Two thousand cases, a half each, for two processes."""
+    run_cases(tmp_path, 1000, seed)
 
 
 @pytest.fixture
