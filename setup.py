@@ -23,6 +23,7 @@ setup(
         "estimator_kit.combining",
         "estimator_kit.compat",
         "estimator_kit.exporters",
+        "estimator_kit.flags",
         "estimator_kit.hooks",
         "estimator_kit.models",
         "estimator_kit.objectives",

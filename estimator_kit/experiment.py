@@ -30,12 +30,13 @@ from estimator_kit import (
     training,
     training_input,
 )
-from estimator_kit.config import SERVICE_MODES, ExperimentConfig
+from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.after_evaluation import export_folder
 from estimator_kit.model_fn import ModelFn, read_metrics
 from estimator_kit.models import find_model
+from estimator_kit.modes import SERVICE_MODES
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from estimator_kit.session_errors import explained

@@ -16,10 +16,11 @@ from typing import Optional
 from absl import flags
 
 from estimator_kit import exit_codes, pretrained_report
-from estimator_kit.config import SERVICE_MODES, ExperimentConfig
+from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import config_from_flags, define_flags
+from estimator_kit.modes import SERVICE_MODES
 from feature_specs import parser
 
 _HELP = """\

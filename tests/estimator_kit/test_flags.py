@@ -14,10 +14,11 @@ import pytest
 from absl import flags
 from hypothesis import strategies as st
 
-from estimator_kit.config import MODES, ExperimentConfig
+from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import config_from_flags, define_flags, resolved_flags
+from estimator_kit.modes import MODES
 
 FIELDS = ExperimentConfig.model_fields
 ROOT = pathlib.Path(__file__).parent.parent.parent

@@ -1,0 +1,107 @@
+"""The flags of the length of training, evaluation, exports and predictions."""
+
+from __future__ import annotations
+
+from estimator_kit.config import WARM_START_MODES
+from estimator_kit.config_problems import EXPORTERS
+from estimator_kit.flags.definer import Definer
+
+
+def define_flags(define: Definer) -> None:
+    define.integer(
+        "max_steps",
+        "Training ends at this global step, over all starts together.",
+    )
+    define.integer(
+        "epochs",
+        "Training ends when every row was read so often, over all starts together. With "
+        "--max_steps too, whichever comes first.",
+    )
+    define.integer(
+        "save_checkpoints_steps",
+        "Steps between checkpoints.",
+    )
+    define.integer(
+        "save_checkpoints_secs",
+        "Seconds between checkpoints; 600 when neither is given.",
+    )
+    define.integer(
+        "keep_checkpoint_max",
+        "Checkpoints that are kept, the latest ones.",
+    )
+    define.text(
+        "warm_start_from",
+        "A checkpoint, a model_dir or a SavedModel whose variables a new training starts from. "
+        "Their shapes must fit; rows of vocabularies and classes whose words moved are moved. "
+        "Plays no part when model_dir already has a checkpoint.",
+    )
+    define.choice(
+        "warm_start_mode",
+        WARM_START_MODES,
+        "What a warm start takes. weights: trainable variables and embedding tables. "
+        "weights_and_stats: also what layers keep beside them, such as moving means. all_but_step: "
+        "also the slots of optimizers. all: also the global step. FTRL's slots come with weights.",
+    )
+    define.text(
+        "warm_start_vars",
+        "Regular expression: which variables warm start takes, by full name. Slots of optimizers "
+        "follow their variable.",
+    )
+    define.listing(
+        "warm_start_rename",
+        "Variables that have another name in the source: old=new, old a regular expression for a "
+        r"whole name there and new the name in the model, as in dnn/(.*)=tower/\1.",
+    )
+    define.integer(
+        "eval_steps",
+        "Batches an evaluation; all of --eval_files when not given.",
+    )
+    define.integer(
+        "eval_throttle_secs",
+        "Least seconds between evaluations; 0 is every checkpoint.",
+    )
+    define.text(
+        "early_stopping_metric",
+        "Stop when this metric has not improved for --early_stopping_patience evaluations. "
+        "Metrics are named <metric>/<objective>, as in auc/click.",
+    )
+    define.choice(
+        "early_stopping_direction",
+        ("min", "max"),
+        "Which way that metric gets better; losses do by min, and others need it said.",
+    )
+    define.integer(
+        "early_stopping_patience",
+        "Evaluations without improvement before the stop.",
+    )
+    define.listing(
+        "exporters",
+        f"Which SavedModels train_and_evaluate writes, of {', '.join(EXPORTERS)}: latest after "
+        "every evaluation, best when --best_metric improves (over all starts), final at the end.",
+    )
+    define.text(
+        "best_metric",
+        "The metric of the best exporter, as in auc/click. Checked at the start.",
+    )
+    define.choice(
+        "best_direction",
+        ("min", "max"),
+        "Which way the best metric gets better; losses do by min, and others need it said.",
+    )
+    define.integer(
+        "exports_to_keep",
+        "SavedModels that latest and best keep, the newest ones.",
+    )
+    define.text(
+        "predict_output",
+        "Where predictions go: a .jsonl file (one JSON object a row) or a .tfrecord file (one "
+        "Example a row), in the order of the input. Standard output, as JSON, when not given.",
+    )
+    define.integer(
+        "predict_limit",
+        "Predict this many rows, then end.",
+    )
+    define.text(
+        "export_dir",
+        "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint.",
+    )
