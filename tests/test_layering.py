@@ -22,8 +22,10 @@ WITHOUT_TENSORFLOW = {
                       "yaml_reader", "__init__"},
     "input_pipelines": {"beam_flags", "errors", "__init__", "convert/__init__", "convert/options",
                         "tables/__init__", "tables/options"},
-    "estimator_kit": {"config", "data_service_flags", "errors", "exit_codes", "flagfile", "flags",
-                      "main", "pretrained_report", "__init__"},
+    "estimator_kit": {"config", "config_problems", "data_service_flags", "errors", "exit_codes",
+                      "flagfile", "flags/__init__", "flags/definer", "flags/reading",
+                      "flags/running", "flags/tables", "flags/training", "main", "modes",
+                      "pretrained_report", "__init__"},
 }  # fmt: skip
 
 
