@@ -24,6 +24,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.row_cache.cache import RowCache
 from input_pipelines.row_cache.layout import RowLayout
 from input_pipelines.selection import Negatives
+from input_pipelines.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
@@ -44,7 +45,7 @@ def check(
         )
     try:
         input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
-        RowLayout.of(spec)
+        RowLayout.of(spec, Transform(spec))
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}; leave the cache out") from error
     try:

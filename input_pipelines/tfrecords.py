@@ -88,7 +88,7 @@ def blocks(
             of_file = _dealt(numbered(of_file), shard).map(lambda block, _: block)
         return cut(of_file) if cut is not None else of_file
 
-    return _of_files(_named(files, damaged), len(files), part, interleaved)
+    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
 
 
 @as_written
@@ -113,7 +113,7 @@ def numbered_blocks(
             of_file = _dealt(of_file, shard)
         return of_file.map(lambda block, numbers: (block, file[0], numbers))
 
-    return _of_files(_named(files, damaged), len(files), part, interleaved)
+    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
 
 
 def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
@@ -226,12 +226,12 @@ def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Datase
     return tf.data.Dataset.from_tensor_slices((list(files), compressions, stored, are_damaged))
 
 
-def _of_files(
-    named: tf.data.Dataset, count: int, read: Callable[..., tf.data.Dataset], interleaved: bool
+def of_files(
+    named: tf.data.Dataset, count: int, read: Callable[..., tf.data.Dataset], *, interleaved: bool
 ) -> tf.data.Dataset:
-    """One file after the other, or elements of several in turn, read in parallel.
+    """What `read` gives of one file after the other, or of several in turn, read in parallel.
 
-    The order is the same at each reading.
+    The order is the same at each reading. `named` has an element for each of `count` files.
     """
     if not interleaved:
         return named.flat_map(read)
@@ -278,7 +278,7 @@ def first_records(
         with naming_what_is_corrupt(whole):
             compressions = [compression_type(path) for path in whole]
             named = tf.data.Dataset.from_tensor_slices((whole, compressions))
-            first = _of_files(named, len(whole), read, True).as_numpy_iterator()
+            first = of_files(named, len(whole), read, interleaved=True).as_numpy_iterator()
             found = {path.decode(): list(records) for path, records in first}
     for path in files:
         if path in damaged:

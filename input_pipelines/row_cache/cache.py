@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
@@ -151,7 +152,8 @@ class RowCache:
                     len(files) - len(missing), len(files), len(missing),
                 )  # fmt: skip
             progress = _Progress(len(missing))
-            parts = [dict(list(missing.items())[i :: cores()]) for i in range(cores())]
+            count = min(cores(), len(missing))
+            parts = [dict(list(missing.items())[i::count]) for i in range(count)]
             made: dict[str, str] = {}
             try:
                 for some in threads.map(lambda part: self._made(maker, part, progress), parts):
@@ -206,10 +208,10 @@ class RowCache:
         """Transforms some files, whose keys are given; the path of each one's rows."""
         made: dict[str, str] = {}
 
-        def add(path: str, blocks: Iterable[tf.Tensor]) -> None:
+        def add(path: str, blocks: Iterable[list[np.ndarray]]) -> None:
             def write(unfinished: str) -> None:
                 before = 0
-                for rows in maker.write(unfinished, blocks):
+                for rows in shards.write(unfinished, blocks, layout=maker.layout):
                     self._check()
                     progress.add(rows - before)
                     before = rows
@@ -223,7 +225,7 @@ class RowCache:
             made[path] = self._folder.add(keys[path], write)
 
         try:
-            for path, blocks in maker.blocks_by_file(list(keys)):
+            for path, blocks in maker.packed_by_file(list(keys)):
                 add(path, blocks)
             for path in keys:
                 if path not in made:
@@ -236,7 +238,6 @@ class RowCache:
         except (OSError, tf.errors.ResourceExhaustedError) as error:
             raise self._cannot_use(error) from error
         return made
-
 
     def _cannot_use(self, error: Exception) -> DataError:
         if not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -252,20 +253,14 @@ class _Maker:
 
     def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, digests: Digests):
         self._digests = digests
-        self.layout = RowLayout.of(spec)
         self._rows = fingerprint.of_rows(spec)
         self._shard = shard
         self._damaged = damaged
         self._selection = Selection(spec)
-        transform = Transform(spec)
+        self._transform = Transform(spec)
+        self.layout = RowLayout.of(spec, self._transform)
         if fingerprint.of_rows(spec) != self._rows:
             raise DataError("a vocabulary file of the spec changed while it was read; start again")
-
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-        def packed(block: tf.Tensor) -> Any:
-            return self.layout.pack(*transform.features_and_labels(block))
-
-        self._packed = packed
 
     def key(self, path: str) -> str:
         # A file that is known to be damaged is read otherwise, even if nothing is left out.
@@ -273,14 +268,17 @@ class _Maker:
         content = self._digests.of(path)
         return fingerprint.of_shard(self._rows, path, content, self._shard, left_out)
 
-    def blocks_by_file(self, files: Sequence[str]) -> Iterator[tuple[str, Iterator[tf.Tensor]]]:
-        if not files:
-            return iter(())
-        damaged = {path: self._damaged[path] for path in files if path in self._damaged}
-        return shards.blocks_by_file(files, self._selection, self._shard, damaged)
-
-    def write(self, unfinished: str, blocks: Iterable[tf.Tensor]) -> Iterator[int]:
-        return shards.write(unfinished, blocks, packed=self._packed, layout=self.layout)
+    def packed_by_file(
+        self, files: Sequence[str]
+    ) -> Iterator[tuple[str, Iterator[list[np.ndarray]]]]:
+        return shards.packed_by_file(
+            files,
+            selection=self._selection,
+            shard=self._shard,
+            damaged={path: self._damaged[path] for path in files if path in self._damaged},
+            pack=lambda block: self.layout.pack(*self._transform.features_and_labels(block)),
+            layout=self.layout,
+        )
 
 
 class _Progress:

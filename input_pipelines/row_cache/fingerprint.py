@@ -20,6 +20,7 @@ import tensorflow as tf
 import feature_specs
 import input_pipelines
 from feature_specs.schema import FeatureSpec
+from input_pipelines import file_bytes
 from input_pipelines.sharding import Shard
 
 
@@ -42,8 +43,8 @@ def of_shard(
       left_out: the records that are not read of a damaged file; None for one that is whole.
     """
     skipped = None if left_out is None else sorted(left_out)
-    packed = path.endswith((".gz", ".gzip"))
-    text = json.dumps([rows, content, packed, shard.count, shard.index, skipped])
+    gzip = file_bytes.is_gzip(path)
+    text = json.dumps([rows, content, gzip, shard.count, shard.index, skipped])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -5,7 +5,7 @@ than their bytes do. Here all numbers of one type are one matrix, ids as int32 w
 allows it, and each list is one string a row, its values' bytes. What comes back equals what went
 in, to the last bit.
 
-    layout = RowLayout.of(spec)
+    layout = RowLayout.of(spec, Transform(spec))
     features, labels = layout.unpack(*layout.pack(features, labels))    # In a graph or eagerly.
 """
 
@@ -23,7 +23,7 @@ from input_pipelines.autograph import as_written
 from input_pipelines.transforms import Transform
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Field:
     """One tensor of the rows.
 
@@ -66,22 +66,26 @@ class RowLayout:
             *(_field(name, features[name], _ids(spec, name)) for name in sorted(features)),
             *(_field(name, labels[name], None) for name in sorted(labels)),
         ]
-        # The types that have a matrix, in a fixed order, and the fields that are lists.
-        types = {field.stored for field in self._fields if not field.is_list}
-        self._types = sorted(types, key=lambda dtype: dtype.name)
+        # The fields of each matrix, by the types in which they are stored and given back.
+        self._matrices: dict[tuple[tf.DType, tf.DType], list[_Field]] = {}
+        for field in self._fields:
+            if not field.is_list:
+                self._matrices.setdefault((field.stored, field.spec.dtype), []).append(field)
         self._lists = [f for f in self._fields if f.is_list]
 
     @classmethod
-    def of(cls, spec: FeatureSpec) -> RowLayout:
-        """The layout of a spec; eagerly."""
-        transform = Transform(spec)
+    def of(cls, spec: FeatureSpec, transform: Transform) -> RowLayout:
+        """The layout of a spec, whose transform is given; eagerly."""
         nothing = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
         return cls(spec, nothing.map(as_written(transform.features_and_labels)).element_spec)
 
     @property
     def packed(self) -> list[tuple[tf.DType, int]]:
         """The type and the width of each matrix; `len(lists)` strings follow them."""
-        return [(t, sum(f.width for f in self._matrix(t))) for t in self._types]
+        return [
+            (stored, sum(field.width for field in fields))
+            for (stored, _), fields in self._matrices.items()
+        ]
 
     @property
     def lists(self) -> int:
@@ -90,33 +94,23 @@ class RowLayout:
 
     def pack(self, features: Any, labels: Any) -> tuple[Any, ...]:
         """A matrix for each of `packed`, and the lists as they are: `list_bytes` is for NumPy."""
-        parts = tf.nest.flatten((features, labels))
+        parts = dict(zip(self._fields, tf.nest.flatten((features, labels))))
         matrices = []
-        for stored in self._types:
-            columns = [
-                tf.cast(tf.reshape(part, [-1, field.width]), stored)
-                for field, part in zip(self._fields, parts)
-                if not field.is_list and field.stored == stored
-            ]
-            matrices.append(tf.concat(columns, axis=1))
-        return (*matrices, *(p for f, p in zip(self._fields, parts) if f.is_list))
+        for (stored, _), fields in self._matrices.items():
+            columns = [tf.reshape(parts[field], [-1, field.width]) for field in fields]
+            matrices.append(tf.cast(tf.concat(columns, axis=1), stored))
+        return (*matrices, *(parts[field] for field in self._lists))
 
     def unpack(self, *packed: tf.Tensor) -> Any:
         """`(features, labels)` of matrices and strings, as the transform gave them."""
-        columns = {t: _Columns(matrix) for t, matrix in zip(self._types, packed)}
-        lists = iter(packed[len(self._types) :])
-        parts = []
-        for field in self._fields:
-            if field.is_list:
-                parts.append(_list(next(lists), field.stored))
-            else:
-                part = columns[field.stored].take(field.width)
-                part = tf.reshape(part, [-1, *field.spec.shape[1:]])
-                parts.append(tf.cast(part, field.spec.dtype))
-        return tf.nest.pack_sequence_as(self._element, parts)
-
-    def _matrix(self, stored: tf.DType) -> list[_Field]:
-        return [f for f in self._fields if not f.is_list and f.stored == stored]
+        parts: dict[_Field, Any] = {}
+        for ((_, dtype), fields), matrix in zip(self._matrices.items(), packed):
+            widths = [field.width for field in fields]
+            for field, part in zip(fields, tf.split(tf.cast(matrix, dtype), widths, axis=1)):
+                parts[field] = tf.reshape(part, [-1, *field.spec.shape[1:]])
+        for field, rows in zip(self._lists, packed[len(self._matrices) :]):
+            parts[field] = _list(rows, field.stored)
+        return tf.nest.pack_sequence_as(self._element, [parts[field] for field in self._fields])
 
 
 def list_bytes(values: Any) -> np.ndarray:
@@ -125,18 +119,6 @@ def list_bytes(values: Any) -> np.ndarray:
     data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
     ends = (values.row_splits.numpy() * flat.itemsize).tolist()
     return np.array([data[a:b] for a, b in zip(ends, ends[1:])], object)
-
-
-class _Columns:
-    """The columns of a matrix, from the left."""
-
-    def __init__(self, matrix: tf.Tensor):
-        self._matrix = matrix
-        self._taken = 0
-
-    def take(self, width: int) -> tf.Tensor:
-        begin, self._taken = self._taken, self._taken + width
-        return self._matrix[:, begin : self._taken]
 
 
 def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:

@@ -11,73 +11,85 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from input_pipelines import tfrecords
 from input_pipelines.autograph import as_written
+from input_pipelines.cores import cores
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
 from input_pipelines.selection import Selection
 from input_pipelines.sharding import Shard
-from input_pipelines.tfrecords import OPEN_FILES, Damaged
+from input_pipelines.tfrecords import Damaged
 
 # Blocks that are transformed together: the price of an operation is paid less often.
 _TOGETHER = 8
 
 
-def blocks_by_file(
-    files: Sequence[str], selection: Selection, shard: Shard, damaged: Damaged
-) -> Iterator[tuple[str, Iterator[tf.Tensor]]]:
-    """Each file that has any block, with its blocks of serialized records, what is kept of them.
+def packed_by_file(
+    files: Sequence[str],
+    *,
+    selection: Selection,
+    shard: Shard,
+    damaged: Damaged,
+    pack: Callable[[tf.Tensor], tuple[Any, ...]],
+    layout: RowLayout,
+) -> Iterator[tuple[str, Iterator[list[np.ndarray]]]]:
+    """Each file that has any block, with its blocks of rows: what is kept of them, packed.
 
     One dataset for all files: making one ready takes as long as reading 10,000 records. The blocks
     of a file have to be read before the next file is asked for.
+
+    Args:
+      files: TFRecord files.
+      selection: which of their records are kept.
+      shard, damaged: as of `tfrecords.blocks`.
+      pack: from serialized records to `layout.pack` of their rows.
+      layout: how they are packed.
     """
     blocks = tfrecords.numbered_blocks(files, shard, damaged=damaged).map(
         as_written(lambda records, path, places: (path, selection.passing(records)))
     )
-    for path, some in itertools.groupby(blocks.prefetch(_TOGETHER), lambda block: block[0].numpy()):
-        yield path.decode(), (records for _, records in some)
+    together = blocks.ragged_batch(_TOGETHER)
+    packed = together.map(
+        as_written(lambda paths, some: (paths, some.row_lengths(), pack(some.flat_values))),
+        num_parallel_calls=cores(), deterministic=True,
+    ).prefetch(1)  # fmt: skip
+    for path, of_file in itertools.groupby(_blocks(packed, layout), lambda block: block[0]):
+        yield path.decode(), (block for _, block in of_file)
 
 
-def write(
-    path: str,
-    blocks: Iterable[tf.Tensor],
-    *,
-    packed: Callable[[tf.Tensor], tuple[Any, ...]],
-    layout: RowLayout,
-) -> Iterator[int]:
-    """Writes the rows of one file to `path`, and gives how many so far, some blocks at a time.
+def _blocks(packed: tf.data.Dataset, layout: RowLayout) -> Iterator[tuple[bytes, list[np.ndarray]]]:
+    """Single blocks, each with the path of its file, of some that were packed together."""
+    matrices = len(layout.packed)
+    for paths, lengths, rows in packed:
+        parts = [
+            *(matrix.numpy() for matrix in rows[:matrices]),
+            *(list_bytes(values) for values in rows[matrices:]),
+        ]
+        ends = np.cumsum(lengths)
+        for path, begin, end in zip(paths.numpy(), ends - lengths, ends):
+            yield path, [part[begin:end] for part in parts]
+
+
+def write(path: str, blocks: Iterable[list[np.ndarray]], *, layout: RowLayout) -> Iterator[int]:
+    """Writes the rows of one file to `path`, and gives how many so far, block by block.
 
     Args:
       path: the file to write.
-      blocks: of the file's serialized records.
-      packed: from serialized records to `layout.pack` of their rows.
+      blocks: of `packed_by_file`.
       layout: how they are packed.
     """
     matrices = len(layout.packed)
     total = 0
     with tf.io.TFRecordWriter(path) as writer:
-        for some in _several(blocks):
-            rows = packed(tf.concat(some, axis=0))
-            numbers = [matrix.numpy() for matrix in rows[:matrices]]
-            lists = [list_bytes(values) for values in rows[matrices:]]
-            begin = 0
-            for block in some:
-                part = slice(begin, begin + len(block))
-                begin = part.stop
-                for matrix in numbers:
-                    writer.write(matrix[part].tobytes())
-                for values in lists:
-                    writer.write(tf.io.serialize_tensor(values[part]).numpy())
-            total += begin
+        for block in blocks:
+            for matrix in block[:matrices]:
+                writer.write(matrix.tobytes())
+            for values in block[matrices:]:
+                writer.write(tf.io.serialize_tensor(values).numpy())
+            total += len(block[0])
             yield total
-
-
-def _several(blocks: Iterable[tf.Tensor]) -> Iterator[list[tf.Tensor]]:
-    """Blocks, some at a time."""
-    iterator = iter(blocks)
-    while some := list(itertools.islice(iterator, _TOGETHER)):
-        yield some
 
 
 def read(paths: Sequence[str], layout: RowLayout, *, interleaved: bool) -> tf.data.Dataset:
@@ -100,14 +112,7 @@ def read(paths: Sequence[str], layout: RowLayout, *, interleaved: bool) -> tf.da
         return records.batch(len(packed) + layout.lists, drop_remainder=True).map(block)
 
     files = tf.data.Dataset.from_tensor_slices(list(paths))
-    if not interleaved:
-        return files.flat_map(blocks)
-    return files.interleave(
-        blocks,
-        cycle_length=min(OPEN_FILES, len(paths)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
+    return tfrecords.of_files(files, len(paths), blocks, interleaved=interleaved)
 
 
 def is_whole(path: str) -> bool:
