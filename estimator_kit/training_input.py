@@ -138,9 +138,9 @@ class TrainingInput:
         _log.info("counting the rows of %d training files", len(self.files))
         counts = []
         for paths, skip in zip(parts, skips):
-            found = selection.count(paths, epochs=epochs or 1, damaged=self.damaged)
-            if not selection.same_each_epoch and sum(found.kept) <= skip:
-                found = selection.count_until(paths, rows=skip, damaged=self.damaged)
+            found = selection.count_until(
+                paths, rows=skip, epochs=epochs or 1, damaged=self.damaged
+            )
             check_kept(found, self.flag, paths)
             counts.append(found)
         self._report(counts)
@@ -158,7 +158,7 @@ class TrainingInput:
         if self.config.data_service is not None:
             return self._from_service(skip_rows=skip_rows, counts=counts)
         if counts is not None:
-            each = [c.kept[0] if len(c.kept) == 1 else c.kept for c in counts]
+            each = [part.rows_an_epoch for part in counts]
             rows = each if isinstance(self.source, Mix) else each[0]
         return input_fns.train_input_fn(
             self.spec,
@@ -180,8 +180,7 @@ class TrainingInput:
         """As `input_fn`, from the epoch on that `skip_rows` end in, and from its first row."""
         config, first = self.config, 0
         if skip_rows and counts is not None:
-            kept = counts[0].kept
-            first = shuffling.epoch_of(skip_rows, kept[0] if len(kept) == 1 else kept)[0]
+            first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
             _log.warning(
                 "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
                 "ends at the same step; some of its rows are read again, others not", first + 1,

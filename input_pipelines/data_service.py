@@ -27,10 +27,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import file_end, shuffling, tfrecords
+from input_pipelines import file_end, input_fns, shuffling, tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.selection import Negatives, Selection
-from input_pipelines.transforms import Transform
 
 # Files that a worker reads at the same time: as locally, and fewer where there are few, so that
 # one worker does not take all of them, and a lost one not many along.
@@ -38,8 +37,6 @@ _FILES_A_READER = 16
 
 # An empty batch takes so long, so that a worker without rows is no load.
 _PAUSE_MICROSECONDS = 20_000
-
-_PREFETCHED_BATCHES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +72,8 @@ class WorkerInput:
         batches = rows.rebatch(self.batch_size)
         if self.epochs is not None:
             batches = batches.concatenate(_pauses())
-        transform, selection = Transform(self.spec), self._selection()
-
-        def transformed(batch: tf.Tensor) -> Any:
-            features, labels = transform.features_and_labels(batch)
-            return features, selection.weigh(labels)
-
-        parsed = batches.map(transformed, num_parallel_calls=tf.data.AUTOTUNE)
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = 0  # One thread a core, as in `input_fns`.
-        return parsed.prefetch(_PREFETCHED_BATCHES).with_options(options)
+        rows_of = input_fns.training_rows(self.spec, self._selection())
+        return input_fns.transformed(batches, rows_of, deterministic=False)
 
     def _selection(self) -> Selection:
         return Selection(self.spec, negatives=self.negatives, seed=self.seed)
@@ -193,7 +182,7 @@ def read(
     )  # fmt: skip
     if rows is not None:
         given = _to_the_end(given, batch_size, rows, lost_after_secs)
-    return given.prefetch(_PREFETCHED_BATCHES)
+    return given.prefetch(input_fns.PREFETCHED_BATCHES)
 
 
 def _to_the_end(

@@ -32,7 +32,7 @@ from input_pipelines.transforms import Transform
 
 InputFn = Callable[..., tf.data.Dataset]
 
-_PREFETCHED_BATCHES = 4
+PREFETCHED_BATCHES = 4
 
 
 def train_input_fn(
@@ -168,14 +168,8 @@ def train_input_fn(
             rows = rows_of(files, part, skip_rows, rows_an_epoch, epochs, cached)
             batches = rows.rebatch(batch_size)
             if cached is not None:
-                return _transformed(batches, cached.layout.unpack)
-        transform = Transform(spec)
-
-        def transformed(batch: tf.Tensor) -> Any:
-            features, labels = transform.features_and_labels(batch)
-            return features, selection.weigh(labels)
-
-        return _transformed(batches, transformed)
+                return transformed(batches, cached.layout.unpack)
+        return transformed(batches, training_rows(spec, selection))
 
     return input_fn
 
@@ -204,7 +198,7 @@ def eval_input_fn(
             batches = cached.blocks(interleaved=False).rebatch(batch_size)
             if limit is not None:
                 batches = batches.take(limit)
-            return _transformed(batches, cached.layout.unpack)
+            return transformed(batches, cached.layout.unpack)
         cut = _cut(spec, batch_size)
         blocks = Selection(spec).blocks(sorted(files), cut=cut, damaged=damaged)
         if spec.kept_together is not None:
@@ -213,7 +207,7 @@ def eval_input_fn(
             batches = blocks.rebatch(batch_size)
         if limit is not None:
             batches = batches.take(limit)
-        return _transformed(batches, Transform(spec).features_and_labels)
+        return transformed(batches, Transform(spec).features_and_labels)
 
     return input_fn
 
@@ -230,7 +224,7 @@ def predict_input_fn(
     @as_written
     def input_fn() -> tf.data.Dataset:
         batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
-        return _transformed(batches, Transform(spec).features)
+        return transformed(batches, Transform(spec).features)
 
     return input_fn
 
@@ -258,9 +252,25 @@ def _cut(
     return row_groups.runs_of_a_file(spec, longest=batch_size)
 
 
-def _transformed(batches: tf.data.Dataset, function: Callable[..., Any]) -> tf.data.Dataset:
-    parsed = batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+def training_rows(spec: FeatureSpec, selection: Selection) -> Callable[[tf.Tensor], Any]:
+    """Makes `(features, labels)`, with the weights of `selection`, of a batch of records."""
+    transform = Transform(spec)
+
+    def rows(batch: tf.Tensor) -> Any:
+        features, labels = transform.features_and_labels(batch)
+        return features, selection.weigh(labels)
+
+    return rows
+
+
+def transformed(
+    batches: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool = True
+) -> tf.data.Dataset:
+    """What a function makes of batches, in parallel and ahead of the model."""
+    made = batches.map(
+        function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic
+    )
     # Threads of its own (0: one a core); otherwise parsing and the model wait for each other.
     options = tf.data.Options()
     options.threading.private_threadpool_size = 0
-    return parsed.prefetch(_PREFETCHED_BATCHES).with_options(options)
+    return made.prefetch(PREFETCHED_BATCHES).with_options(options)

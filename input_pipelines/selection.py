@@ -30,6 +30,7 @@ from feature_specs.schema import FeatureSpec
 from input_pipelines import checks, tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.sharding import Shard
+from input_pipelines.shuffling import RowsAnEpoch, rows_of_epochs
 
 # Epochs that are counted in one pass.
 _EPOCHS_A_PASS = 64
@@ -99,9 +100,14 @@ class RowCounts:
     read: int
     kept: tuple[int, ...]
 
+    @property
+    def rows_an_epoch(self) -> RowsAnEpoch:
+        """`kept`, as the input functions take it."""
+        return self.kept[0] if len(self.kept) == 1 else self.kept
+
     def in_epochs(self, number: int) -> int:
         """Rows of so many epochs."""
-        return self.kept[0] * number if len(self.kept) == 1 else sum(self.kept[:number])
+        return rows_of_epochs(self.rows_an_epoch, number)
 
 
 class Selection:
@@ -218,11 +224,12 @@ class Selection:
         shard: Shard = Shard(),
         *,
         rows: int,
+        epochs: int = 1,
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ) -> RowCounts:
-        """As `count`, of so many epochs that they hold more than `rows` rows."""
-        counts = self.count(files, shard, damaged=damaged)
-        while len(counts.kept) > 0 and not self.same_each_epoch and sum(counts.kept) <= rows:
+        """As `count`, of at least `epochs` epochs, and of as many as hold more than `rows` rows."""
+        counts = self.count(files, shard, epochs=epochs, damaged=damaged)
+        while not self.same_each_epoch and sum(counts.kept) <= rows:
             if not any(counts.kept):
                 return counts
             needed = int(1.1 * rows * len(counts.kept) / sum(counts.kept)) + 2

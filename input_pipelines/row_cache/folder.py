@@ -17,6 +17,7 @@ may use one CacheFolder.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import logging
 import os
@@ -35,6 +36,21 @@ _LEASE = re.compile(r"\.run-([0-9a-f]{32})")
 
 class CacheFull(Exception):
     """Nothing can be removed, and there is no room for another entry."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """One file of rows.
+
+    Attributes:
+      path: where it is.
+      key: of its rows.
+      size: the bytes that it has according to its name.
+    """
+
+    path: pathlib.Path
+    key: str
+    size: int
 
 
 class CacheFolder:
@@ -64,14 +80,13 @@ class CacheFolder:
     def find(self, key: str) -> Optional[str]:
         """The path of an entry, which stays while this run lives; None where there is none."""
         with self._alone():
-            self._lease.write(f"{key}\n")
-            self._lease.flush()
+            self._hold(key)
             for entry in self._entries(key):
-                if entry.stat().st_size == _size(entry):
-                    os.utime(entry)
-                    return str(entry)
-                _log.warning("%s is not as long as its name says, and is made anew", entry)
-                entry.unlink()
+                if entry.path.stat().st_size == entry.size:
+                    os.utime(entry.path)
+                    return str(entry.path)
+                _log.warning("%s is not as long as its name says, and is made anew", entry.path)
+                entry.path.unlink()
         return None
 
     def add(self, key: str, write: Callable[[str], Any]) -> str:
@@ -83,8 +98,7 @@ class CacheFolder:
           CacheFull: it does not fit beside what living runs use.
         """
         with self._alone():
-            self._lease.write(f"{key}\n")
-            self._lease.flush()
+            self._hold(key)
         # Two files of a run may be equal, and be written by two threads.
         unfinished = self.path / f".{self._run}-{key}-{uuid.uuid4().hex}"
         try:
@@ -118,14 +132,14 @@ class CacheFolder:
 
     def _make_room(self, needed: int) -> None:
         used = self._used()
-        entries = sorted(self._entries(), key=lambda entry: entry.stat().st_mtime_ns)
-        total = sum(_size(entry) for entry in entries) + needed
+        entries = sorted(self._entries(), key=lambda entry: entry.path.stat().st_mtime_ns)
+        total = sum(entry.size for entry in entries) + needed
         for entry in entries:
             if total <= self._limit:
                 return
-            if _key(entry) not in used:
-                entry.unlink()
-                total -= _size(entry)
+            if entry.key not in used:
+                entry.path.unlink()
+                total -= entry.size
                 self.evicted += 1
         if total > self._limit:
             raise CacheFull(
@@ -133,9 +147,15 @@ class CacheFolder:
                 f"bytes, and {self._limit:,} are allowed"
             )
 
-    def _entries(self, key: str = "") -> list[pathlib.Path]:
+    def _hold(self, key: str) -> None:
+        """Keeps an entry, there already or not yet, as long as this run lives."""
+        self._lease.write(f"{key}\n")
+        self._lease.flush()
+
+    def _entries(self, key: str = "") -> list[_Entry]:
         names = (name for name in os.listdir(self.path) if name.startswith(key))
-        return [self.path / name for name in names if _ENTRY.fullmatch(name)]
+        found = filter(None, map(_ENTRY.fullmatch, names))
+        return [_Entry(self.path / name[0], name[1], int(name[2])) for name in found]
 
     def _used(self) -> set[str]:
         """The keys of all leases; those of runs that ended are removed."""
@@ -166,18 +186,3 @@ class CacheFolder:
         with self._threads, open(self.path / ".lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def _key(entry: pathlib.Path) -> str:
-    return _named(entry)[1]
-
-
-def _size(entry: pathlib.Path) -> int:
-    """What the name of an entry says of its length."""
-    return int(_named(entry)[2])
-
-
-def _named(entry: pathlib.Path) -> re.Match[str]:
-    found = _ENTRY.fullmatch(entry.name)
-    assert found is not None, "one of `_entries`"
-    return found
