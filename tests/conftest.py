@@ -70,6 +70,31 @@ def make_rows(count: int, seed: int = 0) -> list[dict]:
     return rows
 
 
+def small_run(data, model_dir, **values):
+    """Makes the config of a small run on the files of `ads`; keyword arguments change it."""
+    import estimator_kit as ek
+
+    given = {
+        "spec": f"{data}/spec.yaml",
+        "model_dir": str(model_dir),
+        "train_files": (f"{data}/train-*",),
+        "eval_files": (f"{data}/eval.tfrecord",),
+        "batch_size": 50,
+        "exporters": (),
+        **values,
+    }
+    return lambda **changes: ek.ExperimentConfig(**{**given, **changes})
+
+
+def variables(path):
+    """All variables of the latest checkpoint of a model directory, or of a checkpoint, by name."""
+    import tensorflow as tf
+
+    checkpoint = tf.train.latest_checkpoint(str(path)) or str(path)
+    names = [name for name, _ in tf.train.list_variables(checkpoint)]
+    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+
+
 @pytest.fixture(scope="session")
 def ads(tmp_path_factory):
     """A folder with spec.yaml (as JSON, which YAML is) and TFRecords: four to train, one to score.

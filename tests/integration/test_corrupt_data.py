@@ -15,7 +15,7 @@ from estimator_kit import bad_data, exit_codes, main
 from estimator_kit.input_position import find_position
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
-from tests.conftest import make_rows, place
+from tests.conftest import make_rows, place, small_run
 
 MISSING = (
     "feature 'city' is missing, and it has no default in the spec; give it one if records may lack "
@@ -47,22 +47,7 @@ def flip(path: pathlib.Path, number: int) -> None:
 
 @pytest.fixture
 def config(data, tmp_path):
-    """Makes the config of a small linear run; keyword arguments change it."""
-
-    def make(**changes):
-        values = {
-            "spec": f"{data}/spec.yaml",
-            "model": "linear",
-            "model_dir": str(tmp_path / "model"),
-            "train_files": (f"{data}/train-*",),
-            "eval_files": (f"{data}/eval.tfrecord",),
-            "batch_size": 50,
-            "epochs": 1,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
+    return small_run(data, tmp_path / "model", model="linear", epochs=1)
 
 
 def payload_of(path, number):

@@ -8,12 +8,11 @@ import signal
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import estimator_kit as ek
 from input_pipelines import tfrecords
 from input_pipelines.row_cache import shards
-from tests.conftest import make_rows
+from tests.conftest import make_rows, small_run, variables
 
 TRAINED = make_rows(400)
 
@@ -32,22 +31,10 @@ def ads(tmp_path):
 def config(ads, document, tmp_path):
     (tmp_path / "spec.json").write_text(json.dumps(document))
 
-    def make(**changes):
-        values = {
-            "mode": "train", "spec": f"{tmp_path}/spec.json", "model": "linear", "exporters": (),
-            "model_dir": f"{tmp_path}/model",
-            "train_files": (f"{ads}/day-*",), "eval_files": (f"{ads}/eval.tfrecord",),
-            "batch_size": 50, "epochs": 2, "input_cache_dir": f"{tmp_path}/cache",
-        }  # fmt: skip
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
-
-
-def weights(model_dir):
-    checkpoint = tf.train.latest_checkpoint(str(model_dir))
-    names = [name for name, shape in tf.train.list_variables(checkpoint) if shape]
-    return {name: tf.train.load_variable(checkpoint, name) for name in names}
+    return small_run(
+        ads, tmp_path / "model", mode="train", spec=f"{tmp_path}/spec.json", model="linear",
+        train_files=(f"{ads}/day-*",), epochs=2, input_cache_dir=f"{tmp_path}/cache",
+    )  # fmt: skip
 
 
 def found(result):
@@ -66,8 +53,8 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     )
     assert without.input_cache == {}
     assert second.global_step == without.global_step
-    for name, value in weights(tmp_path / "third").items():
-        ours = weights(tmp_path / "second")[name]
+    for name, value in variables(tmp_path / "third").items():
+        ours = variables(tmp_path / "second")[name]
         np.testing.assert_allclose(ours, value, rtol=1e-4, atol=1e-6, err_msg=name)
     evaluated = config(mode="evaluate")
     assert found(ek.run(evaluated)) == (1, 0, 0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import estimator_kit as ek
+from tests.conftest import small_run, variables
 
 TABLE = "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights"
 AVERAGE = "/ExponentialMovingAverage"
@@ -14,30 +14,16 @@ AVERAGE = "/ExponentialMovingAverage"
 
 @pytest.fixture
 def config(ads, tmp_path):
-    """Makes the config of a small run; keyword arguments change it."""
+    """Makes the config of a small run in a folder; keyword arguments change it."""
 
     def make(name="model", params=None, **changes):
-        values = {
-            "spec": f"{ads}/spec.yaml",
-            "model": "dnn",
-            "model_params": {"hidden_units": [4], "learning_rate": 0.1, **(params or {})},
-            "model_dir": str(tmp_path / name),
-            "mode": "train",
-            "train_files": (f"{ads}/train-*",),
-            "eval_files": (f"{ads}/eval.tfrecord",),
-            "batch_size": 50,
-            "max_steps": 10,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
+        start = {"hidden_units": [4], "learning_rate": 0.1, **(params or {})}
+        run = small_run(
+            ads, tmp_path / name, mode="train", model="dnn", model_params=start, max_steps=10
+        )
+        return run(**changes)
 
     return make
-
-
-def variables(path):
-    checkpoint = tf.train.latest_checkpoint(path) or path
-    names = [name for name, _ in tf.train.list_variables(checkpoint)]
-    return {name: tf.train.load_variable(checkpoint, name) for name in names}
 
 
 def test_all_of_it_goes_on_where_it_was_stopped(config):

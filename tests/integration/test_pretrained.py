@@ -14,7 +14,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
 from input_pipelines import tfrecords
-from tests.conftest import DOCUMENT, make_rows
+from tests.conftest import DOCUMENT, make_rows, small_run
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
 
@@ -31,21 +31,11 @@ def config(tmp_path):
     (tmp_path / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
     tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", make_rows(100))
 
-    def make(**changes):
-        values = {
-            "spec": f"{tmp_path}/spec.yaml",
-            "model": "dnn",
-            "model_params": {"hidden_units": [4]},
-            "model_dir": str(tmp_path / "model"),
-            "mode": "train",
-            "train_files": (f"{tmp_path}/rows.tfrecord",),
-            "batch_size": 50,
-            "max_steps": 4,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
+    return small_run(
+        tmp_path, tmp_path / "model", mode="train", model="dnn",
+        model_params={"hidden_units": [4]}, train_files=(f"{tmp_path}/rows.tfrecord",),
+        eval_files=(), max_steps=4,
+    )  # fmt: skip
 
 
 def messages(caplog, level):

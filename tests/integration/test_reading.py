@@ -9,33 +9,16 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
-from tests.conftest import ROOT, make_rows
+from tests.conftest import ROOT, make_rows, small_run, variables
 
 
 @pytest.fixture
 def config(ads, tmp_path):
-    """Makes the config of a small linear run; keyword arguments change it."""
-
-    def make(**changes):
-        values = {
-            "mode": "train",
-            "spec": f"{ads}/spec.yaml",
-            "model": "linear",
-            "model_dir": str(tmp_path / "model"),
-            "train_files": (f"{ads}/train-*",),
-            "eval_files": (f"{ads}/eval.tfrecord",),
-            "batch_size": 50,
-            "epochs": 2,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
+    return small_run(ads, tmp_path / "model", mode="train", model="linear", epochs=2)
 
 
 @pytest.fixture
@@ -54,12 +37,6 @@ ROME = {"feature": "city", "in": ["rome"]}
 TRAINED = [row for i, size in enumerate((150, 130, 90, 30)) for row in make_rows(size, seed=i)]
 
 
-def weights(model_dir):
-    checkpoint = tf.train.latest_checkpoint(model_dir)
-    names = [name for name, _ in tf.train.list_variables(checkpoint)]
-    return {name: tf.train.load_variable(checkpoint, name) for name in names}
-
-
 def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_path):
     kept = sum(row["city"] == "rome" for row in TRAINED)
     scored = sum(row["city"] == "rome" for row in make_rows(200, seed=9))
@@ -76,8 +53,8 @@ def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_pat
     assert result.stop_reason == "input_exhausted"
     whole = config(spec=run.spec, model_dir=str(tmp_path / "whole"))
     ek.run(whole)
-    for name, value in weights(whole.model_dir).items():
-        found = weights(run.model_dir)[name]
+    for name, value in variables(whole.model_dir).items():
+        found = variables(run.model_dir)[name]
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6, err_msg=name)
     # Another filter is another input; what was learned stays.
     changed = config(spec=filtered(ROME, {"feature": "price", "min": 5}))
@@ -129,8 +106,8 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
     assert abs(first.rows_trained + second.rows_trained - 4 * expected) < 4 * 4 * 26
     whole = run.model_copy(update={"model_dir": f"{tmp_path}/whole"})
     assert ek.run(whole).global_step == second.global_step
-    for name, value in weights(whole.model_dir).items():
-        found = weights(run.model_dir)[name]
+    for name, value in variables(whole.model_dir).items():
+        found = variables(run.model_dir)[name]
         np.testing.assert_allclose(found, value, rtol=1e-3, atol=1e-5, err_msg=name)
     metrics = ek.run(
         run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})
@@ -151,8 +128,8 @@ def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, capl
     assert (result.global_step, result.stop_reason) == (16, "input_exhausted")
     whole = run.model_copy(update={"model_dir": f"{tmp_path}/whole"})
     ek.run(whole)
-    for name, value in weights(whole.model_dir).items():
-        found = weights(run.model_dir)[name]
+    for name, value in variables(whole.model_dir).items():
+        found = variables(run.model_dir)[name]
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6, err_msg=name)
     with pytest.raises(ek.NothingToDo):
         ek.run(run)
@@ -225,7 +202,7 @@ def test_deterministic_trainings_are_equal_to_the_last_bit(ads, tmp_path):
         environment = {**os.environ, "PYTHONHASHSEED": str(i + 1), "PYTHONPATH": str(ROOT)}
         runs.append(subprocess.Popen(command, env=environment, cwd=ROOT))
     assert [run.wait(timeout=300) for run in runs] == [0, 0]
-    first, second = (weights(f"{tmp_path}/{i}") for i in range(2))
+    first, second = (variables(f"{tmp_path}/{i}") for i in range(2))
     assert first.keys() == second.keys() and len(first) > 10
     for name, value in first.items():
         assert np.asarray(value).tobytes() == np.asarray(second[name]).tobytes(), name

@@ -13,28 +13,13 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
-from tests.conftest import make_rows
+from tests.conftest import make_rows, small_run
 
 
 @pytest.fixture
 def config(ads, tmp_path):
-    """Makes the config of a small linear run; keyword arguments change it."""
-
-    def make(**changes):
-        values = {
-            "spec": f"{ads}/spec.yaml",
-            "model": "linear",
-            "model_dir": str(tmp_path / "model"),
-            "train_files": (f"{ads}/train-*",),
-            "eval_files": (f"{ads}/eval.tfrecord",),
-            "predict_files": (f"{ads}/eval.tfrecord",),
-            "batch_size": 50,
-            "max_steps": 4,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
+    scored = (f"{ads}/eval.tfrecord",)
+    return small_run(ads, tmp_path / "model", model="linear", max_steps=4, predict_files=scored)
 
 
 @pytest.mark.long

@@ -12,31 +12,17 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
-from tests.conftest import make_rows, place
+from tests.conftest import make_rows, place, small_run, variables
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
 
 
 @pytest.fixture
 def config(ads, tmp_path):
-    """Makes the config of a small run; keyword arguments change it."""
-
-    def make(**changes):
-        values = {
-            "spec": f"{ads}/spec.yaml",
-            "model": "wide_deep",
-            "model_params": SMALL,
-            "model_dir": str(tmp_path / "model"),
-            "train_files": (f"{ads}/train-*",),
-            "eval_files": (f"{ads}/eval.tfrecord",),
-            "batch_size": 50,
-            "max_steps": 20,
-            "save_checkpoints_steps": 10,
-            "exporters": (),
-        }
-        return ek.ExperimentConfig(**{**values, **changes})
-
-    return make
+    return small_run(
+        ads, tmp_path / "model", model="wide_deep", model_params=SMALL, max_steps=20,
+        save_checkpoints_steps=10,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -46,12 +32,6 @@ def read_lines():
             return [json.loads(line) for line in file]
 
     return read
-
-
-def weights(model_dir):
-    checkpoint = tf.train.latest_checkpoint(model_dir)
-    names = [name for name, _ in tf.train.list_variables(checkpoint)]
-    return {name: tf.train.load_variable(checkpoint, name) for name in names}
 
 
 def test_a_run_from_start_to_end(config, read_lines, tmp_path):
@@ -100,7 +80,7 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
     second = ek.run(pieces)
     assert (second.stop_reason, second.global_step) == ("input_exhausted", 40)
     assert second.rows_trained == 5 * 400 - 17 * 50
-    expected, found = weights(whole.model_dir), weights(pieces.model_dir)
+    expected, found = variables(whole.model_dir), variables(pieces.model_dir)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
@@ -173,7 +153,7 @@ def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(config, tmp
         model_params={"hidden_units": [8], "learning_rate": 1e-9, "linear_learning_rate": 1e-9},
     )  # fmt: skip
     ek.run(new)
-    before, after = weights(old.model_dir), weights(new.model_dir)
+    before, after = variables(old.model_dir), variables(new.model_dir)
     assert after["global_step"] == 1
     slots = [name for name in after if "Adagrad" in name or "Ftrl" in name]
     assert slots
@@ -195,7 +175,7 @@ def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
         caplog.clear()
         with caplog.at_level("WARNING", "estimator_kit"):
             ek.run(new)
-        before, after = weights(old.model_dir), weights(new.model_dir)
+        before, after = variables(old.model_dir), variables(new.model_dir)
         names = [n for n in before if n.endswith("weights")]
         return max(np.abs(after[n] - before[n]).max() / np.abs(before[n]).max() for n in names)
 
@@ -335,7 +315,7 @@ def test_a_loss_that_is_nan_stops_without_saving_it(config, tmp_path):
     with pytest.raises(ek.LossError) as error:
         ek.run(run)
     assert str(error.value).startswith("the loss became NaN or infinite, and the step was not appl")
-    saved = weights(run.model_dir)
+    saved = variables(run.model_dir)
     assert saved["global_step"] == 3
     assert np.isfinite(saved["value"]).all()
 
