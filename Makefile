@@ -21,7 +21,7 @@ ifeq ($(wildcard $(CONSTRAINTS)),)
 $(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
 endif
 
-.PHONY: demo test test-long test-matrix install lint clean
+.PHONY: demo simulate test test-long test-faults test-matrix install lint clean
 
 demo: install
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -30,7 +30,11 @@ test: lint
 	$(BIN)/python -m pytest -m "not long" -n 2
 
 test-long: install
-	$(BIN)/python -m pytest -m long -n 2
+	$(BIN)/python -m pytest -m "long and not matrix" -n 2
+
+# Every cell of the fault matrices, of which test-long has some.
+test-faults: install
+	$(BIN)/python -m pytest -m matrix -n 2
 
 # Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:
@@ -40,12 +44,17 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# A month of retraining on data that misbehave: the table in docs/retraining.md.
+simulate: install
+	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
+	  --against_scratch --docs
+
 install: $(VENV)/installed
 
 $(VENV)/installed: setup.py $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
-	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam)]"
+	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam$(COMMA)dynamic)]"
 	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
 	touch $@
 

@@ -20,13 +20,19 @@ setup(
         "input_pipelines.row_cache",
         "input_pipelines.tables",
         "estimator_kit",
+        "estimator_kit.client",
         "estimator_kit.combining",
         "estimator_kit.compat",
+        "estimator_kit.distributed",
         "estimator_kit.exporters",
         "estimator_kit.flags",
         "estimator_kit.hooks",
         "estimator_kit.models",
         "estimator_kit.objectives",
+        "estimator_kit.retraining",
+        "estimator_kit.runtimes",
+        "estimator_kit.scoring",
+        "estimator_kit.serving",
     ],
     package_data={"feature_specs": ["catalog/*.yaml", "spec.schema.json"]},
     install_requires=[
@@ -44,13 +50,22 @@ setup(
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
         "beam": ["apache-beam>=2.69,<3"],  # beside TensorFlow 2.21: protobuf 6, pyarrow < 26
+        "client": ["grpcio>=1.48", "protobuf>=4.22"],  # TensorFlow itself asks for both
+        # With TensorFlow 2.15.1 or older; there is no later release that fits Estimators.
+        "dynamic": ["tensorflow-recommenders-addons==0.7.2"],
         "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
+        # Before TensorFlow 2.18: onnx < 1.18. Python 3.9: pip install --no-deps tf2onnx==1.16.1
+        "onnx": ["onnx>=1.17", "onnxruntime>=1.19", "tf2onnx>=1.17 ; python_version >= '3.10'"],
         "ranking": ["tensorflow-ranking==0.5.5"],  # after TensorFlow 2.15: pip install --no-deps
+        # The release of TensorFlow's own line; it asks for that TensorFlow.
+        "serving": ["grpcio>=1.48", "tensorflow-serving-api>=2.15.1", "waitress>=3.0.1,<4"],
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
             "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",
             "pytest-xdist", "ruff", "scikit-learn>=1.5", "tensorflow-metadata>=1.15",
-            "types-PyYAML", "wheel",
+            "tensorflow-serving-api>=2.15.1", "types-PyYAML", "waitress>=3.0.1,<4", "wheel",
+            "onnx>=1.17 ; python_version >= '3.10'", "onnxruntime>=1.19 ; python_version >= '3.10'",
+            "tf2onnx>=1.17 ; python_version >= '3.10'",
         ],
     },
     entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},

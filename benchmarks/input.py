@@ -113,18 +113,23 @@ def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
         "two files": [pairs(paths, day, f"{folder}-days") for day in range(len(paths))],
     }.items():
 
-        def ours(days=days) -> float:
+        def ours(days=days, epochs=1) -> float:
             shutil.rmtree(folder, ignore_errors=True)
             epoch(files_of(days[:DAYS]), folder)
-            return epoch(files_of(days[1 : DAYS + 1]), folder)
+            return epoch(files_of(days[1 : DAYS + 1]), folder, epochs)
+
+        def without(days=days, epochs=1) -> float:
+            return epoch(files_of(days[1 : DAYS + 1]), None, epochs)
 
         rows_a_day = rows // len(paths) * (1 if name == "one file" else 4)
-        compare(
-            f"an epoch of seven days of {rows_a_day:,} rows in {name}, one of them new, with the "
-            "cache beside none",
-            ours, lambda days=days: epoch(files_of(days[1 : DAYS + 1]), None),
-            rounds=rounds, unit="s", less_is_better=True,
-        )  # fmt: skip
+        for epochs in (1, 2):
+            compare(
+                f"{epochs} epochs of seven days of {rows_a_day:,} rows in {name}, one of them new, "
+                "with the cache beside none",
+                lambda ours=ours, epochs=epochs: ours(epochs=epochs),
+                lambda without=without, epochs=epochs: without(epochs=epochs),
+                rounds=rounds, unit="s", less_is_better=True,
+            )  # fmt: skip
 
 
 def files_of(days: list[list[str]]) -> list[str]:
@@ -151,13 +156,13 @@ def warm_after(cold, warm):
     return measure
 
 
-def epoch(paths: list[str], folder: str | None) -> float:
-    """Seconds of the first epoch of a run."""
+def epoch(paths: list[str], folder: str | None, epochs: int = 1) -> float:
+    """Seconds of the first epochs of a run."""
     if folder is None:
-        return seconds(input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1))
+        return seconds(input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=epochs))
     with RowCache(folder, limit=10 * GIB) as opened:
         return seconds(
-            input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1, cache=opened)
+            input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=epochs, cache=opened)
         )
 
 

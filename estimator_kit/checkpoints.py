@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -19,7 +19,8 @@ from estimator_kit.model_fn import TOTAL_LOSS, ModelFn
 from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transforms import Transform
 
-Shapes = Mapping[str, tuple[int, ...]]
+# An axis of None has another length from step to step.
+Shapes = Mapping[str, tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +32,14 @@ class ModelOutline:
       weights: names of those that make the model itself: trainable ones, and what layers keep.
       trainable: names of those that are trained, or could be.
       metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
+      growing: those of `variables` that are no variables, but of tables that grow.
     """
 
     variables: Shapes
     weights: frozenset[str]
     trainable: frozenset[str]
     metrics: frozenset[str]
+    growing: frozenset[str] = frozenset()
 
 
 def outline(model: ModelFn) -> ModelOutline:
@@ -47,12 +50,13 @@ def outline(model: ModelFn) -> ModelOutline:
     train = _build(model, ModeKeys.TRAIN)
     with train[0].as_default():
         saved = tf.compat.v1.global_variables()
-        variables = {v.op.name: tuple(v.shape.as_list()) for v in saved}
+        growing = _in_tables()
+        variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
         trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
     evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
     with evaluation_graph.as_default():
         # Evaluation makes no optimizer slots, so what is left is the model.
-        kept = {v.op.name for v in tf.compat.v1.global_variables()}
+        kept = {v.op.name for v in tf.compat.v1.global_variables()} | set(_in_tables())
         kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
     unknown = sorted(kept - variables.keys())
     if unknown:
@@ -62,7 +66,17 @@ def outline(model: ModelFn) -> ModelOutline:
         )
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     weights = frozenset(kept - {"global_step"})
-    return ModelOutline(variables, weights, trainable, frozenset(metrics))
+    return ModelOutline(variables, weights, trainable, frozenset(metrics), frozenset(growing))
+
+
+def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
+    """What a checkpoint holds of tables that grow, in the current graph: tensors by name."""
+    saveable = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+    return {
+        part.name: tuple(dim.value for dim in part.tensor.shape.dims)
+        for table in saveable
+        for part in table.specs
+    }
 
 
 def _build(model: ModelFn, mode: str):
@@ -141,7 +155,7 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
             if not ignore_extra:
                 shape = list(found[name])
                 differences.append(f"{name}: {shape} in the checkpoint, not in the model")
-        elif not _equal(found[name], shapes[name]):
+        elif not have_equal_shapes(found[name], shapes[name]):
             differences.append(
                 f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
             )
@@ -154,7 +168,7 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
         )
 
 
-def _equal(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+def have_equal_shapes(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Whether shapes are equal; None, an axis whose length changes as training goes, fits all."""
     return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
 

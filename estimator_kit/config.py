@@ -26,6 +26,8 @@ WARM_START_MODES: tuple[WarmStartMode, ...] = (
     "weights", "weights_and_stats", "all_but_step", "all",
 )  # fmt: skip
 
+Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"]
+
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -58,7 +60,7 @@ class ExperimentConfig(pydantic.BaseModel):
     seed: int = 1
     deterministic: bool = False
     input_cache_dir: Optional[str] = None
-    input_cache_gib: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 20.0
+    input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None
     corrupt_data_policy: CorruptDataPolicy = "fail"
     max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = None
     max_bad_fraction: Optional[Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]] = None
@@ -88,11 +90,43 @@ class ExperimentConfig(pydantic.BaseModel):
     exporters: tuple[str, ...] = ("best", "final")
     best_metric: str = "loss"
     best_direction: Optional[Literal["min", "max"]] = None
+    best_k: PositiveInt = 3
+    export_every_steps: Optional[PositiveInt] = None
     exports_to_keep: PositiveInt = 5
+    default_signature: str = "predict_examples"
 
     predict_output: Optional[str] = None
     predict_limit: Optional[PositiveInt] = None
     export_dir: Optional[str] = None
+    predict_dir: Optional[str] = None
+    keep_columns: tuple[str, ...] = ()
+    predict_processes: Optional[PositiveInt] = None
+
+    serving_models: tuple[str, ...] = ()
+    serving_versions: tuple[str, ...] = ()
+    serving_labels: tuple[str, ...] = ()
+    serving_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    serving_grpc_port: Annotated[int, Field(ge=0, le=65535)] = 8500
+    serving_rest_port: Annotated[int, Field(ge=0, le=65535)] = 8501
+    serving_threads: PositiveInt = 16
+    serving_max_request_mib: Annotated[int, Field(ge=1, le=1024)] = 16
+    serving_poll_secs: PositiveFloat = 1.0
+    serving_config_dir: Optional[str] = None
+    serving_image: Optional[str] = None
+    serving_batch_rows: Annotated[int, Field(ge=0)] = 128
+    serving_batch_timeout_micros: Annotated[int, Field(ge=0)] = 1000
+    inspect_path: Optional[str] = None
+    graph_dir: Optional[str] = None
+    transform: Optional[
+        Literal[
+            "freeze", "optimize", "text", "binary",
+            "tflite", "tflite_dynamic", "tflite_int8", "onnx",
+        ]
+    ] = None  # fmt: skip
+    transform_inputs: Literal["features", "columns"] = "features"
+    representative_files: tuple[str, ...] = ()
+    transform_dir: Optional[str] = None
+    transform_tolerance: PositiveFloat = 1e-5
 
     analysis_dir: Optional[str] = None
     labels: tuple[str, ...] = ()
@@ -119,10 +153,43 @@ class ExperimentConfig(pydantic.BaseModel):
     baseline_files: tuple[str, ...] = ()
     baseline_statistics: Optional[str] = None
 
+    as_of: Optional[str] = None
+    window_days: Optional[PositiveInt] = None
+    eval_window_days: PositiveInt = 1
+    window_min_days: PositiveInt = 1
+    window_min_rows: PositiveInt = 1
+    window_max_age_days: Optional[PositiveInt] = None
+    serving_dir: Optional[str] = None
+    force: bool = False
+    keep_cycles: PositiveInt = 7
+    keep_cycle_days: Optional[PositiveInt] = None
+    keep_versions: PositiveInt = 3
+    stage_limits: tuple[str, ...] = ()
+    lock_stale_secs: PositiveFloat = 120.0
+    prometheus_file: Optional[str] = None
+    webhook_url_file: Optional[str] = None
+    webhook_timeout_secs: PositiveFloat = 10.0
+    exit_code_style: Literal["kit", "kubernetes"] = "kit"
+    to: Optional[PositiveInt] = None
+    cycle: Optional[str] = None
+
     profile_input: bool = False
     log_every_secs: PositiveFloat = 10.0
     intra_op_threads: Annotated[int, Field(ge=0)] = 0
     inter_op_threads: Annotated[int, Field(ge=0)] = 0
+    memory_growth: bool = True
+
+    strategy: Optional[Strategy] = None
+    job_name: Optional[Literal["chief", "worker", "ps", "evaluator"]] = None
+    task_index: Annotated[int, Field(ge=0)] = 0
+    worker_hosts: tuple[str, ...] = ()
+    ps_hosts: tuple[str, ...] = ()
+    launch_local: Optional[str] = None
+    cluster_timeout_secs: PositiveFloat = 600.0
+    listen_on_all_interfaces: bool = False
+    mirrored_devices: Optional[PositiveInt] = None
+    backup_workers: Annotated[int, Field(ge=0)] = 0
+    partition_mib: Optional[PositiveFloat] = None
 
     def __init__(self, **values: Any):
         try:

@@ -8,8 +8,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from estimator_kit import data_service_flags
-from estimator_kit.modes import SCHEMA_MODES, SERVICE_MODES, TRAINING_MODES
+from estimator_kit import (
+    cluster_flags,
+    data_service_flags,
+    retraining_flags,
+    scoring_flags,
+    serving_flags,
+)
+from estimator_kit.modes import (
+    RETRAINING_MODES,
+    SCHEMA_MODES,
+    TRAINING_MODES,
+    WITHOUT_MODEL_DIR,
+    WITHOUT_SPEC,
+)
 from estimator_kit.patterns import pattern_problem
 from feature_specs.errors import did_you_mean
 from input_pipelines import beam_flags, days
@@ -17,18 +29,21 @@ from input_pipelines import beam_flags, days
 if TYPE_CHECKING:
     from estimator_kit.config import ExperimentConfig
 
-EXPORTERS = ("latest", "best", "final")
+EXPORTERS = ("latest", "best", "best_k", "step", "final")
 
 
 def problems_of(config: ExperimentConfig) -> list[str]:
-    needs_no_spec = config.mode in (
-        "analyze", "convert", "import_schema", "check_data", *SERVICE_MODES
-    )  # fmt: skip
-    problems = [] if config.spec or needs_no_spec else ["--spec is missing"]
+    spec_is_kept = config.mode == "predict" and config.predict_dir is not None
+    needs_spec = config.mode not in WITHOUT_SPEC and not spec_is_kept
+    problems = ["--spec is missing"] if needs_spec and not config.spec else []
     trains = config.mode in TRAINING_MODES
-    no_model = ("validate", "analyze", "convert", "check_data", *SCHEMA_MODES, *SERVICE_MODES)
-    needed = {"model_dir": config.mode not in no_model}
+    needed = {"model_dir": config.mode not in WITHOUT_MODEL_DIR}
     needed["convert_files"] = needed["convert_dir"] = config.mode == "convert"
+    needed["inspect_path"] = config.mode == "inspect"
+    if config.mode == "transform":
+        for field in ("export_dir", "transform", "transform_dir", "predict_files"):
+            needed[field] = True
+        needed["representative_files"] = config.transform == "tflite_int8"
     needed["schema_file"] = config.mode in SCHEMA_MODES
     needed["analysis_dir"] = config.mode == "import_schema"
     checks_data = config.mode == "validate" and (config.validate_rows > 0 or config.has_baseline)
@@ -37,13 +52,16 @@ def problems_of(config: ExperimentConfig) -> list[str]:
         needed["train_files"] = not (config.train_mix or config.eval_files or config.predict_files)
     needed["eval_files"] = config.mode in ("train_and_evaluate", "evaluate")
     if config.mode == "predict":
-        needed["model_dir"] = config.export_dir is None
+        needed["model_dir"] = config.export_dir is None and config.predict_dir is None
         needed["predict_files"] = True
+    retrains = config.mode == "retrain"
+    needed["train_files"] = needed["train_files"] or retrains
     if trains and config.train_mix:
         needed["train_files"] = False
     for field, is_needed in needed.items():
         if is_needed and not getattr(config, field):
             problems.append(f"--{field} is missing; --mode={config.mode} needs it")
+    problems += _transform_problems(config)
     if config.mode == "analyze":
         problems += _analysis_problems(config)
     if config.mode == "convert":
@@ -55,7 +73,7 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     problems += _beam_problems(config)
     if config.mode == "import_schema":
         problems += _label_problems(config)
-    if trains and config.max_steps is None and config.epochs is None:
+    if (trains or retrains) and config.max_steps is None and config.epochs is None:
         problems.append("give --max_steps or --epochs, to say when training ends")
     if config.save_checkpoints_steps is not None and config.save_checkpoints_secs is not None:
         problems.append("give --save_checkpoints_steps or --save_checkpoints_secs, not both")
@@ -65,10 +83,13 @@ def problems_of(config: ExperimentConfig) -> list[str]:
                 f"--{field} is a limit for --corrupt_data_policy=skip_record or quarantine; "
                 "fail stops at the first bad record"
             )
+    if config.input_cache_gib is not None and config.input_cache_dir is None:
+        problems.append("--input_cache_gib is a limit of --input_cache_dir; give the folder too")
     if config.baseline_files and config.baseline_statistics:
         problems.append("give --baseline_files or --baseline_statistics, not both")
     for field in (
-        "train_files", "eval_files", "predict_files", "baseline_files", "convert_files"
+        "train_files", "eval_files", "predict_files", "baseline_files", "convert_files",
+        "representative_files",
     ):  # fmt: skip
         if "" in getattr(config, field):
             problems.append(f"--{field}: a name is empty")
@@ -76,6 +97,11 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     if problem is not None:
         problems.append(f"--warm_start_vars: {problem}")
     problems += data_service_flags.problems(config)
+    problems += cluster_flags.problems(config)
+    problems += serving_flags.problems(config)
+    problems += scoring_flags.problems(config)
+    if config.mode in RETRAINING_MODES:
+        problems += retraining_flags.problems(config)
     problems += _rename_problems(config)
     problems += _direction_problems(config)
     for i, name in enumerate(config.exporters):
@@ -83,6 +109,12 @@ def problems_of(config: ExperimentConfig) -> list[str]:
             problems.append(f"--exporters: {name!r} is there twice")
         elif name not in EXPORTERS:
             problems.append(f"--exporters: no exporter {name!r}{did_you_mean(name, EXPORTERS)}")
+    if "step" in config.exporters and config.export_every_steps is None:
+        problems.append(
+            "--export_every_steps is missing; say how many steps are between the exports of step"
+        )
+    if "step" not in config.exporters and config.export_every_steps is not None:
+        problems.append("--export_every_steps is for the exporter step; add it to --exporters")
     selection = _selection_problems(config)
     problems += selection
     overlap = set() if selection else set(config.patterns_of("train"))
@@ -95,6 +127,19 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     return problems
 
 
+def _transform_problems(config: ExperimentConfig) -> list[str]:
+    problems = []
+    if config.representative_files and config.transform != "tflite_int8":
+        problems.append("--representative_files is read by --transform=tflite_int8 alone")
+    if config.transform_inputs != "features":
+        if config.transform in (None, "freeze", "optimize", "text", "binary"):
+            problems.append(
+                f"--transform_inputs={config.transform_inputs} is for --transform=tflite, "
+                "tflite_dynamic, tflite_int8 and onnx"
+            )
+    return problems
+
+
 def _selection_problems(config: ExperimentConfig) -> list[str]:
     problems = []
     for which in ("train", "eval"):
@@ -104,6 +149,8 @@ def _selection_problems(config: ExperimentConfig) -> list[str]:
             problems.append(f"--{which}_days: {error}")
             continue
         fields = ("train_files", "train_mix") if which == "train" else ("eval_files",)
+        if window and not any(getattr(config, field) for field in fields):
+            problems.append(f"--{which}_days chooses from --{which}_files; give them too")
         for field in fields if window else ():
             for entry in getattr(config, field):
                 pattern = entry.rpartition("=")[0] if field == "train_mix" else entry
@@ -131,7 +178,7 @@ def _selection_problems(config: ExperimentConfig) -> list[str]:
 def _direction_problems(config: ExperimentConfig) -> list[str]:
     """Directions that have to be said: those of other metrics than losses, which do by min."""
     watched = {"early_stopping": config.early_stopping_metric}
-    if "best" in config.exporters:
+    if {"best", "best_k"}.intersection(config.exporters):
         watched["best"] = config.best_metric
     return [
         f"--{what}_direction is missing; say whether a better {metric} is lower (min) or "

@@ -59,10 +59,11 @@ def run_conversion(config: ExperimentConfig) -> str:
 
 
 class Progress:
-    """Shows how far a conversion is, on a line of its own every few seconds.
+    """Shows how far a conversion, or work like it, is, on a line of its own every few seconds.
 
     Args:
       every_secs: seconds between lines.
+      what: that are made, as they are called.
       stream: where they go, standard error by default.
       clock: seconds that only grow; an argument so that tests need not wait.
     """
@@ -71,10 +72,12 @@ class Progress:
         self,
         *,
         every_secs: float = 10.0,
+        what: str = "shards",
         stream: Optional[TextIO] = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._every = every_secs
+        self._what = what
         self._stream = stream if stream is not None else sys.stderr
         self._clock = clock
         self._started = self._shown = clock()
@@ -89,6 +92,6 @@ class Progress:
         self._shown = now
         rate = self._rows / (now - self._started)
         print(
-            f"{done:,} of {shards:,} shards, {self._rows:,} rows read, {rate:,.0f} rows/s",
+            f"{done:,} of {shards:,} {self._what}, {self._rows:,} rows read, {rate:,.0f} rows/s",
             file=self._stream, flush=True,
         )  # fmt: skip

@@ -15,6 +15,10 @@ class CheckpointError(ConfigError):
     """A checkpoint that does not fit the model; the message lists the variables that differ."""
 
 
+class ExportError(RuntimeError):
+    """An export that does not load, or answers otherwise than the model; it has no final name."""
+
+
 class LossError(ArithmeticError):
     """The loss or a gradient became NaN or infinite; the step was not applied."""
 
@@ -26,8 +30,20 @@ class UnsupportedTensorFlowError(RuntimeError):
     """
 
 
+class Refused(Exception):
+    """A candidate did not pass the gate; it is kept, and the live model stays."""
+
+
+class Locked(Exception):
+    """Another process is at work in the same folder."""
+
+
+class TimedOut(Exception):
+    """A stage took longer than its limit; what it has reached is saved."""
+
+
 class NothingToDo(Exception):
-    """Training had already reached its end; nothing was touched."""
+    """Training had already reached its end, or there is nothing new; nothing was touched."""
 
 
 class Stopped(Exception):

@@ -11,9 +11,13 @@ from absl import flags
 
 from estimator_kit.errors import (
     ConfigError,
+    ExportError,
+    Locked,
     LossError,
     NothingToDo,
+    Refused,
     Stopped,
+    TimedOut,
     UnsupportedTensorFlowError,
 )
 from feature_specs.errors import SpecError
@@ -23,7 +27,9 @@ DONE = 0
 BAD_CONFIG = 2
 BAD_DATA = 65
 BUG = 70
+EXPORT_REFUSED = 73
 TEMPORARY = 75
+REFUSED = 77
 NOTHING_TO_DO = 99
 INTERRUPTED = 130
 STOPPED = 143
@@ -35,13 +41,20 @@ MEANING = {
     BAD_DATA: "bad data: a file or record cannot be used (or more than the limits allow), or the "
     "loss became NaN or infinite",
     BUG: "a bug, in the kit or in a model; the traceback says where",
-    TEMPORARY: "temporary (unavailable, aborted, out of memory or disk); try again",
-    NOTHING_TO_DO: "nothing to do: already trained, or converted, to the end; nothing was "
-    "touched",
+    EXPORT_REFUSED: "an export was refused: it does not load, or answers otherwise than the "
+    "input pipeline and the model; it is under no version's name",
+    TEMPORARY: "temporary (unavailable, aborted, out of memory or disk, or, in --mode=retrain, "
+    "another start at work or a stage over its time); try again",
+    REFUSED: "refused: the candidate of --mode=retrain did not pass the gate; the live model stays",
+    NOTHING_TO_DO: "nothing to do: already trained, converted or predicted to the end, or "
+    "retrained on the same data; nothing was touched",
     INTERRUPTED: "interrupted by Ctrl-C; the same command goes on from the last checkpoint or "
     "shard",
     STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
 }
+
+# Who the statuses are for; see `styled`.
+STYLES = ("kit", "kubernetes")
 
 _TEMPORARY_TF_ERRORS = {
     "AbortedError", "CancelledError", "DeadlineExceededError", "ResourceExhaustedError",
@@ -60,6 +73,12 @@ def exit_code(error: BaseException) -> int:
         return BAD_CONFIG
     if isinstance(error, (DataError, LossError)):
         return BAD_DATA
+    if isinstance(error, ExportError):
+        return EXPORT_REFUSED
+    if isinstance(error, Refused):
+        return REFUSED
+    if isinstance(error, (Locked, TimedOut)):
+        return TEMPORARY
     if isinstance(error, NothingToDo):
         return NOTHING_TO_DO
     if isinstance(error, Stopped):
@@ -69,3 +88,14 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, OSError) and error.errno in _TEMPORARY_OS_ERRORS:
         return TEMPORARY
     return BUG
+
+
+def styled(code: int, style: str) -> int:
+    """An exit status for who started the program.
+
+    Args:
+      code: of `MEANING`.
+      style: `kit` leaves it as it is. `kubernetes` takes "nothing to do" for success, which a Job
+        would otherwise try again; the others are for its `podFailurePolicy`.
+    """
+    return DONE if style == "kubernetes" and code == NOTHING_TO_DO else code

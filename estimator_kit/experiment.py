@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import Any, Optional
 
 from estimator_kit import (
@@ -18,25 +19,28 @@ from estimator_kit import (
     bad_data,
     checkpoints,
     cluster,
+    cluster_flags,
     data_check,
     data_service_servers,
     data_validation,
     determinism,
     input_cache,
+    inspection,
     prediction,
     pretrained_report,
     run_record,
     schema_exchange,
-    training,
     training_input,
 )
 from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed.tasks import run_task
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import saved_model
-from estimator_kit.exporters.after_evaluation import export_folder
+from estimator_kit.exporters.after_evaluation import EvaluationHistory
+from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model_fn import ModelFn, read_metrics
 from estimator_kit.models import find_model
-from estimator_kit.modes import SERVICE_MODES
+from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from estimator_kit.session_errors import explained
@@ -65,6 +69,15 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "analyze":
         _log.info(analysis.run_analysis(config))
         return RunResult(mode=config.mode)
+    if config.mode == "inspect":
+        file_systems.check(str(config.inspect_path), flag="--inspect_path")
+        _log.info(inspection.inspect(config))
+        return RunResult(mode=config.mode)
+    if config.mode == "transform":
+        from estimator_kit import transformation
+
+        _log.info(transformation.transform(config))
+        return RunResult(mode=config.mode)
     if config.mode in ("import_schema", "export_schema"):
         _log.info(schema_exchange.exchange(config))
         return RunResult(mode=config.mode)
@@ -75,6 +88,18 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode in SERVICE_MODES:
         data_service_servers.serve(config)
         return RunResult(mode=config.mode)
+    if config.mode in RETRAINING_MODES:
+        from estimator_kit import retraining_modes
+
+        result, text = retraining_modes.run(config)
+        _log.info(text)
+        return result
+    if config.mode == "predict" and config.predict_dir is not None:
+        from estimator_kit.scoring import scoring
+
+        result, text = scoring.run(config)
+        _log.info(text)
+        return result
     spec = parser.load(config.spec)
     if config.mode == "validate":
         for line in pretrained_report.report(config, spec):
@@ -82,12 +107,18 @@ def run(config: ExperimentConfig) -> RunResult:
         for report in data_validation.reports(config):
             _log.info(report)
         return RunResult(mode=config.mode)
-    cluster.check_single_process(os.environ)
+    view = cluster.view_of(config, os.environ)
+    problems = cluster_flags.view_problems(config, view)
+    if problems:
+        raise ConfigError("\n".join(problems))
     _check_file_systems(config)
+    if view is not None:
+        print(view.text(), file=sys.stderr, flush=True)
     if config.deterministic:
         determinism.enable(config.seed)
     model = _make_model(config, spec) if config.export_dir is None else None
-    if config.generate_default_data is not None:
+    # Of a cluster the chief alone writes data; the others wait for it.
+    if config.generate_default_data is not None and (view is None or view.is_chief):
         try:
             synthetic.generate(config.generate_default_data, progress=_log_day)
         except ValueError as error:  # The folder holds something else.
@@ -97,11 +128,11 @@ def run(config: ExperimentConfig) -> RunResult:
     if model is None:
         raise ConfigError(f"--export_dir is for --mode=predict, not for --mode={config.mode}")
     if config.mode in ("train", "train_and_evaluate"):
-        return training.run_training(config, spec, model)
+        return run_task(config, spec, model, view)
     trained = _trained(config, spec, model)
     if config.mode == "evaluate":
         return _evaluate(config, spec, model, trained)
-    return _export(config, spec, trained)
+    return _export(config, spec, model, trained)
 
 
 def _check_file_systems(config: ExperimentConfig) -> None:
@@ -171,10 +202,25 @@ def _evaluate(
     )
 
 
-def _export(config: ExperimentConfig, spec: FeatureSpec, trained: Any) -> RunResult:
+def _export(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
+    """Exports the latest checkpoint; without --eval_files nothing can be asked of it."""
     assert config.model_dir is not None
-    path = saved_model.export_saved_model(trained, spec, export_folder(config.model_dir, "final"))
+    check_default(config.default_signature, model)
+    paths: list[str] = []
+    damaged = tfrecords.NO_DAMAGE
+    if config.eval_files:
+        screened = bad_data.screen(
+            config, spec, {"--eval_files": training_input.eval_paths(config)}, with_labels=False
+        )
+        paths, damaged = screened.files["--eval_files"], screened.damaged
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
     step = checkpoints.latest_step(config.model_dir)
+    evaluated = {e["global_step"]: e for e in EvaluationHistory(config.model_dir).read()}
+    metrics = evaluated[step]["metrics"] if step in evaluated else {}
+    exports = RunExports(config, spec, paths, damaged)
+    path = exports.write(trained, "final", metrics=metrics)
     return RunResult(mode=config.mode, global_step=step, exports={"final": path})
 
 
@@ -182,6 +228,7 @@ def _predict(
     config: ExperimentConfig, spec: FeatureSpec, model: Optional[ModelFn]
 ) -> RunResult:
     paths = files.expand(config.predict_files, flag="--predict_files")
+    prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
     screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
     paths, damaged = screened.files["--predict_files"], screened.damaged

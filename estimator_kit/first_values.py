@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import pretrained_tables
+from estimator_kit import dynamic_tables, pretrained_tables
 from estimator_kit.assignment import assign
 from estimator_kit.moving_average import average_name
 from feature_specs.schema import FeatureSpec
@@ -37,6 +37,9 @@ def scaffold(
     """
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
+    load_rows = None
+    if warm_start is not None and warm_start.tables:
+        load_rows = dynamic_tables.loader(warm_start.tables, steps_back=warm_start.steps_back)
     if not tables and warm_start is None and not own:
         return None
 
@@ -53,6 +56,8 @@ def scaffold(
             for name, value in warm_start.values(lambda name: session.run(variables[name])):
                 assign(session, variables[name], value)
                 loaded.add(name)
+            if load_rows is not None:
+                load_rows(session, warm_start.checkpoint)
         # A moving average began at the initializer's value, before this one was there.
         for name in sorted(loaded):
             average = average_name(name)

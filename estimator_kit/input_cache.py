@@ -28,6 +28,9 @@ from input_pipelines.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
+# What a cache may hold without --input_cache_gib.
+DEFAULT_GIB = 20.0
+
 
 def check(
     config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
@@ -78,7 +81,8 @@ def opened(
                 "command goes on with the files that are missing"
             )
 
-    limit = int(config.input_cache_gib * 2**30)
+    gib = DEFAULT_GIB if config.input_cache_gib is None else config.input_cache_gib
+    limit = int(gib * 2**30)
     with RowCache(config.input_cache_dir, limit=limit, check=look) as cache:
         try:
             yield cache

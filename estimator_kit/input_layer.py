@@ -13,8 +13,10 @@ from typing import Optional, Union
 
 import tensorflow as tf
 
+from estimator_kit import dynamic_tables, partitions
 from estimator_kit.errors import ConfigError
 from feature_specs.column_kinds import (
+    DynamicEmbedding,
     Embedding,
     Indicator,
     Numeric,
@@ -65,6 +67,11 @@ def check_linear_group(spec: FeatureSpec, group: str) -> None:
             raise ConfigError(
                 f"group {group!r}: column {name!r} has one value a step, which a linear model "
                 "does not read; remove sequence"
+            )
+        if isinstance(column, DynamicEmbedding):
+            raise ConfigError(
+                f"group {group!r}: column {name!r} is a dynamic_embedding, which a linear model "
+                "does not read; put a hash_bucket column of the feature into the group instead"
             )
         if isinstance(column, (Embedding, Indicator)):
             raise ConfigError(
@@ -132,13 +139,13 @@ def check_field_group(spec: FeatureSpec, group: str) -> None:
     first = spec.columns[names[0]]
     for name in names:
         column = spec.columns[name]
-        if not isinstance(column, Embedding):
+        if not isinstance(column, (DynamicEmbedding, Embedding)):
             raise ConfigError(
                 f"group {group!r}: column {name!r} is {column.kind}, and this model reads fields, "
                 "which are embeddings; put an embedding of it into the group instead"
                 + (" (of a bucketized column)" if isinstance(column, Numeric) else "")
             )
-        assert isinstance(first, Embedding)
+        assert isinstance(first, (DynamicEmbedding, Embedding))
         if column.dimension != first.dimension:
             raise ConfigError(
                 f"group {group!r}: column {name!r} has the dimension {column.dimension}, and "
@@ -233,7 +240,7 @@ def numeric_input(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor
 def width_of(spec: FeatureSpec, name: str) -> int:
     """The width of a dense column, or of a step of a sequence column."""
     column = spec.columns[name]
-    if isinstance(column, Embedding):
+    if isinstance(column, (DynamicEmbedding, Embedding)):
         return column.dimension
     if isinstance(column, Numeric):
         return spec.features[column.source].width
@@ -261,12 +268,21 @@ def _dense(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     column = spec.columns[name]
     if isinstance(column, Numeric):
         return features[name]
+    if isinstance(column, DynamicEmbedding):
+        return _dynamic(spec, name, features[name], column.combiner)
     category, _ = spec.category_of(name)
     ids, weights = features[category], features.get(weights_of(category))
     if not isinstance(column, Embedding):
         return _counts(ids, spec.size_of(category), weights)
     table = embedding_table(spec, name)
     return gather(table, ids, column.combiner, weights=weights, max_norm=column.max_norm)
+
+
+def _dynamic(spec: FeatureSpec, name: str, ids: Ids, combiner: str) -> tf.Tensor:
+    if not isinstance(ids, tf.RaggedTensor):
+        return gather(*dynamic_tables.rows(spec, name, ids))
+    vectors, places = dynamic_tables.rows(spec, name, ids.flat_values)
+    return gather(vectors, ids.with_flat_values(places), combiner)
 
 
 def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
@@ -282,12 +298,14 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     else:
         root = v1.VariableScope(v1.AUTO_REUSE, name="")
         scope, variable = v1.variable_scope(root, auxiliary_name_scope=False), column.shared
+    shape = [spec.size_of(column.source), column.dimension]
     with scope:
         table = v1.get_variable(
             variable,
-            [spec.size_of(column.source), column.dimension],
+            shape,
             initializer=initializer(column),
             trainable=column.trainable,
+            partitioner=partitions.partitioner(*shape) if column.pretrained is None else None,
         )
     if column.pretrained is not None:
         _PRETRAINED.setdefault(table.graph, {})[name] = table.op.name

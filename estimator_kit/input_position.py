@@ -1,7 +1,8 @@
 """Where in its input a training is, so that a restart reads the rows that would have come next.
 
 The order of rows is a function of files, seed, batch size and what is selected of them, so the
-checkpoint's step says how many rows were read, as long as these stay the same. They are kept in
+checkpoint's step says how many rows were read (of each shard, where several processes train; see
+`Team.own_skip` for what holds there), as long as these stay the same. They are kept in
 `model_dir/input.json`, with the step at which this input began. When they change (new data, another
 batch size), reading begins anew, and epochs are counted from there.
 """
@@ -30,12 +31,12 @@ class InputPosition:
     Attributes:
       identity: what decides the order of rows.
       first_step: the global step at which this input began.
-      skip_rows: rows of it that were read since.
+      steps_read: that were made of it since.
     """
 
     identity: dict[str, Any]
     first_step: int
-    skip_rows: int
+    steps_read: int
 
     def write(self, model_dir: str) -> None:
         storage.write_json(_path(model_dir), {**self.identity, "first_step": self.first_step})
@@ -80,7 +81,7 @@ def find_position(
             ", ".join(changed),
         )
         first_step = start_step
-    return InputPosition(identity, first_step, (start_step - first_step) * config.batch_size)
+    return InputPosition(identity, first_step, start_step - first_step)
 
 
 def _path(model_dir: str) -> str:

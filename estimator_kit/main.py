@@ -17,10 +17,10 @@ from absl import flags
 
 from estimator_kit import exit_codes, pretrained_report
 from estimator_kit.config import ExperimentConfig
-from estimator_kit.errors import NothingToDo
+from estimator_kit.errors import NothingToDo, Refused
 from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import config_from_flags, define_flags
-from estimator_kit.modes import SERVICE_MODES
+from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
 from feature_specs import parser
 
 _HELP = """\
@@ -35,10 +35,28 @@ Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative
   python run.py --mode=check_data --train_files=data/*      read all records, list what is damaged
   python run.py --mode=convert --convert_files='logs/*.parquet' --convert_dir=data
                                                             write tables as sharded TFRecords
+  python run.py --mode=inspect --inspect_path=runs/mine/export/final/1767225600
+                                                            what is in an export, checkpoint or
+                                                            model directory
+  python run.py --mode=predict --export_dir=runs/mine/export/final/1767225600 \\
+      --predict_files='logs/*.parquet' --predict_dir=scored --keep_columns=user_id
+                                                            predictions of many files, by an export
+  python run.py --flagfile=retrain.flags --mode=retrain     one cycle of scheduled retraining
+  python run.py --mode=history --model_dir=runs/ads         the table of its cycles
+  python run.py --mode=rollback --model_dir=runs/ads --to=12
+                                                            makes an older version live again
   python run.py --mode=data_service_dispatcher --data_service_port=5000
   python run.py --mode=data_service_worker --data_service=grpc://host:5000
                                                             servers that read for a training with
                                                             --data_service=grpc://host:5000
+  python run.py --mode=serve --serving_models=ads=runs/ads/export/best
+                                                            answer TensorFlow Serving's gRPC and
+                                                            REST requests, for development;
+                                                            production belongs to TensorFlow
+                                                            Serving, for which
+  python run.py --mode=serving_config --serving_models=ads=runs/ads/export/best \\
+      --serving_config_dir=out
+                                                            writes the files
 
 A flagfile holds one --flag=value a line; lines that start with # are comments. Exit status:
 """
@@ -49,6 +67,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     arguments = list(sys.argv if arguments is None else arguments)
     values = flags.FlagValues()
     define_flags(values)
+    style = "kit"
     try:
         if {"--help", "-help", "-h", "--h", "--helpfull"}.intersection(arguments[1:]):
             print(help_text(values))
@@ -57,9 +76,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         rest = values(arguments)[1:]
         if rest:
             raise flags.Error(f"{rest[0]!r} is no flag; every argument is --flag=value")
-        return _run(config_from_flags(values))
+        config = config_from_flags(values)
+        style = config.exit_code_style
+        return _run(config, arguments[1:])
     except Exception as error:  # The one place that turns errors into exit statuses.
-        return _report(error)
+        return exit_codes.styled(_report(error), style)
     except KeyboardInterrupt:
         print(exit_codes.MEANING[exit_codes.INTERRUPTED], file=sys.stderr)
         return exit_codes.INTERRUPTED
@@ -71,7 +92,7 @@ def help_text(values: flags.FlagValues) -> str:
     return f"{_HELP}{codes}\n\nFlags:\n{values.module_help('estimator_kit')}"
 
 
-def _run(config: ExperimentConfig) -> int:
+def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     if config.mode == "validate":
         print(validation_report(config))
         if config.validate_rows or config.has_baseline:
@@ -81,6 +102,10 @@ def _run(config: ExperimentConfig) -> int:
             for found in data_validation.reports(config):
                 print(found)
         return exit_codes.DONE
+    if config.launch_local:
+        from estimator_kit.distributed import launcher
+
+        return launcher.launch(config.launch_local, arguments)
     _quiet_tensorflow()
     if config.mode == "convert":
         from estimator_kit import conversion
@@ -97,10 +122,32 @@ def _run(config: ExperimentConfig) -> int:
 
         print(data_check.run_check(config)[1])
         return exit_codes.DONE
+    if config.mode == "inspect":
+        import estimator_kit.compat  # isort: skip  # before TensorFlow: which Keras
+        from estimator_kit import inspection
+
+        print(inspection.inspect(config))
+        return exit_codes.DONE
+    if config.mode == "transform":
+        import estimator_kit.compat  # isort: skip  # before TensorFlow: which Keras
+        from estimator_kit import transformation
+
+        print(transformation.transform(config))
+        return exit_codes.DONE
     if config.mode in SERVICE_MODES:
         from estimator_kit import data_service_servers
 
         data_service_servers.serve(config)
+        return exit_codes.DONE
+    if config.mode == "serve":
+        from estimator_kit.serving import server
+
+        server.serve(config)
+        return exit_codes.DONE
+    if config.mode == "serving_config":
+        from estimator_kit.serving import config_files
+
+        print(config_files.write(config))
         return exit_codes.DONE
     if config.mode in ("import_schema", "export_schema"):
         from estimator_kit import schema_exchange
@@ -108,6 +155,17 @@ def _run(config: ExperimentConfig) -> int:
         print(schema_exchange.exchange(config))
         return exit_codes.DONE
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
+
+    if config.mode in RETRAINING_MODES:
+        from estimator_kit import retraining_modes
+
+        print(retraining_modes.run(config)[1])
+        return exit_codes.DONE
+    if config.mode == "predict" and config.predict_dir is not None:
+        from estimator_kit.scoring import scoring
+
+        print(scoring.run(config)[1])
+        return exit_codes.DONE
     from estimator_kit import experiment, report
 
     result = experiment.run(config)
@@ -150,6 +208,7 @@ def _report(error: Exception) -> int:
         traceback.print_exception(type(error), error, error.__traceback__)
     else:
         kind = "nothing to do" if isinstance(error, NothingToDo) else "error"
+        kind = "refused" if isinstance(error, Refused) else kind
         print(f"{kind}: {error}", file=sys.stderr)
     return code
 

@@ -20,7 +20,14 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit import first_values, input_layer, keras_layers, schedules
+from estimator_kit import (
+    dynamic_problems,
+    dynamic_tables,
+    first_values,
+    input_layer,
+    keras_layers,
+    schedules,
+)
 from estimator_kit.combining import Weights, check_combination, parse_combination
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
@@ -31,6 +38,7 @@ from estimator_kit.moving_average import AveragedSaver
 from estimator_kit.objectives import Objective, make_objectives
 from estimator_kit.objectives.streaming import Metric, streaming_sum
 from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, not_frozen
+from estimator_kit.sync_replicas import Synchronous
 from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
@@ -41,6 +49,9 @@ LOSS_TENSOR = "estimator_kit/loss"
 
 # The graph collection of (name, tensor) for predictions beside those of the objectives.
 _OUTPUTS = "estimator_kit/outputs"
+
+# The signature that answers for all objectives at once.
+PREDICT_EXAMPLES = "predict_examples"
 
 # The metric that replaces `loss` in what Estimator returns; see `read_metrics`.
 TOTAL_LOSS = "total_loss"
@@ -65,6 +76,7 @@ class ModelFn(abc.ABC):
       objectives: `{name: Objective}` in the order of the spec.
       warm_start: what the first checkpoint takes from another model, or None. Set by the kit
         before it trains.
+      together: in a cluster whose processes make each step together, who they are. Set by the kit.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -78,12 +90,14 @@ class ModelFn(abc.ABC):
         self.params: Any = checked_params(type(self).__name__, self.Params, params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
+        self.together: Optional[Synchronous] = None
         for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
             make_optimizer(choice, self.params.learning_rate)
         if self.params.schedule is not None:
             schedules.parse_schedule(self.params.schedule)
         self._combination = parse_combination(self.params.combine)
         self._check_combination()
+        dynamic_problems.check_model(self)
         self.check_spec()
 
     # --- To override -----------------------------------------------------------------------------
@@ -252,7 +266,14 @@ class ModelFn(abc.ABC):
             merged = {**self.params.model_dump(), **params}
             other = self._with_params(merged)
             other.warm_start = self.warm_start
+            other.together = self.together
             return other(features, labels, mode)
+        with dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN):
+            return self._estimator_spec(features, labels, mode)
+
+    def _estimator_spec(
+        self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
+    ) -> Any:
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
         # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
@@ -299,10 +320,13 @@ class ModelFn(abc.ABC):
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
         for name, value in self._combination.factors(self.spec).items():
             tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
+        train_op = self._step(loss, losses, regularization)
+        together = self.together
         return estimator.EstimatorSpec(
             mode,
             loss=loss,
-            train_op=self._step(loss, losses, regularization),
+            train_op=train_op,
+            training_hooks=[together.hook] if together is not None else [],
             scaffold=first_values.scaffold(self.spec, self.warm_start, self.first_values()),
         )
 
@@ -329,7 +353,9 @@ class ModelFn(abc.ABC):
         """The op of a training step with what the combination of losses does beside it."""
         combination = self._combination
         if isinstance(combination, Weights):
-            return self.train_op(loss)
+            step = self.train_op(loss)
+            dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
+            return step
         variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
         gradients = combination.gradients(losses, self.spec, regularization)
@@ -347,7 +373,7 @@ class ModelFn(abc.ABC):
         return minimize(
             loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
             freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
-            gradients=gradients,
+            gradients=gradients, together=self.together,
         )  # fmt: skip
 
     def _predict_spec(
@@ -358,12 +384,14 @@ class ModelFn(abc.ABC):
         for name, objective in self.objectives.items():
             predictions = objective.predictions(logits[name])
             joint.update({f"{name}/{key}": value for key, value in predictions.items()})
-            outputs[f"{name}/predict"] = estimator.export.PredictOutput(predictions)
+            outputs[f"predict/{name}"] = estimator.export.PredictOutput(predictions)
             for method, output in objective.export_outputs(predictions).items():
-                outputs[f"{name}/{method}"] = output
+                outputs[f"{method}/{name}"] = output
         for name, value in added.items():
             joint[name] = value
             outputs[name] = estimator.export.PredictOutput({name: value})
+        outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
+        # Without one of this name tf.estimator takes no spec; an export may choose another.
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
         return estimator.EstimatorSpec(
             mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()

@@ -22,13 +22,14 @@ import pydantic
 import tensorflow as tf
 from pydantic import Field
 
-from estimator_kit import accumulation, moving_average
+from estimator_kit import accumulation, dense_gradients, dynamic_tables, moving_average
 from estimator_kit.adagrad import AdagradOptimizer
 from estimator_kit.clipping import clipped
 from estimator_kit.combining.base import MakeGradients
 from estimator_kit.errors import ConfigError
 from estimator_kit.lazy_adam import LazyAdamOptimizer
 from estimator_kit.named_choice import parse_choice
+from estimator_kit.sync_replicas import Synchronous
 from feature_specs.entry import NotNegativeFloat, PositiveFloat
 
 _train = tf.compat.v1.train
@@ -185,6 +186,7 @@ def minimize(
     accumulate: int = 1,
     average: Optional[float] = None,
     gradients: Optional[MakeGradients] = None,
+    together: Optional[Synchronous] = None,
 ) -> tf.Operation:
     """The op of one training step, which also runs the graph's update ops and counts the step.
 
@@ -201,6 +203,7 @@ def minimize(
       average: decay of a moving average of the weights, kept beside them; see `moving_average`.
       gradients: makes them in the place of those of the loss, which is then looked at alone:
         called with a function from a loss to its gradients, the variables, and the global step.
+      together: in a cluster whose processes make each step together, who they are.
 
     Raises:
       ConfigError: a variable goes to no optimizer, a prefix fits no variable, or no variable has a
@@ -211,6 +214,16 @@ def minimize(
     _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
     variables = not_frozen(trainable, freeze)
+    dynamic = [v for v in trainable if dynamic_tables.is_dynamic(v)]
+    if dynamic:
+        learning = {v.ref() for v in variables}
+        for v in dynamic:
+            if v.ref() not in learning:
+                raise ConfigError(
+                    f"freeze: {v.op.name} is a dynamic embedding, whose rows are made by training; "
+                    "choose prefixes that do not fit it"
+                )
+        optimizers = [(p, dynamic_tables.optimizer(made, dynamic)) for p, made in optimizers]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
     for i, (prefix, _) in enumerate(optimizers):
         if i not in owner.values():
@@ -227,6 +240,7 @@ def minimize(
     found = compute(loss) if gradients is None else gradients(compute, variables, step)
     pairs = [(gradient, variable) for gradient, variable in zip(found, variables)
              if gradient is not None]  # fmt: skip
+    pairs = dense_gradients.for_collectives(pairs)
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
     averages = moving_average.make(variables) if average is not None else {}
@@ -249,12 +263,19 @@ def minimize(
         *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
     ]
     with tf.control_dependencies(checks):
+        if together is not None:
+            return together.step(pairs, apply, step)
         if accumulate == 1:
             done = apply(pairs)
         else:
             done = accumulation.accumulated(pairs, accumulate, step, apply)
     with tf.control_dependencies([done]):
-        return tf.compat.v1.assign_add(step, 1).op
+        counted = tf.compat.v1.assign_add(step, 1)
+    if not dynamic:
+        return counted.op
+    made = [optimizer for _, optimizer in optimizers]
+    after = tf.convert_to_tensor(counted)
+    return tf.group(counted.op, *dynamic_tables.evictions(dynamic, made, after))
 
 
 def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:

@@ -17,14 +17,28 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit import dynamic_package
 from estimator_kit.errors import ConfigError
+from estimator_kit.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
 from input_pipelines import tfrecords
 from input_pipelines.serving_inputs import EXAMPLES
+from input_pipelines.tables import kinds
 
 Batch = Mapping[str, np.ndarray]
 
 _SUFFIXES = (".jsonl", ".tfrecord", ".tfrecord.gz")
+
+
+def check_inputs(inputs: list[str]) -> None:
+    """Raises ConfigError when one is a table, by its name."""
+    for path in inputs:
+        kind = kinds.kind_of(path)
+        if kind != kinds.TFRECORD:
+            raise ConfigError(
+                f"--predict_files: {path} is {kind} by its name; an export predicts tables: give "
+                "--export_dir and --predict_dir"
+            )
 
 
 def check_output(path: Optional[str], inputs: list[str]) -> None:
@@ -49,11 +63,15 @@ def from_saved_model(
     """Batches of predictions of a SavedModel's joint predict signature.
 
     Raises:
-      ConfigError: there is no SavedModel with that signature at the path.
+      ConfigError: there is no SavedModel with that signature at the path, or it needs ops that are
+        not there.
     """
+    dynamic_package.load_ops_of(export_dir)
     try:
         loaded = tf.saved_model.load(export_dir)
-        predict = loaded.signatures["serving_default"]
+        # Whatever its default is; an export of another program has that one alone.
+        joint = PREDICT_EXAMPLES if PREDICT_EXAMPLES in loaded.signatures else "serving_default"
+        predict = loaded.signatures[joint]
     except (OSError, KeyError) as error:
         raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with") from error
     for block in tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size):
@@ -77,7 +95,7 @@ def write(predictions: Iterator[dict[str, Any]], path: Optional[str]) -> int:
     count = 0
     with _text_output(path) as stream:
         for row in predictions:
-            print(json.dumps({name: _json_value(v) for name, v in row.items()}), file=stream)
+            print(json.dumps({name: json_value(v) for name, v in row.items()}), file=stream)
             count += 1
     return count
 
@@ -96,7 +114,7 @@ def _text_output(path: Optional[str]) -> Iterator[Any]:
     tf.io.gfile.rename(temporary, path, overwrite=True)
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """A number or string for one value, a list for several."""
     values = [v.decode() if isinstance(v, bytes) else v for v in np.asarray(value).ravel().tolist()]
     return plain(values[0] if len(values) == 1 else values)

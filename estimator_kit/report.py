@@ -43,6 +43,8 @@ def _number(value: float | None) -> str:
 def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> str:
     """The closing lines of a run."""
     lines = []
+    if result.task is not None:
+        lines.append(f"{result.task} ends")
     if result.metrics:
         lines += ["", metrics_table(result.metrics, list(spec.objectives)), ""]
         if any(key.startswith("bayes_") for key in result.metrics):

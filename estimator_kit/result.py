@@ -34,6 +34,8 @@ class RunResult:
       input_cache: with --input_cache_dir, the files that were there (`hits`), those that were not
         (`misses`) and their rows, the files removed for room (`evicted`), and the seconds it took.
       error: what went wrong, for `failed`.
+      task: of a cluster, as `worker:0`; None for a process that is alone. `result.json` is the
+        chief's; the evaluator puts metrics and exports into it.
       bad_data: what was found, where records or files may be left out or --mode=check_data looked.
     """
 
@@ -53,6 +55,7 @@ class RunResult:
     input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None
     bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    task: Optional[str] = None
 
     @property
     def export_path(self) -> Optional[str]:

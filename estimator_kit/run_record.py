@@ -40,8 +40,8 @@ def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
     """Writes flags, versions and spec into the model directory."""
     assert config.model_dir is not None
     storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
-    versions = {**_versions(), "feature_spec": spec.fingerprint()}
-    storage.write_json(os.path.join(config.model_dir, "versions.json"), versions)
+    used = {**versions(), "feature_spec": spec.fingerprint()}
+    storage.write_json(os.path.join(config.model_dir, "versions.json"), used)
     folder = os.path.join(config.model_dir, "feature_spec")
     for column in spec.columns.values():
         if isinstance(column, Vocabulary) and column.file is not None:
@@ -74,7 +74,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     if kept is None:
         return changes
     for section, entries in spec.to_dict().items():
-        if section in ("ignored", "groups", "drift", "filter"):
+        if section in ("ignored", "groups", "drift", "filter", "retraining"):
             # The effect of the first two is on variables, which are compared with the checkpoint;
             # what drift may be changes no model, and another filter is another input
             # (`input_position`).
@@ -124,11 +124,12 @@ def _digests(spec: FeatureSpec) -> dict[str, str]:
     }
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide a result."""
+    found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            versions[package] = metadata.version(package)
+            found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
+            found[package] = "not installed"
+    return found

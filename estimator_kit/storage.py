@@ -16,7 +16,8 @@ def write_text(path: str, text: str) -> None:
     """Writes a file beside its place and renames it; missing folders are made."""
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder)
-    temporary = os.path.join(folder, f".tmp-{name}")
+    # Of another ending, for those who read all files of one, as Prometheus's collector `*.prom`.
+    temporary = os.path.join(folder, f".tmp-{name}.partial")
     with tf.io.gfile.GFile(temporary, "w") as file:
         file.write(text)
     tf.io.gfile.rename(temporary, path, overwrite=True)

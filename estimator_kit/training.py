@@ -8,28 +8,30 @@ have read (`input_position`).
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
-import math
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit import (
+    all_reduce,
     bad_data,
     checkpoints,
+    cluster_flags,
     data_service,
     input_cache,
     pretrained_tables,
     run_record,
+    training_end,
     training_input,
-    warm_start,
+    training_plan,
 )
-from estimator_kit.checkpoints import ModelOutline
+from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
-from estimator_kit.errors import ConfigError, NothingToDo, Stopped
-from estimator_kit.exporters import saved_model
-from estimator_kit.exporters.after_evaluation import AfterEvaluation, export_folder
+from estimator_kit.distributed.chief import Chief
+from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.exporters.after_evaluation import AfterEvaluation
+from estimator_kit.exporters.signatures import check_default
 from estimator_kit.hooks.input_profile import InputProfile
 from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.hooks.stop import (
@@ -40,19 +42,18 @@ from estimator_kit.hooks.stop import (
     StopRequest,
     stop_on_sigterm,
 )
-from estimator_kit.input_position import InputPosition, find_position
 from estimator_kit.model_fn import ModelFn
-from estimator_kit.result import RunResult, read_result
+from estimator_kit.result import RunResult
 from estimator_kit.run_config import make_estimator
 from estimator_kit.session_errors import explained
+from estimator_kit.team import Team
 from estimator_kit.tf_estimator import estimator
 from estimator_kit.training_input import TrainingInput, check_records, eval_paths
-from estimator_kit.warm_start import WarmStart
-from feature_specs.errors import did_you_mean
+from estimator_kit.training_plan import Plan
 from feature_specs.schema import FeatureSpec
-from input_pipelines import input_fns, label_order
+from input_pipelines import input_fns
+from input_pipelines.autograph import as_written
 from input_pipelines.row_cache.cache import RowCache
-from input_pipelines.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
@@ -60,45 +61,57 @@ _log = logging.getLogger("estimator_kit")
 _LONGEST_ERROR = 2000
 
 
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """Where a training starts and ends.
-
-    Attributes:
-      start_step: of the checkpoint that it goes on from, 0 without one.
-      max_steps: the global step that it ends at.
-      stop_reason: what that end means.
-      counts: rows of the training files (of each part of a mix), where they were counted.
-      position: where in them reading goes on.
-    """
-
-    start_step: int
-    max_steps: int
-    stop_reason: str
-    counts: Optional[list[RowCounts]]
-    position: InputPosition
-
-
-def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> RunResult:
+def run_training(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    view: Optional[ClusterView] = None,
+) -> RunResult:
     """Runs `train` or `train_and_evaluate` from wherever the model directory is.
+
+    Args:
+      config, spec, model: what is trained.
+      view: the cluster with ps whose chief this is; None where this process trains alone.
 
     Raises:
       NothingToDo: an earlier start has trained and evaluated to the end; nothing was touched.
       Stopped: SIGTERM was received; a checkpoint is saved.
       DataError, LossError, CheckpointError, ConfigError: see their docstrings.
     """
+    request = StopRequest()
+    if view is None:
+        return _run(config, spec, model, request)
+    chief = Chief(config, view, request)
+    with chief.announcing_the_end():
+        return _run(config, spec, model, request, chief, view)
+
+
+def _run(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    request: StopRequest,
+    chief: Optional[Chief] = None,
+    view: Optional[ClusterView] = None,
+) -> RunResult:
     assert config.model_dir is not None
     evaluates = config.mode == "train_and_evaluate"
-    source = TrainingInput.of(config, spec)
+    strategy: dict[str, Any] = {}
+    if cluster_flags.strategy_of(config, view) in cluster_flags.ALL_REDUCE:
+        all_reduce.check_model(config, model)
+    devices = len(all_reduce.devices(config))
+    source = TrainingInput.of(config, spec, Team.of(config, view, devices))
     eval_files = eval_paths(config) if evaluates else []
-    _check_apart(source.files, eval_files)
+    training_plan.check_apart(source.files, eval_files)
     input_cache.check(config, spec, negatives=source.negatives)
     if tf.io.gfile.exists(config.model_dir) and not tf.io.gfile.isdir(config.model_dir):
         raise ConfigError(f"--model_dir={config.model_dir} is a file; name a folder")
     outline = checkpoints.outline(model)
-    _check_metrics(config, outline)
-    start_step = _check_start(config, spec, outline)
-    warm = _warm_start(config, spec, outline) if start_step is None else None
+    training_plan.check_metrics(config, outline)
+    if evaluates and config.exporters:
+        check_default(config.default_signature, model)
+    start_step = training_plan.check_start(config, spec, outline)
+    warm = training_plan.find_warm_start(config, spec, outline) if start_step is None else None
     screened = bad_data.screen(
         config, spec, {source.flag: source.files, "--eval_files": eval_files}
     )
@@ -108,18 +121,21 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
         check_records(spec, eval_files, "--eval_files", screened.damaged)
         with explained(spec, eval_files, damaged=screened.damaged):
             evaluated = training_input.count_evaluated(spec, eval_files, screened.damaged)
-    plan = _plan(config, source, start_step, warm.step if warm is not None else 0)
-    _check_already_done(config, plan)
+    plan = training_plan.make_plan(config, source, start_step, warm.step if warm is not None else 0)
+    training_plan.check_already_done(config, plan)
     if config.data_service is not None and plan.start_step < plan.max_steps:
         data_service.wait_for_service(config)
     model.warm_start = warm
     if start_step is None:
         pretrained_tables.check(spec)
-    request = StopRequest()
-    after_evaluation = AfterEvaluation(config, spec, request)
+    after_evaluation = AfterEvaluation(config, spec, request, eval_files, screened.damaged)
     profile = InputProfile() if config.profile_input else None
-    progress = ProgressHook(plan.max_steps, every_secs=config.log_every_secs)
+    progress = ProgressHook(
+        plan.max_steps, every_secs=config.log_every_secs, shared=chief is not None
+    )
     # All checks are through; from here on files are written.
+    if chief is not None:
+        chief.begin()
     run_record.write_record(config, spec)
     plan.position.write(config.model_dir)
     screened.write(config.model_dir)
@@ -127,7 +143,9 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
     if warm is not None:
         _log.info(warm.table())
         warm.write_report(config.model_dir)
-    trained = make_estimator(config, model)
+    if config.strategy == "mirrored":
+        strategy["train_distribute"] = all_reduce.mirrored(config)
+    trained = make_estimator(config, model, **strategy)
     outcome: dict[str, Any] = {"status": "failed"}
     cache: Optional[RowCache] = None
     try:
@@ -144,22 +162,27 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
                 damaged=screened.damaged, cache=cache,
             )  # fmt: skip
             if plan.start_step < plan.max_steps:
-                skip_rows = plan.position.skip_rows
-                train_input = source.input_fn(
-                    skip_rows=skip_rows, counts=plan.counts, cache=cache
-                )
-                _train(config, trained, train_input, eval_input, plan, request, progress,
-                       after_evaluation, [profile] if profile is not None else [])  # fmt: skip
+                skip_rows = source.own_skip(plan.position.steps_read)
+                if chief is not None:
+                    _train_with(chief, config, model, source, plan, request, progress)
+                else:
+                    train_input = source.input_fn(
+                        skip_rows=skip_rows, counts=plan.counts, cache=cache
+                    )
+                    _train(config, trained, train_input, eval_input, plan, request, progress,
+                           after_evaluation, [profile] if profile is not None else [])  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
                 if outcome["stop_reason"] == "input_exhausted":
                     expected = source.expected_rows(skip_rows=skip_rows, counts=plan.counts)
                     outcome["rows_lost"] = data_service.lost_rows(config, expected, progress.rows)
             else:
                 outcome["stop_reason"] = "already_done"
-            if evaluates:
-                if not _evaluated_at(after_evaluation, config.model_dir):
-                    _evaluate_now(trained, eval_input, request, after_evaluation)
-                outcome["exports"] = _final_exports(config, spec, trained, after_evaluation)
+            if evaluates and chief is not None and chief.leaves_evaluation:
+                _log.info("the evaluator scores the last checkpoint and writes the exports")
+            elif evaluates:
+                if not training_end.is_evaluated(after_evaluation, config.model_dir):
+                    training_end.evaluate_now(trained, eval_input, request, after_evaluation)
+                outcome["exports"] = training_end.final_exports(config, trained, after_evaluation)
         outcome["status"] = "done"
     except Stopped:
         outcome.update(status="stopped", stop_reason="sigterm")
@@ -180,146 +203,23 @@ def run_training(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) ->
             steps_planned=plan.max_steps,
             input_profile=(profile.result or {}) if profile is not None else {},
             rows_evaluated=int(metrics.get("rows", 0)),
-            rows_selected=_selected(source, plan, evaluated),
+            rows_selected=training_plan.selected_rows(source, plan, evaluated),
             bad_data=screened.counts,
             input_cache=input_cache.summary(cache),
+            task=view.name if view is not None else None,
             **{"exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
     return result
 
 
-def _check_apart(train_files: list[str], eval_files: list[str]) -> None:
-    shared = sorted(set(train_files) & set(eval_files))
-    if shared:
-        raise ConfigError(
-            f"--train_files and --eval_files share {len(shared)} files, the first {shared[0]}: "
-            "a model must not be scored on what it was trained on"
-        )
-
-
-def _check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
-    if config.mode != "train_and_evaluate":
-        return
-    asked = {"early_stopping_metric": config.early_stopping_metric}
-    if "best" in config.exporters:
-        asked["best_metric"] = config.best_metric
-    for flag, metric in asked.items():
-        if metric is not None and metric not in outline.metrics:
-            raise ConfigError(
-                f"--{flag}={metric}: the model has no such metric"
-                f"{did_you_mean(metric, sorted(outline.metrics))}"
-            )
-
-
-def _check_start(
-    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
-) -> Optional[int]:
-    """The step to go on from, or None; refuses a checkpoint that does not fit."""
-    assert config.model_dir is not None
-    checkpoint = checkpoints.latest(config.model_dir)
-    if checkpoint is None:
-        return None
-    run_record.check_spec_unchanged(config.model_dir, spec)
-    checkpoints.check_fit(checkpoint, outline.variables)
-    return checkpoints.latest_step(config.model_dir)
-
-
-def _warm_start(
-    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
-) -> Optional[WarmStart]:
-    """What a first start takes from another model, where that is asked for."""
-    if config.warm_start_from is None:
-        return None
-    warm = warm_start.plan(
-        config.warm_start_from, outline, spec, mode=config.warm_start_mode,
-        pattern=config.warm_start_vars, renames=config.warm_start_rename,
-    )  # fmt: skip
-    if config.max_steps is not None and warm.step >= config.max_steps:
-        raise ConfigError(
-            f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
-            f"--max_steps={config.max_steps} is not above it; raise it, or take all_but_step"
-        )
-    return warm
-
-
-def _plan(
-    config: ExperimentConfig,
-    source: TrainingInput,
-    start_step: Optional[int],
-    first_step: int,
-) -> _Plan:
-    """Where training goes; `first_step` is where it starts when `start_step` is None."""
-    start = start_step or 0
-    position = find_position(
-        config, source.files, start, source.left_out, selection=source.identity()
-    )
-    if start_step is None and first_step:
-        start, position = first_step, dataclasses.replace(position, first_step=first_step)
-    counts = None
-    ends: list[tuple[int, str]] = []
-    if config.max_steps is not None:
-        ends.append((config.max_steps, "max_steps"))
-    first = check_records(source.spec, source.files, source.flag, source.damaged)
-    if config.shuffle:
-        for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
-            _log.warning(warning)
-    goes_on = start < (config.max_steps or math.inf)
-    skips = position.skip_rows and goes_on
-    if config.epochs is not None or skips or source.must_be_counted:
-        with explained(source.spec, source.files, damaged=source.damaged):
-            counts = source.count(epochs=config.epochs, skip_rows=position.skip_rows)
-    if config.epochs is not None and counts is not None:
-        rows = sum(part.in_epochs(config.epochs) for part in counts)
-        ends.append((position.first_step + math.ceil(rows / config.batch_size), "input_exhausted"))
-    max_steps, reason = min(ends)
-    return _Plan(start, max_steps, reason, counts, position)
-
-
-def _selected(
-    source: TrainingInput, plan: _Plan, evaluated: Optional[RowCounts]
-) -> dict[str, dict[str, int]]:
-    selected = {}
-    if source.must_be_counted and plan.counts is not None:
-        selected["train"] = training_input.summary(plan.counts)
-    if evaluated is not None:
-        selected["eval"] = training_input.summary([evaluated])
-    return selected
-
-
-def _check_already_done(config: ExperimentConfig, plan: _Plan) -> None:
-    """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
-    assert config.model_dir is not None
-    before = read_result(config.model_dir) or {}
-    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
-    covered = before.get("mode") in (config.mode, "train_and_evaluate")
-    if not (finished and covered and plan.start_step):
-        return
-    lost = before.get("rows_lost", 0)
-    if lost and before.get("steps_planned") == plan.max_steps:
-        raise NothingToDo(
-            f"{config.model_dir} is already trained to the end of its epochs, at step "
-            f"{plan.start_step}, less {lost:,} rows that a worker of --data_service took along; "
-            "raise --max_steps or --epochs, or choose another --model_dir"
-        )
-    if plan.start_step >= plan.max_steps:
-        raise NothingToDo(
-            f"{config.model_dir} is already trained to step {plan.start_step} of "
-            f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
-        )
-    if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
-        raise NothingToDo(
-            f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
-            "--early_stopping_metric to go on, or choose another --model_dir"
-        )
-
-
+@as_written  # A strategy would have AutoGraph read the model.
 def _train(
     config: ExperimentConfig,
     trained: Any,
     train_input: Any,
     eval_input: Any,
-    plan: _Plan,
+    plan: Plan,
     request: StopRequest,
     progress: ProgressHook,
     after_evaluation: AfterEvaluation,
@@ -353,34 +253,37 @@ def _train(
         raise Stopped("stopped by SIGTERM; the checkpoint is saved")
 
 
-def _final_exports(
-    config: ExperimentConfig, spec: FeatureSpec, trained: Any, after_evaluation: AfterEvaluation
-) -> dict[str, str]:
-    """Paths of all exports, after the final one was written where it is asked for."""
-    assert config.model_dir is not None
-    exports = after_evaluation.exports
-    if "final" in config.exporters:
-        folder = export_folder(config.model_dir, "final")
-        exports["final"] = saved_model.export_saved_model(trained, spec, folder)
-    return exports
-
-
-def _evaluated_at(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
-    step = after_evaluation.metrics.get("global_step")
-    return step is not None and int(step) == checkpoints.latest_step(model_dir)
-
-
-def _evaluate_now(
-    trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
+def _train_with(
+    chief: Chief,
+    config: ExperimentConfig,
+    model: ModelFn,
+    source: TrainingInput,
+    plan: Plan,
+    request: StopRequest,
+    progress: ProgressHook,
 ) -> None:
-    """The evaluation that a kill after the last checkpoint has prevented."""
-    checkpoint = checkpoints.latest(trained.model_dir)
-    assert checkpoint is not None
-    metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])
-    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)
+    """As `_train`, as the chief of a cluster; evaluation is not its work."""
+
+    def make_input() -> Any:
+        assert config.model_dir is not None
+        step = checkpoints.latest_step(config.model_dir)
+        read = plan.position.steps_read if step is None else step - plan.position.first_step
+        counts = plan.counts
+        skip_rows = source.own_skip(read)
+        if skip_rows and counts is None:  # A server was lost in a start that skipped none.
+            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
+        return source.input_fn(skip_rows=skip_rows, counts=counts)
+
+    with chief.heeding_the_evaluator():
+        chief.train(
+            model, make_input, max_steps=plan.max_steps, hooks=[progress, StopHook(request)],
+            saving_listeners=[PauseAtSave(progress)],
+        )  # fmt: skip
+    if request.reason == SIGTERM:
+        raise Stopped("stopped by SIGTERM; the checkpoint is saved")
 
 
-def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: _Plan) -> str:
+def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: Plan) -> str:
     assert config.model_dir is not None
     step = checkpoints.latest_step(config.model_dir) or 0
     if request.reason == EARLY_STOPPED and step < plan.max_steps:

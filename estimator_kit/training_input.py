@@ -14,6 +14,7 @@ from estimator_kit import data_service, data_service_flags
 from estimator_kit.bad_data import Screened
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.team import ALONE, Team
 from feature_specs.schema import FeatureSpec
 from input_pipelines import data_service as service_input
 from input_pipelines import files, input_fns, row_groups, shuffling, stored_records, tfrecords
@@ -37,6 +38,7 @@ class TrainingInput:
       damaged: the files of which only the good records are read.
       left_out: of each of these a digest of the records that are not read.
       good_records: of all files together, where they were looked at.
+      team: those that train together, each on its shard.
     """
 
     config: ExperimentConfig
@@ -46,9 +48,12 @@ class TrainingInput:
     damaged: tfrecords.Damaged = dataclasses.field(default_factory=dict)
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     good_records: Optional[int] = None
+    team: Team = ALONE
 
     @classmethod
-    def of(cls, config: ExperimentConfig, spec: FeatureSpec) -> TrainingInput:
+    def of(
+        cls, config: ExperimentConfig, spec: FeatureSpec, team: Team = ALONE
+    ) -> TrainingInput:
         """The input that the flags describe.
 
         Raises:
@@ -77,7 +82,22 @@ class TrainingInput:
         else:
             days = config.days_of("train")
             source = files.expand(config.train_files, flag="--train_files", days=days)
-        return cls(config, spec, source, negatives)
+            if spec.kept_together is not None and len(source) < team.size:
+                raise ConfigError(
+                    f"--train_files: {team.size} tasks train, and {len(source)} files are there: "
+                    "their records would be dealt out one by one, and the head ranking learns from "
+                    f"rows of one {spec.kept_together!r} together; write a file for each at least"
+                )
+        return cls(config, spec, source, negatives, team=team)
+
+    def of_member(self, index: int) -> TrainingInput:
+        """The input of another one of the team."""
+        team = dataclasses.replace(self.team, index=index)
+        return dataclasses.replace(self, team=team)
+
+    def own_skip(self, steps: int) -> int:
+        """Rows of the shard that were read in so many steps."""
+        return self.team.own_skip(steps, self.config.batch_size)
 
     @property
     def flag(self) -> str:
@@ -118,6 +138,10 @@ class TrainingInput:
             identity["data_service"] = True  # It reads in another order.
         if isinstance(self.source, Mix):
             identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
+        if self.team.size > 1:
+            identity["trainers"] = self.team.size
+        if self.team.batches_a_step > 1:
+            identity["batches_a_step"] = self.team.batches_a_step
         return identity
 
     def count(self, *, epochs: Optional[int], skip_rows: int) -> list[RowCounts]:
@@ -128,7 +152,8 @@ class TrainingInput:
         """
         selection = Selection(self.spec, negatives=self.negatives, seed=self.config.seed)
         known = self.good_records
-        if known is not None and not selection.any and not isinstance(self.source, Mix):
+        whole = self.team.size == 1 and not isinstance(self.source, Mix)
+        if known is not None and not selection.any and whole:
             return [RowCounts(known, (known,))]
         parts: list[Sequence[str]] = [self.files]
         skips = [skip_rows]
@@ -138,8 +163,9 @@ class TrainingInput:
         _log.info("counting the rows of %d training files", len(self.files))
         counts = []
         for paths, skip in zip(parts, skips):
+            own, shard = self.team.shard.deal(paths)
             found = selection.count_until(
-                paths, rows=skip, epochs=epochs or 1, damaged=self.damaged
+                own, shard, rows=skip, epochs=epochs or 1, damaged=self.damaged
             )
             check_kept(found, self.flag, paths)
             counts.append(found)
@@ -160,13 +186,18 @@ class TrainingInput:
         if counts is not None:
             each = [part.rows_an_epoch for part in counts]
             rows = each if isinstance(self.source, Mix) else each[0]
+        epochs = None if self.team.ends_together else self.config.epochs
+        if epochs is not None and counts is not None and self.team.size > 1:
+            # The others may have taken more steps than this one has rows for.
+            skip_rows = min(skip_rows, sum(c.in_epochs(epochs) for c in counts))
         return input_fns.train_input_fn(
             self.spec,
             self.source,
             batch_size=self.config.batch_size,
             seed=self.config.seed,
             shuffle=self.config.shuffle,
-            epochs=self.config.epochs,
+            epochs=epochs,
+            shard=self.team.shard,
             skip_rows=skip_rows,
             rows_an_epoch=rows,
             negatives=self.negatives,

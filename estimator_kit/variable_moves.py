@@ -13,7 +13,7 @@ from typing import Optional
 from estimator_kit import row_moves
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.row_moves import Move, OutputMoves, column_of
-from feature_specs.column_kinds import Embedding
+from feature_specs.column_kinds import DynamicEmbedding, Embedding
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
 
@@ -88,7 +88,8 @@ class VariableMoves:
         for name in self._new.used_columns():
             column = self._new.columns[name]
             part = f"/{canned_name(self._new, name)}/"
-            if isinstance(column, Embedding) or any(part in variable for variable in seen):
+            is_table = isinstance(column, (DynamicEmbedding, Embedding))
+            if is_table or any(part in variable for variable in seen):
                 continue
             if name in self._old.columns:
                 before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)

@@ -23,7 +23,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import row_moves, run_record, storage
+from estimator_kit import dynamic_warm_start, row_moves, run_record, storage
 from estimator_kit.accumulation import ACCUMULATED
 from estimator_kit.checkpoints import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
@@ -50,12 +50,16 @@ class WarmStart:
       taken: by the variable's name in the new model.
       report: what `warm_start_report.json` holds.
       step: the global step to begin at; 0 where the source's is not taken.
+      tables: names of tensors of dynamic embeddings; see `dynamic_warm_start`.
+      steps_back: what their counts of steps are set back by.
     """
 
     checkpoint: str
     taken: dict[str, Taken]
     report: dict[str, Any]
     step: int = 0
+    tables: frozenset[str] = frozenset()
+    steps_back: int = 0
 
     @property
     def restored(self) -> frozenset[str]:
@@ -126,11 +130,14 @@ def plan(
     """
     checkpoint = find_checkpoint(source)
     found = shapes_in(checkpoint)
+    kept = kept_spec(source, spec)
+    tables = dynamic_warm_start.plan(outline, found, kept, spec, mode=mode, pattern=pattern)
+    whole, outline = outline, _without(outline, outline.growing)
     weights = sorted(_weights(outline, spec, mode, pattern))
-    if not weights:
+    if not weights and not tables.names and not tables.problems:
         raise ConfigError(
             f"--warm_start_vars={pattern} matches none of the model's variables: "
-            f"{', '.join(sorted(outline.weights))}"
+            f"{', '.join(sorted(whole.weights))}"
         )
     names = _source_names(renames, found, outline)
     for name in outline.variables:
@@ -138,9 +145,9 @@ def plan(
         if base is not None and base in names:  # A slot follows, unless it was renamed itself.
             names.setdefault(name, names[base] + name[len(base) :])
     wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
-    kept = kept_spec(source, spec)
     moves = VariableMoves(kept, spec, outline)
-    taken, problems = {}, []
+    taken: dict[str, Taken] = {}
+    problems = list(tables.problems)
     for name in wanted:
         entry = Taken(names.get(name, name))
         if entry.source not in found:
@@ -162,19 +169,35 @@ def plan(
         listing = "\n".join(f"  {problem}" for problem in problems)
         slots = "; --warm_start_mode=weights_and_stats takes no slots" * mode.startswith("all")
         raise CheckpointError(
-            f"cannot warm start from {checkpoint}; of {len(wanted)} variables these do "
+            f"cannot warm start from {checkpoint}; of "
+            f"{len(wanted) + len(tables.names) + len(tables.problems)} variables these do "
             f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars{slots}"
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
     step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
+    steps_back = 0
+    if tables.names and mode != "all" and _STEP in found:
+        steps_back = int(tf.train.load_variable(checkpoint, _STEP))
     report = {
         "source": checkpoint,
         "mode": mode,
-        "variables": list(_statuses(outline, found, names, taken)),
-        "unused": sorted({*found} - {entry.source for entry in taken.values()}),
+        "variables": [
+            *_statuses(outline, found, names, taken),
+            *(
+                {"name": name, "status": "restored" if name in tables.names else "new"}
+                for name in sorted(whole.growing)
+            ),
+        ],
+        "unused": sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
     }
-    return WarmStart(checkpoint, taken, report, step)
+    return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
+
+
+def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
+    """An outline that lacks some names."""
+    kept = {name: shape for name, shape in outline.variables.items() if name not in names}
+    return dataclasses.replace(outline, variables=kept, weights=outline.weights - names)
 
 
 def kept_spec(source: str, spec: FeatureSpec) -> Optional[FeatureSpec]:

@@ -289,14 +289,58 @@ class Embedding(_Column):
         return self
 
 
+class DynamicEmbedding(_Column):
+    """A learned vector for each value that was seen often enough, in a table that grows.
+
+    Over a feature of strings or int64, without buckets: a string's key is its 63-bit fingerprint,
+    an integer is its own, and -1 is none. A value without a row (never seen, seen too seldom,
+    evicted) counts as none in training and serving alike; a record without any has the zero vector.
+    Of the package tensorflow-recommenders-addons, which needs TensorFlow 2.15.
+
+    Attributes:
+      dimension, combiner, initializer: as of `Embedding`.
+      min_count: how often training must have read a value before it has a row; the reading that
+        reaches the number is the first to train it.
+      max_rows: rows that an eviction leaves, in each shard its part of them; and as many counts of
+        values that have no row yet. None evicts nothing.
+      evict: who goes first, the values that were read longest ago or those that were read least.
+      evict_every: steps from one eviction to the next; in between there may be more rows.
+      shards: parts of the table, by the key modulo this number; parameter servers keep one or
+        several each. Any number of servers reads the checkpoint, 0 included.
+    """
+
+    kind = "dynamic_embedding"
+    source: str = Field(alias="dynamic_embedding")
+    dimension: PositiveInt
+    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
+    initializer: Optional[Initializer] = None
+    min_count: Annotated[int, Field(ge=1, le=2**31)] = 1
+    max_rows: Optional[PositiveInt] = None
+    evict: Literal["oldest", "rarest"] = "oldest"
+    evict_every: PositiveInt = 1000
+    shards: Annotated[int, Field(ge=1, le=1024)] = 1
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> DynamicEmbedding:
+        if self.max_rows is None:
+            for field in ("evict", "evict_every"):
+                if field in self.model_fields_set:
+                    raise ValueError(f"`{field}` goes with max_rows, without which nothing goes")
+        elif self.max_rows < self.shards:
+            raise ValueError(
+                f"max_rows {self.max_rows} must not be below shards {self.shards}; each has a row"
+            )
+        return self
+
+
 Column = Union[
     Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
-    Weighted, Indicator, Embedding,
+    Weighted, Indicator, Embedding, DynamicEmbedding,
 ]  # fmt: skip
 COLUMN_KINDS: dict[str, type[_Column]] = {
     column.kind: column
     for column in (
         Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
-        Weighted, Indicator, Embedding,
+        Weighted, Indicator, Embedding, DynamicEmbedding,
     )
 }  # fmt: skip

@@ -6,7 +6,8 @@ They feed any canned estimator, and they are what the kit's own, fast reading is
     tf.estimator.LinearClassifier(columns).train(...)
 
 Parse records with `example_parsing.make_parse_example_spec`, or `make_parse_sequence_example_spec`;
-features with `decode` then go through `decoding.decode_features`. Ragged columns have none.
+features with `decode` then go through `decoding.decode_features`. Ragged columns and dynamic
+embeddings have none.
 Never used by the kit's own training.
 """
 
@@ -20,6 +21,7 @@ from feature_specs import pretrained
 from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
+    DynamicEmbedding,
     Embedding,
     HashBucket,
     Identity,
@@ -51,13 +53,18 @@ def feature_column(spec: FeatureSpec, name: str) -> Any:
     """The `tf.feature_column` that stands for one column of the spec.
 
     Raises:
-      ValueError: the column is ragged, and there is no such feature column.
+      ValueError: the column is ragged or a dynamic embedding, and there is no such feature column.
     """
     column = spec.columns[name]
     if isinstance(column, Ragged):
         raise ValueError(
             f"{spec.source}: column {name!r} is ragged, which no tf.feature_column is; read its "
             "feature in a model of your own, or make an embedding with a combiner of its ids"
+        )
+    if isinstance(column, DynamicEmbedding):
+        raise ValueError(
+            f"{spec.source}: column {name!r} is a dynamic_embedding, which no tf.feature_column "
+            "is; train it with a ModelFn, or make an embedding of a hash_bucket column"
         )
     if isinstance(column, Numeric):
         return _numeric(spec, column)

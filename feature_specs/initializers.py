@@ -10,11 +10,11 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from feature_specs.column_kinds import Embedding
+from feature_specs.column_kinds import DynamicEmbedding, Embedding
 from feature_specs.embedding_tables import Normal, TruncatedNormal, Uniform, Zeros
 
 
-def initializer(column: Embedding) -> Any:
+def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
     """A v1 initializer; by default that of `tf.feature_column.embedding_column`."""
     if column.initializer is None:
         return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))

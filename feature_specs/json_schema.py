@@ -22,6 +22,7 @@ from feature_specs.entry import NAME_PATTERN
 from feature_specs.filters import Filter
 from feature_specs.objectives import HEADS
 from feature_specs.parser import VERSION
+from feature_specs.retraining import Retraining
 from feature_specs.schema import Feature, Label
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
@@ -58,6 +59,7 @@ def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
         Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift, Filter,
+        Retraining,
     ]  # fmt: skip
     references, definitions = models_json_schema([(model, "validation") for model in models])
     place = {model: reference for (model, _), reference in references.items()}
@@ -90,6 +92,7 @@ def json_schema() -> dict[str, Any]:
             "ignored": names,
             "drift": place[Drift],
             "filter": {"type": "array", "items": place[Filter]},
+            "retraining": place[Retraining],
         },
         "$defs": definitions["$defs"],
     }

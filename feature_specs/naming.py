@@ -8,7 +8,15 @@ interchange. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from feature_specs.column_kinds import Bucketized, Crossed, Embedding, Indicator, Ragged, Weighted
+from feature_specs.column_kinds import (
+    Bucketized,
+    Crossed,
+    DynamicEmbedding,
+    Embedding,
+    Indicator,
+    Ragged,
+    Weighted,
+)
 from feature_specs.schema import FeatureSpec
 
 
@@ -25,7 +33,7 @@ def canned_name(spec: FeatureSpec, name: str) -> str:
         return f"{canned_name(spec, column.source)}{shared}_embedding"
     if isinstance(column, Weighted):
         return f"{canned_name(spec, column.source)}_weighted_by_{column.weight}"
-    if isinstance(column, Ragged):  # There is no such feature column, and it has no variable.
+    if isinstance(column, (DynamicEmbedding, Ragged)):  # There is no such feature column.
         return name
     if isinstance(column, Indicator):
         return f"{canned_name(spec, column.source)}_indicator"

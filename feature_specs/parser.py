@@ -24,6 +24,7 @@ from feature_specs import (
     label_validation,
     pretrained_files,
     ragged_validation,
+    retraining_validation,
     validation,
 )
 from feature_specs.column_kinds import COLUMN_KINDS, Vocabulary
@@ -41,14 +42,16 @@ from feature_specs.errors import (
 )
 from feature_specs.filters import Filter
 from feature_specs.objectives import HEADS
+from feature_specs.retraining import NO_RETRAINING, Retraining
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
 from feature_specs.yaml_reader import Lines, read_text
 
 _SECTIONS = (
     "features", "columns", "groups", "labels", "objectives", "ignored", "drift", "filter",
+    "retraining",
 )  # fmt: skip
-_OPTIONAL = ("ignored", "drift", "filter")
+_OPTIONAL = ("ignored", "drift", "filter", "retraining")
 
 # Of the form of the document. A spec without `version` is of this one.
 VERSION = 1
@@ -83,7 +86,7 @@ def parse(
 
     Args:
       document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
-        `drift`, `filter`.
+        `drift`, `filter`, `retraining`.
       directory: the folder that vocabulary and statistics files are relative to.
       source: what error messages call the document.
     """
@@ -118,10 +121,12 @@ class _Parser:
             self._problem(("ignored",), f"got {value_text(ignored)}, expected a list of features")
         drift = self._read_drift(document.get("drift", {}))
         filters = self._read_filter(document.get("filter", []))
+        retraining = self._read_retraining(document.get("retraining", {}))
         self._stop_on_problems()
         spec = FeatureSpec(
             **sections, ignored=tuple(ignored), drift=drift, filter=filters,
-            directory=self._directory, source=self._source, lines=self._lines,
+            retraining=retraining, directory=self._directory, source=self._source,
+            lines=self._lines,
         )  # fmt: skip
         return self._checked(spec)
 
@@ -158,6 +163,7 @@ class _Parser:
             label_validation.check_objectives,
             validation.check_drift,
             validation.check_filter,
+            retraining_validation.check_retraining,
         )
         for problem in itertools.chain.from_iterable(check(spec) for check in checks):
             self._add(problem)
@@ -254,6 +260,9 @@ class _Parser:
                 read = {name: self._entry(Measures, v, (*path, name)) for name, v in part.items()}
                 parts[key] = {name: entry for name, entry in read.items() if entry is not None}
         return Drift(**{key: part for key, part in parts.items() if part is not None})
+
+    def _read_retraining(self, value: Any) -> Retraining:
+        return self._entry(Retraining, value, ("retraining",)) or NO_RETRAINING
 
     def _read_filter(self, value: Any) -> tuple[Filter, ...]:
         if not isinstance(value, (list, tuple)):

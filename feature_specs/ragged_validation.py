@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from feature_specs.column_kinds import (
     Crossed,
+    DynamicEmbedding,
     HashBucket,
     Identity,
     Ragged,
@@ -107,6 +108,11 @@ def check_lists_of_lists(spec: FeatureSpec) -> Problems:
                     (*path, column.kind),
                     f"feature {column.source!r} {_LISTS_OF_LISTS}; make it {{ragged: "
                     f"{column.source}}}",
+                )
+        elif isinstance(column, DynamicEmbedding):
+            if _is_nested(spec, column.source):
+                yield Problem(
+                    (*path, column.kind), f"feature {column.source!r} {_LISTS_OF_LISTS}"
                 )
         elif isinstance(column, (Identity, Vocabulary, HashBucket)):
             if column.sequence and _is_nested(spec, column.source):

@@ -38,6 +38,7 @@ from feature_specs.entry import Dtype, Entry, Scalar, Words
 from feature_specs.errors import Path, Problem, located
 from feature_specs.filters import Filter
 from feature_specs.objectives import Objective
+from feature_specs.retraining import NO_RETRAINING, Retraining
 from feature_specs.vocabulary import read_words
 
 # --- Features ------------------------------------------------------------------------------------
@@ -281,6 +282,7 @@ class FeatureSpec:
       ignored: features that the records hold and that are left out on purpose.
       drift: how far the records may move from those of before.
       filter: what a row must be to be trained on and scored; all of them.
+      retraining: what a cycle of --mode=retrain checks, and when its model goes live.
       directory: the folder that vocabulary files are relative to.
       source: the file it was read from, for messages.
       lines: where in that file each part of the document is, for messages; no part of what makes
@@ -295,6 +297,7 @@ class FeatureSpec:
     ignored: tuple[str, ...] = ()
     drift: Drift = NO_DRIFT
     filter: tuple[Filter, ...] = ()
+    retraining: Retraining = NO_RETRAINING
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
     lines: Mapping[Path, int] = dataclasses.field(default_factory=dict, compare=False, repr=False)
@@ -458,6 +461,10 @@ class FeatureSpec:
                 entry.model_dump(mode="json", by_alias=True, exclude_none=True)
                 for entry in self.filter
             ]
+        if self.retraining != NO_RETRAINING:
+            document["retraining"] = self.retraining.model_dump(
+                mode="json", exclude_defaults=True
+            )
         return document
 
     def problem(self, path: Path, message: str) -> Problem:

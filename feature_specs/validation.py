@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
+    DynamicEmbedding,
     Embedding,
     HashBucket,
     Identity,
@@ -62,7 +63,7 @@ def _list_form(spec: FeatureSpec) -> str:
 
 def _check_feature(
     spec: FeatureSpec,
-    column: Numeric | SequenceNumeric | Identity | Vocabulary | HashBucket,
+    column: Numeric | SequenceNumeric | Identity | Vocabulary | HashBucket | DynamicEmbedding,
     path: Path,
 ) -> Problems:
     feature = spec.features.get(column.source)
@@ -97,6 +98,8 @@ def _check_feature(
     wanted = ("int64",) if isinstance(column, Identity) else ("string", "int64")
     if feature.dtype not in wanted:
         hint = "" if feature.dtype == "string" else "; put a bucketized column over it"
+        if isinstance(column, DynamicEmbedding):
+            hint = "; make an embedding of a bucketized column over it"
         yield Problem(
             path,
             f"feature {column.source!r} is {feature.dtype}, expected {' or '.join(wanted)}{hint}",
@@ -107,7 +110,7 @@ def _check_feature(
             f"feature {column.source!r} has the shape {list(feature.shape)}, expected one value "
             "or a list; declare it with shape: variable",
         )
-    if not isinstance(column, Numeric) and column.sequence and not feature.variable:
+    if getattr(column, "sequence", False) and not feature.variable:
         yield Problem(
             (*path[:-1], "sequence"),
             f"feature {column.source!r} has one value a record, expected a list of steps; declare "
@@ -228,7 +231,8 @@ def _parents(spec: FeatureSpec, name: str) -> list[str]:
     """The columns that a column names as what it is made from."""
     column = spec.columns[name]
     sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Numeric, SequenceNumeric, Ragged, Identity, Vocabulary, HashBucket)):
+    of_features = (Numeric, SequenceNumeric, Ragged, Identity, Vocabulary, HashBucket)
+    if isinstance(column, (*of_features, DynamicEmbedding)):
         sources = ()  # Made from features alone.
     elif isinstance(column, Bucketized) and column.source in spec.features:
         sources = ()

@@ -36,6 +36,17 @@ def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return dict(zip(numbers, parts))
 
 
+def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Tensors [rows, ...] of a request, all of the same number of rows."""
+    if len(tensors) < 2:
+        return tensors
+    rows = tf.stack([tf.shape(values)[0] for values in tensors.values()])
+    good = tf.reduce_all(tf.equal(rows, rows[0]))
+    message = f"{PREFIX}the tensors differ in their number of rows: {', '.join(tensors)}:"
+    with tf.control_dependencies([tf.debugging.Assert(good, [message, rows], summarize=1000)]):
+        return {name: tf.identity(values) for name, values in tensors.items()}
+
+
 def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
     """Ids of an identity column without a default, all inside its size."""
     message = f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"

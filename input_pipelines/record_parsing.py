@@ -53,13 +53,17 @@ class RecordParser:
             another dtype, length, or number of values in a step than declared, or the lengths of
             its lists do not fit.
         """
-        parsed = self._parse(serialized, with_labels=with_labels)
+        return self.checked(self.flat(serialized, with_labels=with_labels))
+
+    def checked(self, parsed: dict[str, Any]) -> dict[str, Any]:
+        """The same, with the lists of lists of Examples put together from two flat lists each."""
         for name, lengths in self._row_lengths.items():
             if name in parsed:
                 parsed[name] = checks.row_lengths(name, lengths, parsed[name], parsed[lengths])
         return parsed
 
-    def _parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
+    def flat(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
+        """As `parse`, before `checked`."""
         entries = {**self._features, **self._labels} if with_labels else self._features
         if not self._sequence_examples:
             return tf.io.parse_example(serialized, entries)

@@ -16,7 +16,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from feature_specs.column_kinds import Crossed, Embedding, HashBucket, Identity, Vocabulary
+from feature_specs.column_kinds import (
+    Crossed,
+    DynamicEmbedding,
+    Embedding,
+    HashBucket,
+    Identity,
+    Vocabulary,
+)
 from feature_specs.missing_values import missing_value
 from feature_specs.schema import FeatureSpec
 from input_pipelines import stored_records, tfrecords
@@ -227,9 +234,20 @@ class _Counts:
                         continue  # The same table.
                     of = f"{column.shared} of {', '.join(shared[column.shared])}"
                 yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB", None
+            elif isinstance(column, DynamicEmbedding):
+                yield self._dynamic_line(name, column), None
             elif isinstance(column, (Crossed, HashBucket)):
                 size = self._spec.size_of(name)
                 yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
+
+    def _dynamic_line(self, name: str, column: DynamicEmbedding) -> str:
+        if column.max_rows is None:
+            seen = self._values.get(column.source, Counter())
+            rows, what = sum(n >= column.min_count for n in seen.values()), "these records fill"
+        else:
+            rows, what = column.max_rows, "an eviction leaves"
+        mib = rows * column.dimension * 4 / _MIB
+        return f"table {name}: dynamic, {what} {rows:,} x {column.dimension}, {mib:,.1f} MiB"
 
     def _outside(self, name: str, column: Vocabulary) -> tuple[str, Optional[str]]:
         words = set(self._spec.words(column))

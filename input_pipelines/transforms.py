@@ -23,6 +23,7 @@ import tensorflow as tf
 from feature_specs.column_kinds import (
     Bucketized,
     Crossed,
+    DynamicEmbedding,
     HashBucket,
     Identity,
     Numeric,
@@ -38,6 +39,12 @@ from input_pipelines.labels import LabelReader
 from input_pipelines.record_parsing import RecordParser
 
 Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
+
+# Categorical columns over a feature, and those that are like them.
+_OfFeature = Union[Identity, Vocabulary, HashBucket, DynamicEmbedding]
+
+# Keys of strings in a dynamic embedding are FarmHash64 modulo this.
+_FINGERPRINTS = 2**63 - 1
 
 # The hash key of `tf.feature_column.crossed_column`, whose crosses ours must equal.
 _DEFAULT_HASH_KEY = 0xDECAFCAFFE
@@ -106,6 +113,10 @@ class Transform:
             cannot be decoded, or an identity id outside its size.
         """
         return self._columns(self._parser.parse(serialized, with_labels=False))
+
+    def features_of(self, parsed: dict[str, Any]) -> Features:
+        """As `features`, of what `record_parsing.RecordParser.flat` gives without labels."""
+        return self._columns(self._parser.checked(parsed))
 
     def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
         """As `features`, and `{label: value}`; see `labels.LabelReader.read`."""
@@ -200,7 +211,7 @@ class Transform:
                 ]
                 cache[name] = self._cross(column, keys, parsed)
             else:
-                assert isinstance(column, (Identity, Vocabulary, HashBucket)), column
+                assert isinstance(column, (Identity, Vocabulary, HashBucket, DynamicEmbedding))
                 cache[name] = self._lookup(name, column, parsed[column.source])
         return cache[name]
 
@@ -224,9 +235,7 @@ class Transform:
         first = tf.range(count, dtype=tf.int64) * (len(column.boundaries) + 1)
         return tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first)
 
-    def _lookup(
-        self, name: str, column: Union[Identity, Vocabulary, HashBucket], values: Any
-    ) -> _Ids:
+    def _lookup(self, name: str, column: _OfFeature, values: Any) -> _Ids:
         if isinstance(values, tf.RaggedTensor):
             flat = self._lookup_flat(name, column, values.flat_values)
             return _Ids(values.with_flat_values(flat))
@@ -238,7 +247,7 @@ class Transform:
     def _lookup_flat(
         self,
         name: str,
-        column: Union[Identity, Vocabulary, HashBucket],
+        column: _OfFeature,
         values: tf.Tensor,
         *,
         checked: bool = False,
@@ -248,6 +257,10 @@ class Transform:
         if isinstance(column, HashBucket):
             text = values if values.dtype == tf.string else tf.strings.as_string(values)
             return tf.strings.to_hash_bucket_fast(text, column.size)
+        if isinstance(column, DynamicEmbedding):
+            # A fingerprint that is never -1.
+            is_string = values.dtype == tf.string
+            return tf.strings.to_hash_bucket_fast(values, _FINGERPRINTS) if is_string else values
         if column.default_id is None:
             return values if checked else checks.in_range(column, values)
         outside = (values < 0) | (values >= column.size)

@@ -6,6 +6,7 @@ import copy
 import os
 import pathlib
 import random
+import warnings
 
 import pytest
 
@@ -112,6 +113,16 @@ def ads(tmp_path_factory):
         tfrecords.write_examples(f"{folder}/train-{i}.tfrecord{suffix}", make_rows(size, seed=i))
     tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
     return folder
+
+
+def needs_dynamic_embeddings():
+    """Skips a module of tests where the package of dynamic embeddings is not installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It imports pkg_resources, which warns of itself.
+        pytest.importorskip(
+            "tensorflow_recommenders_addons",
+            reason="the extra dynamic, of TensorFlow 2.15",
+        )
 
 
 def place(path: str, number: int) -> str:

@@ -12,20 +12,24 @@ from tests.conftest import ROOT
 FLOORS = ("feature_specs", "input_pipelines", "estimator_kit")
 MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
 
+FLAGS = ROOT / "estimator_kit" / "flags"
+
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {"column_kinds", "drift_thresholds", "embedding_tables", "encoded_bytes",
                       "entry", "entry_messages", "errors", "group_validation", "json_schema",
-                      "naming", "parser", "pretrained_files", "ragged_validation", "schema",
+                      "naming", "parser", "pretrained_files", "ragged_validation", "retraining",
+                      "retraining_validation", "schema",
                       "statistics",
                       "statistics_references", "validation", "vector_files", "vocabulary",
                       "yaml_reader", "__init__"},
     "input_pipelines": {"beam_flags", "errors", "__init__", "convert/__init__", "convert/options",
                         "tables/__init__", "tables/options"},
-    "estimator_kit": {"config", "config_problems", "data_service_flags", "errors", "exit_codes",
-                      "flagfile", "flags/__init__", "flags/definer", "flags/reading",
-                      "flags/running", "flags/tables", "flags/training", "main", "modes",
-                      "pretrained_report", "__init__"},
+    "estimator_kit": {"__init__", "cluster", "cluster_flags", "config", "config_problems",
+                      "data_service_flags", "distributed/__init__", "distributed/launcher",
+                      "errors", "exit_codes", "flagfile", "main", "modes", "pretrained_report",
+                      "retraining_flags", "scoring_flags", "serving_flags",
+                      *(f"flags/{path.stem}" for path in FLAGS.glob("*.py"))},
 }  # fmt: skip
 
 
@@ -47,6 +51,17 @@ def test_no_import_points_upward(path):
     floor = path.relative_to(ROOT).parts[0]
     above = FLOORS[FLOORS.index(floor) + 1 :]
     assert not [name for name in imports(path) if name.split(".")[0] in above]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "estimator_kit" / "client").glob("*.py")), ids=lambda p: p.name
+)
+def test_clients_import_no_tensorflow_and_nothing_of_the_kit_but_what_reads_a_spec(path):
+    kit = [n for n in imports(path) if n.split(".")[0] in FLOORS]
+    allowed = ("estimator_kit.client", "feature_specs")
+    assert not [n for n in kit if not n.startswith(allowed)]
+    names = {n.split(".")[0] for n in imports(path)}
+    assert not names & {"tensorflow", "tensorflow_serving"}
 
 
 @pytest.mark.parametrize(

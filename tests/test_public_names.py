@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import estimator_kit as ek
+from estimator_kit import client
 
 PUBLIC = """
 CheckpointError ConfigError DataError ExperimentConfig FeatureSpec KerasModelFn LossError ModelFn
@@ -16,6 +17,16 @@ load_spec make_optimizer make_parse_example_spec make_parse_sequence_example_spe
 parse_spec predict_input_fn run serving_input_receiver_fn train_input_fn write_examples
 write_sequence_examples
 """.split()
+
+# Of `estimator_kit.client`, which stands apart: it needs no TensorFlow.
+CLIENT = """
+Classes GrpcClient Metadata RestClient RowError Rows ServingError Signature TensorForm
+""".split()
+
+
+def test_the_list_of_the_client_is_this_one():
+    assert client.__all__ == sorted(CLIENT)
+    assert all(inspect.getdoc(getattr(client, name)) for name in CLIENT)
 
 
 def test_the_list_is_this_one():

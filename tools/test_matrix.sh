@@ -3,21 +3,30 @@
 #
 # At both ends the suite: TensorFlow 2.15 on the oldest Python of this machine that takes it, 2.21 on
 # the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
-# 2.15 those that depend most on TensorFlow. On each version between them a shorter set, left out
-# when the argument is `ends`. A TensorFlow for which there is no Python is skipped; the last lines
-# say which, and what passed and failed.
+# 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
+# With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 the
+# tests of what is done without TensorFlow, and whole runs of which others are like them.
+# A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
+# and failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 between="2.16 2.17 2.18 2.19 2.20"
+of_the_oldest=""
 case "${1:-}" in
-  ends) between="" ;;
+  ends)
+    between=""
+    of_the_oldest="tests/estimator_kit tests/feature_specs tests/test_layering.py
+      tests/input_pipelines/row_cache tests/integration/test_dynamic_embeddings.py
+      tests/integration/test_program.py tests/integration/test_training.py"
+    ;;
   "") ;;
   *) echo "got '$1', expected 'ends' or nothing" >&2; exit 2 ;;
 esac
 shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
   tests/integration/test_program.py"
-long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_wheel.py"
+long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_wheel.py
+  tests/integration/test_dynamic_embeddings.py"
 summary=()
 trap 'printf "%s\n" "" "${summary[@]}"' EXIT
 
@@ -33,11 +42,19 @@ choose() {
   bin=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin
 }
 
-# suite COMMAND...: make test, then the command, for the long tests.
+# suite TESTS COMMAND...: make test, or of it these tests; then the command, for the long tests.
 suite() {
+  local tests=$1
+  shift
   echo "== $name: suite"
   summary+=("$name: suite FAILED, or was not finished")
-  make test "${options[@]}"
+  if [ -z "$tests" ]; then
+    make test "${options[@]}"
+  else
+    make lint "${options[@]}"
+    # shellcheck disable=SC2086
+    "$bin/python" -m pytest -m "not long" -n 2 $tests
+  fi
   "$@"
   summary[-1]="$name: suite passed"
 }
@@ -45,11 +62,11 @@ suite() {
 first="" last=""
 if choose 2.15 oldest; then
   # shellcheck disable=SC2086
-  suite "$bin/python" -m pytest -m long -n 2 $long_on_the_oldest
+  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not matrix" -n 2 $long_on_the_oldest
   first=$bin/python first_name=$name
 fi
 if choose 2.21; then
-  suite make test-long "${options[@]}"
+  suite "" make test-long "${options[@]}"
   last=$bin last_name=$name
 fi
 if [ -n "$first" ] && [ -n "$last" ]; then

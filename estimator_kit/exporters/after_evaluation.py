@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -17,20 +18,19 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.best import BestRecord
+from estimator_kit.exporters.best_k import BestKRecord
+from estimator_kit.exporters.run_exports import RunExports, export_folder
+from estimator_kit.exporters.step import StepRecord
+from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.hooks.early_stopping import has_stalled
 from estimator_kit.hooks.stop import EARLY_STOPPED, StopRequest
 from estimator_kit.model_fn import read_metrics
 from estimator_kit.tf_estimator import estimator
 from feature_specs.schema import FeatureSpec
+from input_pipelines import tfrecords
 
 _log = logging.getLogger("estimator_kit")
-
-
-def export_folder(model_dir: str, exporter: str) -> str:
-    """Where the SavedModels of an exporter are."""
-    return os.path.join(model_dir, "export", exporter)
 
 
 class EvaluationHistory:
@@ -65,12 +65,14 @@ class EvaluationHistory:
 
 
 class AfterEvaluation(estimator.Exporter):
-    """Keeps the history, writes the `latest` and `best` exports, and asks for an early stop.
+    """Keeps the history, writes all exports but the final one, and asks for an early stop.
 
     Args:
       config: says which exporters there are and when training has stalled.
       spec: the feature spec of the exports.
       request: where an early stop is asked for.
+      files: of the evaluation; the exports are asked with their first rows.
+      damaged: those of them of which only the good records are read.
 
     Attributes:
       metrics: of the last evaluation, as floats.
@@ -79,11 +81,18 @@ class AfterEvaluation(estimator.Exporter):
 
     name = "after_evaluation"
 
-    def __init__(self, config: ExperimentConfig, spec: FeatureSpec, request: StopRequest):
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        spec: FeatureSpec,
+        request: StopRequest,
+        files: Sequence[str] = (),
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ):
         assert config.model_dir is not None
         self._config = config
         self._model_dir = config.model_dir
-        self._spec = spec
+        self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
         self._history.read()  # A damaged one is found before training, not after.
@@ -92,18 +101,31 @@ class AfterEvaluation(estimator.Exporter):
         if "best" in config.exporters:
             folder = export_folder(config.model_dir, "best")
             self._best = BestRecord(folder, config.best_metric, config.best_direction or "min")
+        self._best_k: Optional[BestKRecord] = None
+        if "best_k" in config.exporters:
+            folder = export_folder(config.model_dir, "best_k")
+            direction = config.best_direction or "min"
+            self._best_k = BestKRecord(folder, config.best_metric, direction, config.best_k)
+        self._step: Optional[StepRecord] = None
+        if "step" in config.exporters:
+            folder = export_folder(config.model_dir, "step")
+            assert config.export_every_steps is not None
+            self._step = StepRecord(folder, config.export_every_steps)
         self.metrics: dict[str, float] = {}
 
     @property
     def exports(self) -> dict[str, str]:
         found = {}
-        if "latest" in self._config.exporters:
-            paths = saved_model.versions(export_folder(self._model_dir, "latest"))
+        for exporter in {"latest", "step"}.intersection(self._config.exporters):
+            paths = versions(export_folder(self._model_dir, exporter))
             if paths:
-                found["latest"] = paths[-1]
+                found[exporter] = paths[-1]
         if self._best is not None and self._best.best is not None:
             folder = export_folder(self._model_dir, "best")
             found["best"] = os.path.join(folder, self._best.best["version"])
+        if self._best_k is not None and self._best_k.best:
+            folder = export_folder(self._model_dir, "best_k")
+            found["best_k"] = os.path.join(folder, self._best_k.best[0]["version"])
         return found
 
     def export(
@@ -116,15 +138,25 @@ class AfterEvaluation(estimator.Exporter):
     ) -> None:
         """Called by tf.estimator after an evaluation."""
         del export_path, is_the_final_export
+        trained = estimator
         self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
         self._history.add(step, self.metrics)
         if "latest" in self._config.exporters:
-            self._export(estimator, "latest", checkpoint_path)
+            self._export(trained, "latest", checkpoint_path)
         if self._best is not None:
             value = self._watched(self._config.best_metric)
             if self._best.improves(value):
-                self._best.add(value, step, self._export(estimator, "best", checkpoint_path))
+                self._best.add(value, step, self._export(trained, "best", checkpoint_path))
+        if self._best_k is not None:
+            value = self._watched(self._config.best_metric)
+            if self._best_k.improves(value):
+                path = self._exports.write(trained, "best_k", checkpoint_path, self.metrics)
+                for version in self._best_k.add(value, step, path):
+                    delete(os.path.dirname(path), version)
+        if self._step is not None and self._step.is_due(step):
+            self._export(trained, "step", checkpoint_path)
+            self._step.add(step)
         metric = self._config.early_stopping_metric
         if metric is not None:
             self._watched(metric)
@@ -136,6 +168,10 @@ class AfterEvaluation(estimator.Exporter):
         ):
             self._request.ask(EARLY_STOPPED)
 
+    def export_final(self, trained: Any) -> str:
+        """Writes the `final` export, of the latest checkpoint, and returns its path."""
+        return self._exports.write(trained, "final", metrics=self.metrics)
+
     def _watched(self, metric: str) -> float:
         value = self.metrics[metric]
         if math.isnan(value):
@@ -144,6 +180,6 @@ class AfterEvaluation(estimator.Exporter):
 
     def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
         folder = export_folder(self._model_dir, exporter)
-        path = saved_model.export_saved_model(trained, self._spec, folder, checkpoint)
-        saved_model.delete_old(folder, self._config.exports_to_keep)
+        path = self._exports.write(trained, exporter, checkpoint, self.metrics)
+        delete_old(folder, self._config.exports_to_keep)
         return path

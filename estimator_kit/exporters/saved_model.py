@@ -1,24 +1,41 @@
-"""Writes a SavedModel of a checkpoint, whole or not at all.
+"""Writes a SavedModel of a checkpoint: staged, asked, and only then named.
 
-Below its folder each export is a folder named by its second, as TensorFlow Serving wants versions;
-TensorFlow writes it under a temporary name and renames it when it is complete. The SavedModel needs
-nothing but TensorFlow to load; vocabulary files are inside, as assets, and the spec is in
-assets.extra.
+Below its folder each export is a version (`versions`). It needs nothing but TensorFlow to load;
+`signatures` says what it answers, `extra_files` what is beside it. With rows, it is asked with them
+in a fresh process before it gets its name (`verification`); an export that does not answer as the
+model does is deleted, and an error.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
+import logging
 from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.serving_receiver import serving_input_receiver_fn
+from estimator_kit.errors import ExportError
+from estimator_kit.exporters import extra_files, verification
+from estimator_kit.exporters.extra_files import Origin
+from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.versions import new_staging, publish, time_of
+from estimator_kit.exporters.writer import write_saved_model
+from estimator_kit.model_fn import PREDICT_EXAMPLES
 from feature_specs.schema import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 
 def export_saved_model(
-    trained: Any, spec: FeatureSpec, folder: str, checkpoint: Optional[str] = None
+    trained: Any,
+    spec: FeatureSpec,
+    folder: str,
+    checkpoint: Optional[str] = None,
+    *,
+    rows: Optional[SampleRows] = None,
+    default_signature: str = PREDICT_EXAMPLES,
+    origin: Optional[Origin] = None,
+    now: Optional[float] = None,
 ) -> str:
     """Exports the latest checkpoint, or the one given, and returns the path of the SavedModel.
 
@@ -27,38 +44,47 @@ def export_saved_model(
       spec: its feature spec.
       folder: where versions are; made when missing.
       checkpoint: its path prefix.
+      rows: what the export is asked with; without, it is not checked, which its lineage.json and
+        the log say.
+      default_signature: which of `signatures` is `serving_default`.
+      origin: for the files in assets.extra.
+      now: seconds since 1970, which the version is named after; by default the clock's.
+
+    Raises:
+      ConfigError: there is no such signature, or no checkpoint.
+      ExportError: the export does not load, or answers otherwise than the model; nothing of it is
+        left.
     """
-    path = trained.export_saved_model(
-        folder,
-        serving_input_receiver_fn(spec),
-        assets_extra=_kept_spec(trained.model_dir),
-        checkpoint_path=checkpoint,
-    )
-    return tf.compat.as_str(path)
-
-
-def _kept_spec(model_dir: str) -> dict[str, str]:
-    """The files of the spec that the model directory keeps, for `assets.extra`."""
-    base = os.path.join(model_dir, "feature_spec")
-    return {
-        os.path.join("feature_spec", os.path.relpath(os.path.join(path, name), base)): os.path.join(
-            path, name
+    origin = origin or Origin()
+    checkpoint = checkpoint or trained.latest_checkpoint()
+    if checkpoint is None:
+        raise ValueError(f"{trained.model_dir} has no checkpoint to export")
+    moment = time_of(now)
+    staged = new_staging(folder, moment)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_remove, staged)
+        loader = stack.enter_context(verification.started()) if rows is not None else None
+        written = write_saved_model(
+            trained, spec, staged, checkpoint, default_signature=default_signature,
+            features=rows.features if rows is not None else None,
+        )  # fmt: skip
+        extra_files.write(staged, trained.model_dir, spec, origin, written, rows)
+        report, missing = None, extra_files.NOT_CHECKED
+        if rows is None:
+            _log.info("the export of %s is %s", checkpoint, missing)
+        elif loader is None:
+            missing = extra_files.NO_LIBRARY
+        else:
+            try:
+                report = verification.verify(loader, staged, spec, written, rows)
+            except ExportError as error:
+                raise ExportError(f"the export of {checkpoint} was refused: {error}") from error
+        extra_files.write_lineage(
+            staged, trained.model_dir, spec, origin, checkpoint, written, report, missing, moment
         )
-        for path, _, names in tf.io.gfile.walk(base)
-        for name in names
-    }
+        return publish(staged, folder, moment)
 
 
-def versions(folder: str) -> list[str]:
-    """Paths of the complete exports in a folder, the oldest first."""
-    if not tf.io.gfile.isdir(folder):
-        return []
-    names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
-    numbers = sorted(int(name) for name in names if name.isdigit())
-    return [os.path.join(folder, str(number)) for number in numbers]
-
-
-def delete_old(folder: str, keep: int) -> None:
-    """Deletes all but the newest `keep` exports of a folder."""
-    for path in versions(folder)[:-keep]:
-        tf.io.gfile.rmtree(path)
+def _remove(staged: str) -> None:
+    if tf.io.gfile.exists(staged):
+        tf.io.gfile.rmtree(staged)

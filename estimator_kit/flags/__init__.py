@@ -16,7 +16,17 @@ from absl import flags
 
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.flags import reading, running, tables, training
+from estimator_kit.flagfile import check_flagfiles
+from estimator_kit.flags import (
+    cluster,
+    exports,
+    reading,
+    retraining,
+    running,
+    serving,
+    tables,
+    training,
+)
 from estimator_kit.flags.definer import DEFAULTS, Definer
 from feature_specs.errors import SpecError, path_text
 from feature_specs.yaml_reader import read_text
@@ -25,7 +35,7 @@ from feature_specs.yaml_reader import read_text
 def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     """Defines the kit's flags; their defaults are those of `ExperimentConfig`."""
     define = Definer(values)
-    for group in (running, reading, training, tables):
+    for group in (running, reading, training, exports, cluster, tables, serving, retraining):
         group.define_flags(define)
 
 
@@ -38,6 +48,23 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     given = {name: values[name].value for name in DEFAULTS}
     given["model_params"] = _model_params(given["model_params"] or [])
     return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
+
+
+def config_from_flagfile(path: str) -> ExperimentConfig:
+    """The ExperimentConfig that a flagfile alone describes, as the `flags.txt` of a run.
+
+    Raises:
+      ConfigError: it cannot be read, a value is wrong, or flags do not go together.
+    """
+    arguments = ["program", f"--flagfile={path}"]
+    check_flagfiles(arguments[1:])
+    values = flags.FlagValues()
+    define_flags(values)
+    try:
+        values(arguments)
+    except flags.Error as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return config_from_flags(values)
 
 
 def _model_params(entries: Sequence[str]) -> dict[str, Any]:

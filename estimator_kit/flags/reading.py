@@ -18,7 +18,8 @@ def define_flags(define: Definer) -> None:
     )
     define.listing(
         "predict_files",
-        "TFRecord files to predict; labels need not be in them.",
+        "TFRecord files to predict; labels need not be in them. With --predict_dir they may be of "
+        "another kind, see there.",
     )
     define.text(
         "train_days",
@@ -65,7 +66,8 @@ def define_flags(define: Definer) -> None:
     )
     define.number(
         "input_cache_gib",
-        "GiB that --input_cache_dir may hold; the files used longest ago are removed for room.",
+        "GiB that --input_cache_dir may hold, 20 without this flag; the files used longest ago are "
+        "removed for room.",
     )
     define.choice(
         "corrupt_data_policy",

@@ -12,7 +12,9 @@ def define_flags(define: Definer) -> None:
         MODES,
         "What to do. train_and_evaluate: train, evaluate at every checkpoint, export. train: train "
         "alone. evaluate: score the latest checkpoint on --eval_files. predict: score "
-        "--predict_files. export: write a SavedModel of the latest checkpoint. validate: check "
+        "--predict_files. export: write a SavedModel of the latest checkpoint. inspect: say what "
+        "is in an export, a checkpoint or a model directory (--inspect_path). transform: "
+        "write an export in another form (--transform). validate: check "
         "flags and spec, without TensorFlow, in a fraction of a second. analyze: write a first "
         "spec for --train_files (TFRecord, Parquet, CSV or JSON lines, by their names), or refresh "
         "the files that a --spec refers to. convert: write --convert_files (Parquet, CSV or JSON "
@@ -21,7 +23,13 @@ def define_flags(define: Definer) -> None:
         "Schema. check_data: read all records of --train_files, --eval_files and --predict_files "
         "and list what is bad, also by --spec where it is given; with a --model_dir, result.json "
         "is written there. data_service_dispatcher, data_service_worker: run a server of a tf.data "
-        "service until SIGTERM or Ctrl-C; see --data_service.",
+        "service until SIGTERM or Ctrl-C; see --data_service. serve: answer TensorFlow Serving's "
+        "gRPC and REST requests for --serving_models, for development and small loads, until "
+        "SIGTERM or Ctrl-C; production belongs to TensorFlow Serving. serving_config: write the "
+        "files that TensorFlow Serving is started with. retrain: one cycle of retraining in "
+        "--model_dir: choose a window of days, check it, train, hold the candidate against the "
+        "live model, promote it. rollback: make the version --to live again. history: a table of "
+        "all cycles. reproduce: train --cycle again and say what differs.",
     )
     define.text(
         "spec",

@@ -1,9 +1,8 @@
-"""The flags of the length of training, evaluation, exports and predictions."""
+"""The flags of the length of training, evaluation and predictions."""
 
 from __future__ import annotations
 
 from estimator_kit.config import WARM_START_MODES
-from estimator_kit.config_problems import EXPORTERS
 from estimator_kit.flags.definer import Definer
 
 
@@ -74,24 +73,6 @@ def define_flags(define: Definer) -> None:
         "early_stopping_patience",
         "Evaluations without improvement before the stop.",
     )
-    define.listing(
-        "exporters",
-        f"Which SavedModels train_and_evaluate writes, of {', '.join(EXPORTERS)}: latest after "
-        "every evaluation, best when --best_metric improves (over all starts), final at the end.",
-    )
-    define.text(
-        "best_metric",
-        "The metric of the best exporter, as in auc/click. Checked at the start.",
-    )
-    define.choice(
-        "best_direction",
-        ("min", "max"),
-        "Which way the best metric gets better; losses do by min, and others need it said.",
-    )
-    define.integer(
-        "exports_to_keep",
-        "SavedModels that latest and best keep, the newest ones.",
-    )
     define.text(
         "predict_output",
         "Where predictions go: a .jsonl file (one JSON object a row) or a .tfrecord file (one "
@@ -103,5 +84,25 @@ def define_flags(define: Definer) -> None:
     )
     define.text(
         "export_dir",
-        "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint.",
+        "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint. "
+        "With --mode=transform: the one to transform.",
+    )
+    define.text(
+        "predict_dir",
+        "With --mode=predict and --export_dir: the folder for the predictions of many files, which "
+        "may also be tables (Parquet, CSV or JSON lines, by their names; the export says how rows "
+        "become records, so no --spec is needed). Each file of --predict_files gets one of its "
+        "kind and name, row by row; with _MANIFEST.json and, at the end, _SUCCESS. Started again, "
+        "the same command predicts the files that are missing; a folder that holds something else "
+        "is never touched.",
+    )
+    define.listing(
+        "keep_columns",
+        "With --predict_dir: columns of the tables, or features of the records, that stand before "
+        "the predictions of each row, as user_id.",
+    )
+    define.integer(
+        "predict_processes",
+        "With --predict_dir: processes that share the files, one a core when not given, or fewer "
+        "for small data. Each loads the export.",
     )

@@ -38,6 +38,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
       every_secs: seconds between plain lines.
       stream: where lines go, standard error by default.
       clock: seconds that only grow; an argument so that tests need not wait.
+      shared: whether other processes count the global step, too.
 
     Attributes:
       rows: trained so far.
@@ -51,8 +52,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         every_secs: float = 10.0,
         stream: Optional[TextIO] = None,
         clock: Callable[[], float] = time.monotonic,
+        shared: bool = False,
     ):
         self.rows = 0
+        self._shared = shared
         self.seconds = 0.0
         self._max_steps = max_steps
         self._stream = stream if stream is not None else sys.stderr
@@ -85,42 +88,47 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._ended = None
         graph = run_context.session.graph
         return tf.compat.v1.train.SessionRunArgs(
-            [
-                graph.get_tensor_by_name(f"{ROWS_TENSOR}:0"),
-                graph.get_tensor_by_name(f"{LOSS_TENSOR}:0"),
-            ]
+            [_of_devices(graph, ROWS_TENSOR), _of_devices(graph, LOSS_TENSOR)]
         )
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        rows, loss = run_values.results
+        each, losses = run_values.results
+        rows, loss = sum(map(int, each)), sum(map(float, losses)) / len(losses)
         now = self._clock()
-        self.rows += int(rows)
+        self.rows += rows
         self._steps += 1
         self._step += 1
         # The first step builds and optimizes the graph; it would spoil the rate.
         if self._steps > 1:
             self.seconds += (now if self._ended is None else self._ended) - self._started
         else:
-            self._first_rows = int(rows)
-        self._loss = float(loss)
+            self._first_rows = rows
+        self._loss = loss
         if self._steps == 2:
             self._check_step_counts(run_context)
         if now - self._shown >= self._every:
             self._shown = now
+            if self._shared:
+                self._step = self._counted(run_context)
             self._show("\r" if self._terminal else "")
 
     def _check_step_counts(self, run_context: Any) -> None:
         """A training op that does not count the global step would train for ever."""
-        graph = run_context.session.graph
-        counted = int(run_context.session.run(tf.compat.v1.train.get_global_step(graph)))
-        if counted == self._start_step:
+        if self._counted(run_context) == self._start_step:
             raise ConfigError(
                 "the model's train_op does not count the global step, so training would not end; "
                 "use ek.minimize, or pass the global step to the optimizer's minimize"
             )
 
+    def _counted(self, run_context: Any) -> int:
+        graph = run_context.session.graph
+        return int(run_context.session.run(tf.compat.v1.train.get_global_step(graph)))
+
     def end(self, session: Any) -> None:
         if self._steps:
+            if self._shared:
+                step = tf.compat.v1.train.get_global_step(session.graph)
+                self._step = int(session.run(step))
             self._show("\r" if self._terminal else "")
             if self._terminal:
                 print(file=self._stream, flush=True)
@@ -146,7 +154,21 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
     def _time_left(self) -> Optional[float]:
         if self._max_steps is None or self._steps < 2:
             return None
-        return max(0, self._max_steps - self._step) * self.seconds / (self._steps - 1)
+        made = self._step - self._start_step if self._shared else self._steps
+        return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)
+
+
+def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
+    """The tensor of a name, of each device that the graph trains on."""
+    found, prefix = [], ""
+    while True:
+        try:
+            found.append(graph.get_tensor_by_name(f"{prefix}{name}:0"))
+        except KeyError:
+            if found:
+                return found
+            raise
+        prefix = f"replica_{len(found)}/"
 
 
 def _duration(seconds: float) -> str:

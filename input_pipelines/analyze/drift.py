@@ -23,7 +23,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal, Optional, Union
 
-from feature_specs.column_kinds import Crossed, HashBucket, Identity, Vocabulary
+from feature_specs.column_kinds import (
+    Crossed,
+    DynamicEmbedding,
+    HashBucket,
+    Identity,
+    Vocabulary,
+)
 from feature_specs.drift_thresholds import Measures, Thresholds
 from feature_specs.missing_values import missing_value
 from feature_specs.schema import Feature, FeatureSpec, Label
@@ -286,11 +292,12 @@ def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
     dtype = spec.features[name].dtype
     if dtype != "int64":
         return dtype == "string"
+    kinds = (Identity, Vocabulary, HashBucket, DynamicEmbedding)
     for column in spec.columns.values():
         if isinstance(column, Crossed):
             # A column of that name hides the feature.
             if name in column.sources and name not in spec.columns:
                 return True
-        elif isinstance(column, (Identity, Vocabulary, HashBucket)) and column.source == name:
+        elif isinstance(column, kinds) and column.source == name:
             return True
     return False

@@ -10,7 +10,7 @@ stops the conversion, with the row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -21,6 +21,13 @@ from feature_specs.schema import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.tables.library import arrow
 from input_pipelines.tables.reader import Rows, Table
+
+# How errors of rows end: where records for a training are written, and where an export is asked.
+CORRECT_ROW_OR_SPEC = "a training would stop there: correct the row, or the spec"
+CORRECT_ROW = "correct the row"
+
+# Raises DataError of the first row of a mask, for what its column has.
+_Refuse = Callable[[Any, "Field", str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,8 +97,20 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
     return found
 
 
-def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[str]]:
+def of_spec(
+    table: Table,
+    spec: FeatureSpec,
+    *,
+    only: Optional[Collection[str]] = None,
+    remedy: str = "correct the spec, or the table",
+) -> tuple[tuple[Field, ...], list[str]]:
     """The fields that a spec asks for, and what a user should know of those it lacks.
+
+    Args:
+      table: where their values come from.
+      spec: features and labels.
+      only: names of those that are asked for; by default all.
+      remedy: what errors advise where the types differ.
 
     Raises:
       DataError: columns are missing, or are not what the spec says; all of them at once.
@@ -100,6 +119,8 @@ def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[st
     fields, problems, notes = [], [], []
     for wanted in _wanted(spec):
         name = wanted.name
+        if only is not None and name not in only:
+            continue
         column = columns.get(name)
         if column is None:
             if wanted.required:
@@ -118,7 +139,7 @@ def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[st
         elif column.dtype not in (None, wanted.dtype):
             problems.append(
                 f"column {name!r} is {column.dtype}, and {spec.source} says {wanted.dtype}; "
-                "correct the spec, or the table"
+                f"{remedy}"
             )
         elif not column.multi and (wanted.length or 1) > 1:
             problems.append(
@@ -131,15 +152,19 @@ def of_spec(table: Table, spec: FeatureSpec) -> tuple[tuple[Field, ...], list[st
             )
         else:
             fields.append(dataclasses.replace(wanted, multi=column.multi))
-    problems += _lists_of_lists(spec, fields)
+    problems += _lists_of_lists(spec, fields, only)
     if problems:
         raise DataError("\n".join([f"{table.files[0]} does not fit the spec", *problems]))
     return tuple(fields), notes
 
 
-def _lists_of_lists(spec: FeatureSpec, fields: Sequence[Field]) -> Iterator[str]:
+def _lists_of_lists(
+    spec: FeatureSpec, fields: Sequence[Field], only: Optional[Collection[str]]
+) -> Iterator[str]:
     """What is wrong with lists of lists: feature lists of them, and those without lengths."""
     for name, feature in spec.features.items():
+        if only is not None and name not in only:
+            continue
         if feature.feature_list and feature.nested and name not in spec.ignored:
             yield (
                 f"feature {name!r} is a list of lists ({feature.form}), which is not written; "
@@ -176,21 +201,37 @@ def _wanted(spec: FeatureSpec) -> list[Field]:
     return fields
 
 
-def check(rows: Rows, fields: Sequence[Field], spec_source: str) -> None:
+def check(
+    rows: Rows, fields: Sequence[Field], spec_source: str, *, remedy: str = CORRECT_ROW_OR_SPEC
+) -> None:
     """Holds a batch to what the spec demands.
+
+    Args:
+      rows: the batch.
+      fields: what is demanded of its columns.
+      spec_source: by what, for errors.
+      remedy: how errors end.
 
     Raises:
       DataError: a row lacks a required value, or has too many or too few.
     """
     pc = arrow("compute")
+
+    def refuse(mask: Any, field: Field, what: str) -> None:
+        required = "" if "expected" in what else ", which is required"
+        raise DataError(
+            f"{rows.where(_first(mask))}: column {field.name!r} {what}{required}, as {spec_source} "
+            f"says; {remedy}"
+        )
+
     for field in fields:
         column = rows.batch.column(field.name)
         if field.required and column.null_count:
-            _refuse(rows, column.is_null(), field, "has no value", spec_source)
+            refuse(column.is_null(), field, "has no value")
         if field.row_lengths is not None:
-            _check_row_lengths(rows, field, fields, spec_source)
+            _check_row_lengths(rows, field, fields, refuse)
         if not field.multi:
-            _check_bytes(rows, column, field, spec_source)
+            _check_bytes(column, field, refuse)
             continue
         lengths = pc.list_value_length(column)
         if field.length is not None:
@@ -198,16 +239,16 @@ def check(rows: Rows, fields: Sequence[Field], spec_source: str) -> None:
             if pc.any(wrong).as_py():
                 i = _first(wrong)
                 got = f"has {lengths[i].as_py()} values, expected {field.length}"
-                _refuse(rows, wrong, field, got, spec_source)
+                refuse(wrong, field, got)
             if field.length == 1:
-                _check_bytes(rows, pc.list_element(column, 0), field, spec_source)
+                _check_bytes(pc.list_element(column, 0), field, refuse)
         elif field.required and not field.feature_list:
             empty = pc.equal(lengths, 0)
             if pc.any(empty).as_py():
-                _refuse(rows, empty, field, "has no value", spec_source)
+                refuse(empty, field, "has no value")
 
 
-def _check_bytes(rows: Rows, values: Any, field: Field, spec_source: str) -> None:
+def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
     """Values that are decoded to numbers have the right size; that images are some is not seen."""
     if field.stored_bytes is None and field.may_be_empty:
         return
@@ -215,16 +256,16 @@ def _check_bytes(rows: Rows, values: Any, field: Field, spec_source: str) -> Non
     sizes = pc.binary_length(values)
     empty = pc.equal(sizes, 0)
     if not field.may_be_empty and pc.any(empty).as_py():
-        _refuse(rows, empty, field, "is empty", spec_source)
+        refuse(empty, field, "is empty")
     if field.stored_bytes is not None:
         wrong = pc.and_(pc.not_equal(sizes, field.stored_bytes), pc.invert(empty))
         if pc.any(wrong).as_py():
             got = f"has {sizes[_first(wrong)].as_py()} bytes, expected {field.stored_bytes}"
-            _refuse(rows, wrong, field, got, spec_source)
+            refuse(wrong, field, got)
 
 
 def _check_row_lengths(
-    rows: Rows, field: Field, fields: Sequence[Field], spec_source: str
+    rows: Rows, field: Field, fields: Sequence[Field], refuse: _Refuse
 ) -> None:
     """The lengths of lists are 0 or more, and add up to the values of each row."""
     pc = arrow("compute")
@@ -244,7 +285,7 @@ def _check_row_lengths(
         i = _first(wrong)
         what = "a length below 0" if below[i] else f"lengths that add up to {sums[i]}"
         got = f"has {counts[i]} values and {field.row_lengths!r} {what}, expected as many"
-        _refuse(rows, wrong, field, got, spec_source)
+        refuse(wrong, field, got)
 
 
 def _lengths(lists: Any) -> np.ndarray:
@@ -254,11 +295,3 @@ def _lengths(lists: Any) -> np.ndarray:
 
 def _first(mask: Any) -> int:
     return int(np.flatnonzero(np.asarray(mask.fill_null(False)))[0])
-
-
-def _refuse(rows: Rows, mask: Any, field: Field, what: str, spec_source: str) -> None:
-    remedy = "" if "expected" in what else ", which is required"
-    raise DataError(
-        f"{rows.where(_first(mask))}: column {field.name!r} {what}{remedy}, as {spec_source} says; "
-        "a training would stop there: correct the row, or the spec"
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,20 @@ def _header(size: int) -> bytes:
     return length + _CHECKSUM.pack(masked(length))
 
 
+def framed(records: Iterable[bytes]) -> bytes:
+    """Records one after the other as a TFRecord file has them."""
+    parts: list[bytes] = []
+    for record in records:
+        parts += (_header(len(record)), record, _CHECKSUM.pack(masked(record)))
+    return b"".join(parts)
+
+
 def frames(records: Any) -> tuple[np.ndarray, np.ndarray]:
     """A binary array's records as a TFRecord file has them.
 
     Returns:
       uint8, all frames one after the other; and int64 [n + 1], where each one starts, and the end.
     """
-    parts: list[bytes] = []
-    for record in records.to_pylist():
-        parts += (_header(len(record)), record, _CHECKSUM.pack(masked(record)))
     offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset :][: len(records) + 1]
     places = offsets.astype(np.int64) - int(offsets[0]) + FRAME * np.arange(len(offsets))
-    return np.frombuffer(b"".join(parts), np.uint8), places
+    return np.frombuffer(framed(records.to_pylist()), np.uint8), places

@@ -20,6 +20,7 @@ from input_pipelines.convert.encoding import Encoder
 from input_pipelines.convert.fields import Field
 from input_pipelines.convert.framing import FOOTER, HEADER
 from input_pipelines.convert.options import ConvertOptions
+from input_pipelines.convert.shard_files import Written
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.reader import Part, Table
 
@@ -118,6 +119,21 @@ class Plan:
             },
             "shards": [[s.name, s.start, s.stop] for s in self.shards],
         }  # fmt: skip
+
+    def manifest(
+        self, document: Mapping[str, Any], written: Mapping[str, Written]
+    ) -> dict[str, Any]:
+        """The document with what was written: rows, bytes and CRC-32 of every shard."""
+        files = [
+            {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
+            for file in document["files"]
+        ]
+        rows = sum(shard.rows for shard in written.values())
+        shards = [
+            {**dataclasses.asdict(written[shard.name]), "part": shard.part}
+            for shard in self.shards
+        ]
+        return {**document, "files": files, "shards": shards, "rows": rows}
 
 
 def make(

@@ -6,6 +6,7 @@ conversion that is started again; a shard without its note is written once more.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gzip
 import json
@@ -92,7 +93,7 @@ class ShardFile:
         self._temporary = os.path.join(temporary, name + attempt)
         self._file = _Counted(self._temporary)
         self._packed: Any = None
-        if name.endswith(".gz"):
+        if name.endswith((".gz", ".gzip")):
             # No name and no time inside, so that the same records are the same bytes.
             self._packed = gzip.GzipFile("", "wb", 6, self._file, mtime=0)
         self._rows = 0
@@ -136,12 +137,13 @@ def note(temporary: str, written: Written, attempt: str = "") -> None:
 
 
 def noted(temporary: str) -> dict[str, Written]:
-    """What was noted, by the names of shards."""
+    """What was noted, by the names of shards; a torn note is none: its shard is written anew."""
     found = {}
     for name in places.names_in(temporary):
         if name.endswith(_NOTE):
             content = places.read(os.path.join(temporary, name))
-            found[name.removesuffix(_NOTE)] = Written(**json.loads(content or b"{}"))
+            with contextlib.suppress(ValueError, TypeError):
+                found[name.removesuffix(_NOTE)] = Written(**json.loads(content or b"{}"))
     return found
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional, Union
 
-from feature_specs.column_kinds import HashBucket, Identity, Vocabulary
+from feature_specs.column_kinds import DynamicEmbedding, HashBucket, Identity, Vocabulary
 from feature_specs.drift_thresholds import Thresholds
 from feature_specs.encoded_bytes import Image
 from feature_specs.schema import Feature, FeatureSpec, Label
@@ -169,12 +169,12 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
                 lost.append(f"{path}.size: {column.size}, since default_id allows other values")
             return column_name
     for column_name, column in readers.items():
-        if isinstance(column, (Vocabulary, HashBucket)) and not string:
+        if isinstance(column, (Vocabulary, HashBucket, DynamicEmbedding)) and not string:
             message.int_domain.name = name
             message.int_domain.is_categorical = True
             if isinstance(column, Vocabulary):
                 lost.append(f"columns.{column_name}: the list of its integers")
-            else:
+            elif isinstance(column, HashBucket):
                 lost.append(f"columns.{column_name}.size: {column.size}")
             return column_name
     return None

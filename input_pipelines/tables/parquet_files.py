@@ -41,6 +41,12 @@ def columns(path: str, only: Optional[Collection[str]] = None) -> tuple[Column, 
     return tuple(found.values())
 
 
+def schema(path: str) -> Any:
+    """The Arrow schema of a file, as it was written."""
+    with _opened(path) as file:
+        return file.schema_arrow
+
+
 def row_groups(path: str) -> list[tuple[int, int]]:
     """Of each row group the number of its rows, and about how many bytes they take unpacked."""
     with _opened(path) as file:

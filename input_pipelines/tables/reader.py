@@ -240,6 +240,28 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
         first += batch.num_rows
 
 
+def read_beside(
+    part: Part, beside: Sequence[str], rounded: Optional[Counter[str]] = None
+) -> Iterator[tuple[Rows, Any]]:
+    """The rows of a part, each batch with some columns of the same rows as the file has them.
+
+    Batches are those of the file's reader. What is beside is text where the file is CSV, and a
+    column that the batch lacks is null. Arguments and errors otherwise as of `read`.
+    """
+    rounded = Counter() if rounded is None else rounded
+    names = tuple(column.name for column in part.columns)
+    wanted = (*names, *(name for name in beside if name not in names))
+    first = part.first + part.skip
+    pa = arrow()
+    for raw, batch in _pairs(part, wanted, rounded):
+        arrays = [
+            raw.column(place) if place != -1 else pa.nulls(raw.num_rows)
+            for place in map(raw.schema.get_field_index, beside)
+        ]
+        yield Rows(batch, part.path, first), arrays
+        first += batch.num_rows
+
+
 def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
     """What a user should know of values that lost digits."""
     return [
@@ -251,9 +273,16 @@ def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
 
 def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
     """Batches as the file gives them, of the table's columns and types."""
+    names = [column.name for column in part.columns]
+    return (stored for _, stored in _pairs(part, names, rounded))
+
+
+def _pairs(
+    part: Part, names: Sequence[str], rounded: Counter[str]
+) -> Iterator[tuple[Any, Any]]:
+    """Batches as the file gives them, and as they are stored; `names` are read from Parquet."""
     raw: Iterable[Any]
     if part.kind == kinds.PARQUET:
-        names = [column.name for column in part.columns]
         raw = parquet_files.batches(part.path, part.groups, ROWS, names)
     elif part.kind == kinds.CSV:
         raw = csv_files.batches(part.path, part.csv, part.names)
@@ -270,7 +299,7 @@ def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
                 f"{part.path}: rows {row + 1} to {row + batch.num_rows} are not of the types that "
                 f"were found before: {error}; was the file changed while it was read?"
             ) from error
-        yield stored
+        yield batch, stored
         row += batch.num_rows
 
 

@@ -1,11 +1,10 @@
 """Every built-in model, with every head: trains, evaluates, and answers the same once exported.
 
-The exports are loaded in a process that has TensorFlow alone.
+The exports are loaded by TensorFlow's C++ loader, in a process without any of its Python code.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
@@ -15,45 +14,63 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import estimator_kit as ek
 import feature_specs
-from estimator_kit.exporters import saved_model
+from estimator_kit import transformation
+from estimator_kit.client import GrpcClient, RestClient
+from estimator_kit.exporters import c_session, sample_rows, saved_model
 from estimator_kit.model_fn import read_metrics
 from estimator_kit.models import MODELS
+from feature_specs.column_kinds import COLUMN_KINDS
 from feature_specs.objectives import HEADS
-from input_pipelines import tfrecords
+from input_pipelines import raw_inputs, tfrecords
+from input_pipelines.record_parsing import RecordParser
 from input_pipelines.transforms import Transform
 from tests.conformance import table
+from tests.estimator_kit.serving.small_models import serving
 
 _READER = """
-import base64, json, sys
-import tensorflow as tf
+import json, runpy, sys
+c = runpy.run_path(sys.argv[1])
+lib = c["load_library"](c["library_path"](sys.argv[2]))
 for line in sys.stdin:
-    export, records = json.loads(line)
-    predict = tf.saved_model.load(export).signatures["serving_default"]
-    answer = predict(examples=tf.constant([base64.b64decode(r) for r in records]))
-    numbers = {k: v.numpy().tolist() for k, v in answer.items() if v.dtype != tf.string}
-    assert not [m for m in sys.modules if m.startswith(("estimator_kit", "tensorflow_estimator"))]
-    print(json.dumps(numbers), flush=True)
+    export, requests = json.loads(line)
+    session = c["CSession"](lib, export)
+    answers = {
+        name: session.ask(name, {key: c["decoded"](value) for key, value in inputs.items()})
+        for name, inputs in requests.items()
+    }
+    session.close()
+    assert not [m for m in sys.modules if m.startswith(("tensorflow", "estimator_kit"))]
+    encoded = {n: {k: c["encoded"](v) for k, v in a.items()} for n, a in answers.items()}
+    print(json.dumps(encoded), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A function (export, records) -> predictions, answered by one bare process."""
+    """A function (export, {signature: inputs}) -> predictions, answered by one bare process."""
     log = tmp_path_factory.mktemp("reader") / "stderr"
     with log.open("w") as stderr, subprocess.Popen(
-        [sys.executable, "-c", _READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-c", _READER, c_session.__file__, os.path.dirname(tf.__file__)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=stderr, text=True, cwd=log.parent,
         env={"PATH": "", "HOME": os.environ.get("HOME", ""), "TF_CPP_MIN_LOG_LEVEL": "3"},
     ) as process:  # fmt: skip
 
-        def answer(export, records):
-            encoded = [base64.b64encode(record).decode() for record in records]
-            process.stdin.write(json.dumps([export, encoded]) + "\n")
+        def answer(export, requests):
+            job = {
+                name: {key: c_session.encoded(value) for key, value in inputs.items()}
+                for name, inputs in requests.items()
+            }
+            process.stdin.write(json.dumps([export, job]) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
             assert line, log.read_text()
-            return json.loads(line)
+            return {
+                name: {key: c_session.decoded(value) for key, value in found.items()}
+                for name, found in json.loads(line).items()
+            }
 
         yield answer
         process.stdin.close()
@@ -109,12 +126,161 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, served, tmp
     unlabelled = [{k: v for k, v in row.items() if k not in objectives} for row in rows[:9]]
     records = [tfrecords.example(row).SerializeToString() for row in unlabelled]
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
-    found = served(export, records)
+    raw = raw_request(spec, records)
+    found = served(
+        export, {"predict_examples": {"examples": np.array(records, object)}, "predict_raw": raw}
+    )
     predicted = list(trained.predict(input_fn(spec, unlabelled, labels=False)))
-    numbers = {k: v for k, v in predicted[0].items() if v.dtype.kind != "O"}
-    assert set(found) == set(numbers) and len(numbers) >= len(objectives)
-    for key in numbers:
+    for name, answer in found.items():
+        check_same(answer, predicted, name)
+    assert len(predicted[0]) >= len(objectives)
+
+
+def raw_request(spec, records):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        flat = session.run(RecordParser(spec).flat(tf.constant(records), with_labels=False))
+    assert raw_inputs.sendable(spec, flat).all()
+    return raw_inputs.filled(spec, flat)
+
+
+def check_same(found, predicted, what):
+    """Answers of a signature and rows of `estimator.predict`."""
+    assert set(found) == set(predicted[0])
+    for key in found:
         expected = np.array([row[key] for row in predicted])
+        if expected.dtype.kind in "OS":
+            assert found[key].tolist() == expected.tolist(), (what, key)
+            continue
         np.testing.assert_allclose(found[key], expected, atol=1e-6, rtol=1e-6, err_msg=key)
         if key.endswith("/logits"):
             assert np.abs(expected).max() > 0
+
+
+class EveryKind(ek.ModelFn):
+    """Reads all kinds of columns, those too that built-in models leave to a team's own."""
+
+    def logits(self, features, mode):
+        lists = self.ragged_input(features, "lists")
+        steps, lengths = self.sequence_input(features, "steps")
+        parts = [
+            self.dense_input(features, "deep"),
+            tf.reduce_sum(steps, axis=1),
+            tf.cast(lengths, tf.float32)[:, tf.newaxis],
+            tf.reduce_sum(lists["stays"], axis=1)[:, tf.newaxis],
+            tf.cast(tf.reduce_sum(lists["word_list"], axis=(1, 2)), tf.float32)[:, tf.newaxis],
+        ]
+        deep = ek.dense_layer(tf.concat(parts, axis=1), self.logits_dimension, "logits")
+        return deep + self.linear_logits(features, "wide")
+
+
+def every_kind(vocabulary):
+    return {
+        "features": {
+            "price": {"dtype": "float32", "default": 0.0},
+            "size": {"dtype": "float32", "shape": [2, 2]},
+            "pixels": {"dtype": "string", "decode": {"raw": {"dtype": "uint8", "shape": [3]}},
+                       "default": "zeros"},
+            "hour": {"dtype": "int64", "default": -1},
+            "user": {"dtype": "string", "default": ""},
+            "city": {"dtype": "string", "default": ""},
+            "tags": {"dtype": "string", "shape": "variable"},
+            "weights": {"dtype": "float32", "shape": "variable"},
+            "numbers": {"dtype": "int64", "shape": "variable"},
+            "stays": {"dtype": "float32", "shape": "variable"},
+            "words": {"dtype": "string", "shape": "variable", "row_lengths": "word_counts"},
+            "word_counts": {"dtype": "int64", "shape": "variable"},
+        },
+        "columns": {
+            "price": {"numeric": "price", "normalizer": "log1p"},
+            "size": {"numeric": "size"},
+            "pixels": {"numeric": "pixels"},
+            "price_range": {"bucketized": "price", "boundaries": [1.0, 5.0]},
+            "hour": {"identity": "hour", "size": 24},
+            "user": {"hash_bucket": "user", "size": 20},
+            "city": {"vocabulary": "city", "file": vocabulary, "oov_buckets": 1},
+            "tag": {"hash_bucket": "tags", "size": 10},
+            "tag_weighted": {"weighted": "tag", "weight": "weights"},
+            "number": {"vocabulary": "numbers", "list": [3, 5]},
+            "city_x_tag": {"crossed": ["city", "tags"], "size": 30},
+            "seen": {"hash_bucket": "tags", "size": 8, "sequence": True},
+            "stay": {"sequence_numeric": "weights"},
+            "word": {"hash_bucket": "words", "size": 7},
+            "word_list": {"ragged": "word"},
+            "stays": {"ragged": "stays"},
+            "user_emb": {"embedding": "user", "dimension": 4},
+            "tag_emb": {"embedding": "tag_weighted", "dimension": 3},
+            "seen_emb": {"embedding": "seen", "dimension": 2},
+            "city_hot": {"indicator": "city"},
+            "number_hot": {"indicator": "number"},
+            "hour_hot": {"indicator": "hour"},
+        },
+        "groups": {
+            "wide": ["price_range", "hour", "user", "city", "tag_weighted", "city_x_tag"],
+            "deep": ["price", "size", "pixels", "user_emb", "tag_emb", "city_hot", "number_hot",
+                     "hour_hot"],
+            "steps": ["seen_emb", "stay"],
+            "lists": ["word_list", "stays"],
+        },
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+    }  # fmt: skip
+
+
+def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
+    (tmp_path / "cities.txt").write_text("rome\noslo\n")
+    (tmp_path / "spec.json").write_text(json.dumps(every_kind("cities.txt")))
+    spec = ek.load_spec(str(tmp_path / "spec.json"))
+    kinds = {column.kind for column in spec.columns.values()}
+    # Of a package that is not everywhere; tests/integration/test_dynamic_embeddings.py has it.
+    assert kinds == set(COLUMN_KINDS) - {"dynamic_embedding"}, "a kind is missing here"
+    rng = np.random.default_rng(1)
+    rows = []
+    for i in range(24):
+        tags = [str(tag) for tag in rng.choice(["a", "b", "c"], size=i % 4)]
+        rows.append(
+            {
+                "price": float(rng.uniform(0, 9)), "size": rng.normal(size=4).astype(np.float32),
+                "pixels": bytes([i, 7, 255]) if i % 5 else None,
+                "hour": i if i % 7 else None, "user": ["ann", None][i % 2],
+                "city": ["rome", "oslo", "lima", None][i % 4], "tags": tags,
+                "weights": [float(rng.uniform(0.1, 1)) for _ in tags],
+                "numbers": [int(n) for n in rng.choice([3, 5, 9], size=i % 3)],
+                "stays": [float(rng.uniform()) for _ in range(i % 3)],
+                "words": ["x", "y", "z"][: i % 4],
+                "word_counts": [[], [0, 1], [2, 0], [1, 2]][i % 4],
+                "click": i % 2,
+            }
+        )  # fmt: skip
+    model = EveryKind(spec, {"learning_rate": 0.5})
+    config = tf.estimator.RunConfig(model_dir=str(tmp_path / "model"), save_summary_steps=None)
+    trained = tf.estimator.Estimator(model, config=config)
+    trained.train(input_fn(spec, rows), steps=2)
+    path = str(tmp_path / "eval.tfrecord")
+    tfrecords.write_examples(path, rows)
+    sample = sample_rows.sample_rows(spec, [path])
+    export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"), rows=sample)
+    assert os.listdir(os.path.join(export, "assets")) == ["cities.txt"]
+    found = served(
+        export,
+        {"predict_examples": {"examples": np.array(sample.records, object)},
+         "predict_raw": dict(sample.raw)},
+    )  # fmt: skip
+    predicted = list(trained.predict(input_fn(spec, rows, labels=False)))
+    for name, answer in found.items():
+        check_same(answer, predicted, name)
+    # The same by both protocols of servers.
+    with serving(tmp_path / "export") as (address, url, _), GrpcClient(
+        address, "ads"
+    ) as first, RestClient(url, "ads") as second:
+        for client in (first, second):
+            answer = client.predict(sample.records, signature="predict_examples")
+            check_same(answer, predicted, f"{client} predict_examples")
+            answer = client.predict_tensors(dict(sample.raw), signature="predict_raw")
+            check_same(answer, predicted, f"{client} predict_raw")
+    # Frozen and folded, it still finds its vocabulary.
+    config = ek.ExperimentConfig(
+        mode="transform", export_dir=export, transform="optimize", predict_files=(path,),
+        transform_dir=str(tmp_path / "optimized"),
+    )  # fmt: skip
+    (tmp_path / "cities.txt").unlink()
+    assert "largest difference on 24 rows" in transformation.transform(config)

@@ -14,8 +14,9 @@ TRAINING = {
 }  # fmt: skip
 MODES = (
     "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'convert', 'import_schema', 'export_schema', 'check_data', 'data_service_dispatcher' or "
-    "'data_service_worker'"
+    "'inspect', 'transform', 'convert', 'import_schema', 'export_schema', 'check_data', "
+    "'data_service_dispatcher', 'data_service_worker', 'serve', 'serving_config', 'retrain', "
+    "'rollback', 'history' or 'reproduce'"
 )
 
 
@@ -67,6 +68,14 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["give --save_checkpoints_steps or --save_checkpoints_secs, not both"],
         ),
         (
+            {"input_cache_gib": 5},
+            ["--input_cache_gib is a limit of --input_cache_dir; give the folder too"],
+        ),
+        (
+            {"mode": "train", "eval_files": (), "eval_days": "2026-01-05"},
+            ["--eval_days chooses from --eval_files; give them too"],
+        ),
+        (
             {"train_files": ("c", "a", "b"), "eval_files": ("b", "d", "c")},
             ["--train_files and --eval_files share b, c: "
              "a model must not be scored on what it was trained on"],
@@ -74,8 +83,8 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'; did you mean 'best'?"]),
         (
             {"exporters": ("latest", "every", "all")},
-            ["--exporters: no exporter 'every'; known: latest, best, final",
-             "--exporters: no exporter 'all'; known: latest, best, final"],
+            ["--exporters: no exporter 'every'; known: latest, best, best_k, step, final",
+             "--exporters: no exporter 'all'; known: latest, best, best_k, step, final"],
         ),
         # Analysis: a first spec, or the files of one that is there.
         (
@@ -137,6 +146,19 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             {"train_files": ("a", "")}, ["--train_files: a name is empty"],
         ),
         pytest.param(
+            {"exporters": ("step",)},
+            ["--export_every_steps is missing; say how many steps are between the exports of step"],
+        ),
+        pytest.param(
+            {"export_every_steps": 5},
+            ["--export_every_steps is for the exporter step; add it to --exporters"],
+        ),
+        pytest.param(
+            {"exporters": ("best_k",), "best_metric": "auc/click"},
+            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
+             "(max)"],
+        ),
+        pytest.param(
             {"exporters": ("best", "best")}, ["--exporters: 'best' is there twice"],
         ),
         pytest.param(
@@ -191,6 +213,7 @@ def test_a_config_needs_a_spec():
         {**TRAINING, "mode": "evaluate", "train_files": ("b",)},
         {"mode": "predict", "spec": "s", "model_dir": "m", "predict_files": ("p",)},
         {"mode": "predict", "spec": "s", "export_dir": "e", "predict_files": ("p",)},
+        {"mode": "predict", "export_dir": "e", "predict_files": ("p",), "predict_dir": "d"},
         {"mode": "export", "spec": "s", "model_dir": "m"},
         {"mode": "validate", "spec": "s"},
         {"mode": "analyze", "train_files": ("t",), "labels": ("x",), "analysis_dir": "a"},
@@ -215,7 +238,7 @@ def test_defaults():
         "train_days": None, "eval_days": None, "train_mix": (),
         "keep_negatives": None, "deterministic": False,
         "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
-        "input_cache_dir": None, "input_cache_gib": 20.0,
+        "input_cache_dir": None, "input_cache_gib": None,
         "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
@@ -223,8 +246,13 @@ def test_defaults():
         "eval_steps": None, "eval_throttle_secs": 0,
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
-        "best_direction": None, "exports_to_keep": 5, "predict_output": None,
-        "predict_limit": None, "export_dir": None,
+        "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
+        "default_signature": "predict_examples", "predict_output": None,
+        "predict_limit": None, "export_dir": None, "predict_dir": None, "keep_columns": (),
+        "predict_processes": None,
+        "inspect_path": None, "graph_dir": None, "transform": None,
+        "transform_dir": None, "transform_tolerance": 1e-5,
+        "transform_inputs": "features", "representative_files": (),
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
         "csv_comment": None, "csv_missing": (),
@@ -232,10 +260,24 @@ def test_defaults():
         "beam_options": None,
         "data_service": None, "data_service_port": 0, "data_service_host": None,
         "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "serving_models": (), "serving_versions": (), "serving_labels": (),
+        "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
+        "serving_threads": 16, "serving_max_request_mib": 16, "serving_poll_secs": 1.0,
+        "serving_config_dir": None, "serving_image": None, "serving_batch_rows": 128,
+        "serving_batch_timeout_micros": 1000,
         "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
         "split_key": None, "eval_fraction": None, "step_columns": (),
         "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
         "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
+        "memory_growth": True, "strategy": None, "job_name": None, "task_index": 0,
+        "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,
+        "listen_on_all_interfaces": False, "backup_workers": 0, "mirrored_devices": None,
+        "partition_mib": None,
+        "as_of": None, "window_days": None, "eval_window_days": 1, "window_min_days": 1,
+        "window_min_rows": 1, "window_max_age_days": None, "serving_dir": None, "force": False,
+        "keep_cycles": 7, "keep_cycle_days": None, "keep_versions": 3, "stage_limits": (),
+        "lock_stale_secs": 120.0, "prometheus_file": None, "webhook_url_file": None,
+        "webhook_timeout_secs": 10.0, "exit_code_style": "kit", "to": None, "cycle": None,
     }  # fmt: skip
 
 

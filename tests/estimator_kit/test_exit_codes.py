@@ -11,6 +11,7 @@ from estimator_kit import exit_codes
 from estimator_kit.errors import (
     CheckpointError,
     ConfigError,
+    ExportError,
     LossError,
     NothingToDo,
     Stopped,
@@ -35,6 +36,7 @@ def tensorflow_error(name):
         (flags.IllegalFlagValueError("x"), 2),
         (DataError("x"), 65),
         (LossError("x"), 65),
+        (ExportError("x"), 73),
         (UnsupportedTensorFlowError("x"), 2),
         (MissingPackageError("x"), 2),
         (NothingToDo("x"), 99),
@@ -69,7 +71,7 @@ def test_every_status_has_its_meaning():
         value for name, value in vars(exit_codes).items() if name.isupper() and name[0] != "_"
         if isinstance(value, int)
     }  # fmt: skip
-    assert constants == {0, 2, 65, 70, 75, 99, 130, 143} == set(exit_codes.MEANING)
+    assert constants == {0, 2, 65, 70, 73, 75, 77, 99, 130, 143} == set(exit_codes.MEANING)
     assert all(exit_codes.MEANING.values())
 
 

@@ -199,25 +199,36 @@ def test_resolved_flags_are_a_sorted_flagfile():
         model_params={"units": [8, 4], "rate": 0.1, "activation": "relu", "bias": True},
     )  # fmt: skip
     assert resolved_flags(config) == textwrap.dedent("""\
+        --backup_workers=0
         --batch_size=512
+        --best_k=3
         --best_metric=loss
+        --cluster_timeout_secs=600.0
         --convert_order=stable
         --corrupt_data_policy=fail
         --nocsv_skip_spaces
         --data_service_port=0
         --data_service_timeout_secs=60.0
+        --default_signature=predict_examples
         --nodeterministic
         --early_stopping_patience=3
         --eval_batch_size=2048
         --eval_throttle_secs=0
+        --eval_window_days=1
+        --exit_code_style=kit
         --exporters=final
         --exports_to_keep=5
-        --input_cache_gib=20.0
+        --noforce
         --inter_op_threads=0
         --intra_op_threads=0
         --keep_checkpoint_max=5
+        --keep_cycles=7
+        --keep_versions=3
+        --nolisten_on_all_interfaces
+        --lock_stale_secs=120.0
         --log_every_secs=2.5
         --max_steps=5
+        --memory_growth
         --min_count=5
         --mode=train
         --model=wide_deep
@@ -228,14 +239,28 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=units=[8, 4]
         --noprofile_input
         --seed=1
+        --serving_batch_rows=128
+        --serving_batch_timeout_micros=1000
+        --serving_grpc_port=8500
+        --serving_host=127.0.0.1
+        --serving_max_request_mib=16
+        --serving_poll_secs=1.0
+        --serving_rest_port=8501
+        --serving_threads=16
         --shard_compression=none
         --shard_mib=100
         --noshuffle
         --spec=a.yaml
+        --task_index=0
         --train_files=a,b
+        --transform_inputs=features
+        --transform_tolerance=1e-05
         --validate_rows=0
         --warm_start_mode=weights_and_stats
         --warm_start_vars=.*/weights$
+        --webhook_timeout_secs=10.0
+        --window_min_days=1
+        --window_min_rows=1
         """)
 
 
@@ -314,10 +339,18 @@ def test_resolved_flags_of_every_mode(tmp_path):
     for mode in MODES:
         schema = {"schema_file": "s", "analysis_dir": "a"} if mode.endswith("_schema") else {}
         schema |= {"convert_files": ("a", "b"), "convert_dir": "c"} if mode == "convert" else {}
+        schema |= {"inspect_path": "i"} if mode == "inspect" else {}
+        if mode == "transform":
+            schema |= {"export_dir": "e", "transform": "text", "transform_dir": "d"}
         schema |= {"data_service": "grpc://h:1"} if mode == "data_service_worker" else {}
+        schema |= {"serving_models": ("a=b",), "serving_config_dir": "d"} if "serv" in mode else {}
+        schema |= {"to": 3} if mode == "rollback" else {}
+        schema |= {"cycle": "0007"} if mode == "reproduce" else {}
+        days = ("dt=*/t",) if mode == "retrain" else ("t",)
+        schema |= {"window_days": 5} if mode == "retrain" else {}
         config = ExperimentConfig(
-            mode=mode, spec="s", model_dir="m", epochs=1, train_files=("t",), eval_files=("e",),
-            predict_files=("p",), **schema,
+            mode=mode, spec="s", model_dir="m", epochs=1, train_files=days,
+            eval_files=() if mode == "retrain" else ("e",), predict_files=("p",), **schema,
         )  # fmt: skip
         assert read_again(config, tmp_path) == config
 

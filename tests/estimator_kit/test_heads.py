@@ -203,9 +203,10 @@ def test_all_heads_train_evaluate_and_serve(folder):
     assert answer["topics/probabilities"].shape == (1, 3)
     assert answer["amount/predictions"].shape == (1, 2)
     assert set(model.signatures) == {
-        "serving_default", *(f"{name}/predict" for name in DOCUMENT["objectives"]),
-        "click/classify", "click/regress", "kind/classify", "price/regress", "topics/classify",
-        "flags/classify", "visits/regress", "share/regress",
+        "serving_default", "predict_examples", "predict_raw",
+        *(f"predict/{name}" for name in DOCUMENT["objectives"]),
+        "classify/click", "regress/click", "classify/kind", "regress/price", "classify/topics",
+        "classify/flags", "regress/visits", "regress/share",
     }  # fmt: skip
 
 

@@ -75,8 +75,8 @@ def test_signatures_of_a_prediction(spec):
         result = build(Constant(spec), ModeKeys.PREDICT)
     assert set(result.export_outputs) == {
         "serving_default",
-        "click/predict", "click/classify", "click/regress",
-        "buy/predict", "buy/classify", "buy/regress",
+        "predict_examples", "predict/click", "classify/click", "regress/click",
+        "predict/buy", "classify/buy", "regress/buy",
     }  # fmt: skip
     assert set(result.predictions) == {
         f"{objective}/{key}"

@@ -281,11 +281,11 @@ def test_a_run_learns_the_order_and_goes_on_and_serves_scores(folder):
     assert 0 < result.metrics["rows_without_order_share/grade"] < 0.5
     loaded = tf.saved_model.load(result.export_path)
     records = [tfrecords.example({"x": x}).SerializeToString() for x in (1.0, 2.0, 3.0)]
-    scores = loaded.signatures["grade/predict"](examples=tf.constant(records))["scores"]
+    scores = loaded.signatures["predict/grade"](examples=tf.constant(records))["scores"]
     assert scores.shape == (3, 1) and np.all(np.diff(scores[:, 0]) > 0)
     assert set(loaded.signatures) == {
-        "serving_default", "grade/predict", "grade/regress", "click/predict", "click/classify",
-        "click/regress",
+        "serving_default", "predict_examples", "predict_raw", "predict/grade", "regress/grade",
+        "predict/click", "classify/click", "regress/click",
     }  # fmt: skip
 
 

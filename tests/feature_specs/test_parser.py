@@ -33,7 +33,7 @@ featurs: {}
     6: featurs: unknown section; did you mean 'features'?
 extra: 1
     6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored,
-       drift, filter
+       drift, filter, retraining
 features -
     1: the top level: the section 'features' is missing
 columns -
@@ -103,7 +103,7 @@ columns + c: {numerc: f}
 columns + c: f
     2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric,
        sequence_numeric, ragged, bucketized, identity, vocabulary, hash_bucket, crossed, weighted,
-       indicator, embedding
+       indicator, embedding, dynamic_embedding
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}
 columns + c: {numeric: [f]}
@@ -177,6 +177,24 @@ columns + c: {embedding: f, dimension: 2}
     2: columns.c.embedding: column 'f' is numeric, expected a categorical column for embedding
 columns + c: {embedding: e, dimension: 2}, e: {embedding: s, dimension: 2}
     2: columns.c.embedding: column 'e' is embedding, expected a categorical column for embedding
+columns + e: {dynamic_embedding: s, dimension: 0}
+    2: columns.e.dimension: got 0, expected greater than or equal to 1
+columns + e: {dynamic_embedding: f, dimension: 2}
+    2: columns.e.dynamic_embedding: feature 'f' is float32, expected string or int64; make an
+       embedding of a bucketized column over it
+columns + e: {dynamic_embedding: si, dimension: 2}
+    2: columns.e.dynamic_embedding: got 'si', expected the name of a feature; did you mean 's'?
+columns + e: {dynamic_embedding: s, dimension: 2, evict_every: 10}
+    2: columns.e: `evict_every` goes with max_rows, without which nothing goes
+columns + e: {dynamic_embedding: s, dimension: 2, evict: newest, max_rows: 10}
+    2: columns.e.evict: got 'newest', expected 'oldest' or 'rarest'
+columns + e: {dynamic_embedding: s, dimension: 2, max_rows: 3, shards: 4}
+    2: columns.e: max_rows 3 must not be below shards 4; each has a row
+columns + e: {dynamic_embedding: s, dimension: 2, min_count: 0}
+    2: columns.e.min_count: got 0, expected greater than or equal to 1
+columns + e: {dynamic_embedding: s, dimension: 2}, i2: {indicator: e}
+    2: columns.i2.indicator: column 'e' is dynamic_embedding, expected a categorical column for
+       indicator
 features + g: {dtype: string}
 columns + c: {indicator: g}
     2: columns.c.indicator: got 'g', expected the name of a categorical column; 'g' is a feature:

@@ -204,6 +204,7 @@ def test_weights_of_a_label_are_multiplied():
     assert weighed["click/weight"].numpy().tolist() == [2.0, 1.0]
 
 
+@pytest.mark.long
 def test_epochs_are_counted_until_a_number_of_rows(files):
     chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.25), seed=9)
     counts = chosen.count_until(files, rows=2000)

@@ -225,3 +225,20 @@ def test_in_a_program_of_ones_own(tmp_path):
     with pytest.raises(ek.ConfigError, match="record 0: feature 'user' is missing"):
         ek.run(config)
     assert ek.run(config.model_copy(update={"validate_rows": 0})).mode == "validate"
+
+
+def test_a_dynamic_table_has_the_rows_that_are_read_often_enough(tmp_path):
+    columns = {
+        "user_emb": {"dynamic_embedding": "user", "dimension": 2, "min_count": 2},
+        "city_emb": {"dynamic_embedding": "city", "dimension": 16, "max_rows": 2**20},
+    }
+    document = {**DOCUMENT, "columns": columns, "groups": {"deep": list(columns)},
+                "ignored": ["price", "kind"]}  # fmt: skip
+    spec = feature_specs.parse(document)
+    report = spec_check.check(spec, [write(tmp_path, ROWS)], rows=100)
+    tables = [line for line in report.lines if "table" in line]
+    # Of the users a, b, c and a again one is there twice. 2^20 rows of 16 floats are 64 MiB.
+    assert tables == [
+        "  table user_emb: dynamic, these records fill 1 x 2, 0.0 MiB",
+        "  table city_emb: dynamic, an eviction leaves 1,048,576 x 16, 64.0 MiB",
+    ]

@@ -180,11 +180,11 @@ def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
     files, before = found.files["--train_files"], found.left_out("--train_files")
     assert sorted(before) == files[1:3]
     find_position(run, files, 0, before).write(run.model_dir)
-    assert find_position(run, files, 2, before).skip_rows == 100
+    assert find_position(run, files, 2, before).steps_read == 2
     flip(data / "train-1.tfrecord", 7)  # The file stays as long as it was.
     after = screened(run, data).left_out("--train_files")
     with caplog.at_level("WARNING", "estimator_kit"):
-        assert find_position(run, files, 2, after).skip_rows == 0
+        assert find_position(run, files, 2, after).steps_read == 0
     assert "the input changed since step 2 (left_out): its rows and epochs are" in caplog.text
 
 
@@ -229,13 +229,14 @@ def test_limits_need_a_policy_that_has_some(config):
     )
 
 
+@pytest.mark.long
 def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path):
     ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
     flip(data / "eval.tfrecord", 0)
     skipping = {"corrupt_data_policy": "skip_record"}
     result = ek.run(config(mode="evaluate", **skipping))
     assert result.rows_evaluated == 199 and result.bad_data["eval_files"]["bad_records"] == 1
-    export = ek.run(config(mode="export")).export_path
+    export = ek.run(config(mode="export", **skipping)).export_path
     for i, changes in enumerate(({}, {"export_dir": export})):
         # Labels are not looked at.
         output = tmp_path / f"{i}.jsonl"

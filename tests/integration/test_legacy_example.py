@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 import tensorflow as tf
 
 from tests.conftest import ROOT
@@ -20,6 +21,7 @@ def run(*arguments):
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_legacy_example_trains_exports_and_resumes(tmp_path):
     printed = run(f"--model_dir={tmp_path}")
     pattern = r"TensorFlow (\S+): step (\d+), auc (0\.\d{4})\nSavedModel: (.*)\n"

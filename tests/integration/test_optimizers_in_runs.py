@@ -47,6 +47,7 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
     assert np.abs(found[TABLE] - found[TABLE + AVERAGE]).max() > 1e-4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("combine", ["gradnorm", {"pcgrad": {"seed": 3}}])
 def test_combined_losses_go_on_where_they_were_stopped(config, combine):
     params = {
@@ -89,6 +90,7 @@ def test_evaluation_and_export_use_the_averages_and_training_the_weights(config)
     assert ek.run(again).metrics["loss"] == pytest.approx(averaged, rel=1e-5)
 
 
+@pytest.mark.long
 def test_averages_begin_where_a_warm_start_does(config):
     old = config("old", {"learning_rate": 1.0})
     ek.run(old)

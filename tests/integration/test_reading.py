@@ -37,6 +37,7 @@ ROME = {"feature": "city", "in": ["rome"]}
 TRAINED = [row for i, size in enumerate((150, 130, 90, 30)) for row in make_rows(size, seed=i)]
 
 
+@pytest.mark.long
 def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_path):
     kept = sum(row["city"] == "rome" for row in TRAINED)
     scored = sum(row["city"] == "rome" for row in make_rows(200, seed=9))
@@ -82,6 +83,7 @@ def test_a_filter_that_keeps_nothing_is_an_error_before_anything_is_written(
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.long
 def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calibrated(
     config, ads, document, tmp_path
 ):

@@ -73,7 +73,7 @@ def commands() -> list[str]:
 
 def test_the_snippets_are_those_that_are_tested_here():
     assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 4, 3]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 23
+    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 24
 
 
 def test_the_tutorial_is_the_model_of_the_example():

@@ -96,6 +96,7 @@ def test_a_finished_run_has_nothing_left_to_train(config):
     assert read_result(run.model_dir) == before
 
 
+@pytest.mark.long
 def test_a_model_directory_may_be_moved_with_its_best_export(config, tmp_path):
     run = config(exporters=("best",))
     first = ek.run(run)

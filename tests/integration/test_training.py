@@ -58,6 +58,24 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
         assert json.load(file)["tensorflow"] == tf.__version__
 
 
+def test_an_export_says_how_it_was_checked(config):
+    run = config(exporters=("final",))
+    trained = ek.run(run)
+    checks = []
+    for fields in ({}, {"eval_files": ()}):
+        again = ek.run(config(mode="export", **fields))
+        assert again.global_step == 20
+        extra = f"{again.exports['final']}/assets.extra"
+        with open(f"{extra}/metrics.json", encoding="utf-8") as file:
+            assert json.load(file)["auc/click"] == trained.metrics["auc/click"]
+        with open(f"{extra}/lineage.json", encoding="utf-8") as file:
+            checks.append(json.load(file)["check"])
+    assert checks[0]["rows"] == 100 and checks[0]["largest_difference"] <= 1e-6
+    assert checks[1] == "not checked: no rows to ask with; give --eval_files"
+    with pytest.raises(ek.ConfigError, match="--default_signature=predict/clik: the model has no"):
+        ek.run(config(mode="export", default_signature="predict/clik"))
+
+
 def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, tmp_path):
     run = config()
     ek.run(run)
@@ -139,7 +157,10 @@ def test_early_stopping_ends_training_and_stays(config):
         ek.run(run)
 
 
-@pytest.mark.parametrize("source", ["model_dir", "checkpoint", "export"])
+@pytest.mark.parametrize(
+    "source",
+    ["checkpoint", *(pytest.param(s, marks=pytest.mark.long) for s in ("model_dir", "export"))],
+)
 def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(config, tmp_path, source):
     old = config(exporters=("final",))
     trained = ek.run(old)
@@ -164,6 +185,7 @@ def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(config, tmp
     assert not np.allclose(before[kernel], after[kernel])
 
 
+@pytest.mark.long
 def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
     model = {"model": "linear", "model_params": {"learning_rate": 0.2}, "mode": "train"}
     old = config(**model)
@@ -279,7 +301,7 @@ def test_files_without_records_never_train_zero_steps(config, tmp_path):
         ({"city": 7}, "feature 'city' is int64, expected string"),
     ],
 )
-@pytest.mark.parametrize("where", ["train", "eval"])
+@pytest.mark.parametrize("where", ["train", pytest.param("eval", marks=pytest.mark.long)])
 def test_a_bad_record_is_named_and_nothing_is_lost(config, tmp_path, change, message, where):
     run = config(mode="train", max_steps=5)
     ek.run(run)
@@ -341,16 +363,19 @@ def test_modes_that_need_a_checkpoint_say_so(config, mode):
     assert str(error.value) == f"--model_dir={run.model_dir} has no checkpoint; train first"
 
 
-def test_a_cluster_is_refused_in_one_sentence(config, monkeypatch):
+def test_a_mode_of_one_process_refuses_a_cluster(config, monkeypatch):
     cluster = {"chief": ["a:1"], "worker": ["b:1"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster}))
-    with pytest.raises(ek.ConfigError, match=r"a cluster of 2 tasks \(chief:0, worker:0\)"):
-        ek.run(config())
-    monkeypatch.setenv("TF_CONFIG", "{chief")
-    with pytest.raises(ek.ConfigError, match="TF_CONFIG is no JSON of a cluster and a task"):
-        ek.run(config())
+    task = {"type": "chief", "index": 0}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config(mode="evaluate"))
+    assert str(error.value) == (
+        "TF_CONFIG names a cluster of 2 tasks, and --mode=evaluate runs in one process; unset "
+        "TF_CONFIG"
+    )
 
 
+@pytest.mark.long
 def test_all_heads_in_one_model(config, tmp_path, document):
     document["labels"] = {
         "click": {"dtype": "int64"},
@@ -379,8 +404,8 @@ def test_all_heads_in_one_model(config, tmp_path, document):
     assert result.metrics["root_mean_squared_error/amount"] < 6.5
     signatures = set(tf.saved_model.load(result.export_path).signatures)
     assert signatures == {
-        "serving_default", "click/predict", "click/classify", "click/regress", "where/predict",
-        "where/classify", "amount/predict", "amount/regress",
+        "serving_default", "predict_examples", "predict_raw", "predict/click", "classify/click",
+        "regress/click", "predict/where", "classify/where", "predict/amount", "regress/amount",
     }  # fmt: skip
 
 

@@ -119,7 +119,7 @@ def test_predictions_have_the_vectors(spec_of):
         features = Transform(model.spec).features(tf.constant(records))
         result = model(features, mode="infer")
     assert result.predictions["user_vector"].shape.as_list() == [3, 5]
-    assert {"user_vector", "item_vector", "click/predict"} < set(result.export_outputs)
+    assert {"user_vector", "item_vector", "predict/click"} < set(result.export_outputs)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""What clients of gRPC and of REST have in common: rows, batches, deadlines, arrays."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from estimator_kit.client.errors import RowError, ServingError
+from estimator_kit.client.retries import Retries
+from estimator_kit.client.rows import Rows
+from estimator_kit.client.signatures import Metadata
+from estimator_kit.client.tensors import as_array, cast
+
+# Rows a request; keeps requests far below gRPC's 4 MiB for usual records.
+BATCH_ROWS = 1000
+
+# The types that NumPy gives to Python's numbers, int32 by older ones on some systems.
+_DEFAULTS = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32))
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """Answers of a classify signature.
+
+    Attributes:
+      labels: of each row's classes, bytes, [rows, classes].
+      scores: float32, [rows, classes].
+    """
+
+    labels: np.ndarray
+    scores: np.ndarray
+
+
+class Client(abc.ABC):
+    """A model at a server. Safe to use from several threads.
+
+    Args:
+      model: its name there.
+      rows: makes Examples of rows; needed where rows are given as dicts or a DataFrame.
+      version: a version number; by default the newest that is served.
+      label: or the label of one, as `stable`.
+      batch_rows: rows a request. 1000 keeps requests far below gRPC's 4 MiB for usual records.
+        TensorFlow Serving refuses more than `max_batch_size` of its batching parameters, which
+        --mode=serving_config writes as 1000 or more.
+      timeout_secs: for one request with all its tries.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        rows: Optional[Rows] = None,
+        version: Optional[int] = None,
+        label: Optional[str] = None,
+        batch_rows: int = BATCH_ROWS,
+        timeout_secs: float = 10.0,
+        retries: Optional[Retries] = None,
+    ):
+        if not model:
+            raise ValueError("the name of the model is empty")
+        if version is not None and label is not None:
+            raise ValueError("give version or label, not both")
+        if batch_rows < 1:
+            raise ValueError(f"batch_rows: got {batch_rows!r}, expected 1 or more")
+        self._model = model
+        self._rows = rows
+        self._version = version
+        self._label = label
+        self._batch_rows = batch_rows
+        self._retries = retries or Retries(timeout_secs)
+        self._metadata: Optional[Metadata] = None  # As it was last asked for.
+
+    def predict(
+        self, rows: Any, *, signature: str = "", input_name: str = "examples"
+    ) -> dict[str, np.ndarray]:
+        """Outputs of a signature that takes Examples, one row an input row.
+
+        Args:
+          rows: dicts or a DataFrame; or a list of serialized records, bytes, as they are.
+          signature: its name; the server's default one when empty.
+          input_name: of its only input.
+
+        Returns:
+          `{output: array}`; strings are bytes.
+        """
+        records = self._records(rows)
+        return self.predict_tensors({input_name: records}, signature=signature)
+
+    def predict_tensors(
+        self, inputs: Mapping[str, Any], *, signature: str = ""
+    ) -> dict[str, np.ndarray]:
+        """Outputs of any signature whose inputs and outputs have a row in their first place.
+
+        Args:
+          inputs: `{input: array}`, all with as many rows. Numbers of Python, and arrays of NumPy's
+            own types for them, become what the signature has, for which the model's metadata are
+            asked once.
+
+        Raises:
+          RowError: rows differ in number, or a number is none of the input's type.
+        """
+        arrays = {name: as_array(value) for name, value in inputs.items()}
+        counts = {array.shape[:1] for array in arrays.values()}
+        if len(counts) != 1 or () in counts:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            raise RowError(f"inputs differ in their number of rows: {shapes}")
+        ((count,),) = counts
+        arrays = self._cast(arrays, signature)
+        parts = [
+            _asked(
+                self._predict,
+                {n: a[i : i + self._batch_rows] for n, a in arrays.items()},
+                signature,
+                i,
+                min(i + self._batch_rows, count),
+                count,
+            )
+            # No row at all is asked, too: the outputs have names and types.
+            for i in range(0, max(count, 1), self._batch_rows)
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def classify(self, rows: Any, *, signature: str = "") -> Classes:
+        """Classes and their scores, by a classify signature."""
+        parts = self._of_batches(self._classify, rows, signature)
+        return Classes(
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+        )
+
+    def regress(self, rows: Any, *, signature: str = "") -> np.ndarray:
+        """Values, float32 [rows], by a regress signature."""
+        return np.concatenate(self._of_batches(self._regress, rows, signature))
+
+    @abc.abstractmethod
+    def metadata(self) -> Metadata:
+        """The version that answers, and its signatures."""
+
+    @abc.abstractmethod
+    def status(self) -> dict[int, str]:
+        """The state of each version that the server knows, as `AVAILABLE`."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes connections."""
+
+    @abc.abstractmethod
+    def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
+        """Asks one batch."""
+
+    @abc.abstractmethod
+    def _classify(self, examples: list[Any], signature: str) -> Classes:
+        """Asks one batch of `Example` messages."""
+
+    @abc.abstractmethod
+    def _regress(self, examples: list[Any], signature: str) -> np.ndarray:
+        """Asks one batch of `Example` messages."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.close()
+
+    def _cast(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
+        """Arrays as a signature's inputs, where their type may be no more than NumPy's default."""
+        made = dict(arrays)
+        if not any(array.dtype in _DEFAULTS for array in arrays.values()):
+            return made
+        try:
+            known = (self._metadata or self.metadata()).signatures
+        except ServingError as error:
+            if error.code != "UNIMPLEMENTED":
+                raise
+            return made  # The server will say what it expects.
+        found = known.get(signature or "serving_default")
+        for name, array in arrays.items():
+            form = found.inputs.get(name) if found is not None else None
+            if form is None or form.numpy is None or array.dtype not in _DEFAULTS:
+                continue
+            try:
+                made[name] = cast(array, form.numpy)
+            except ValueError as error:
+                raise RowError(f"input {name}: {error}") from error
+        return made
+
+    def _records(self, rows: Any) -> np.ndarray:
+        is_list = isinstance(rows, (list, tuple)) or (isinstance(rows, np.ndarray) and rows.ndim)
+        if is_list and all(isinstance(row, bytes) for row in rows):
+            records = list(rows)
+        else:
+            records = self._maker().serialized(rows)
+        array = np.empty(len(records), np.object_)
+        array[:] = records
+        return array
+
+    def _of_batches(self, ask: Callable[..., Any], rows: Any, signature: str) -> list[Any]:
+        batches = self._batches(rows)
+        total = sum(map(len, batches))
+        return [
+            _asked(ask, batch, signature, first, first + len(batch), total)
+            for first, batch in zip(range(0, total, self._batch_rows), batches)
+        ]
+
+    def _batches(self, rows: Any) -> list[list[Any]]:
+        maker = self._maker()
+        if maker.sequence:
+            raise RowError(
+                "the spec is one of SequenceExamples, which classify and regress do not take; "
+                "use predict"
+            )
+        examples = maker.examples(rows)
+        if not examples:
+            raise RowError("there are no rows; classify and regress need one")
+        return [
+            examples[i : i + self._batch_rows] for i in range(0, len(examples), self._batch_rows)
+        ]
+
+    def _maker(self) -> Rows:
+        if self._rows is None:
+            raise RowError(
+                "rows are made into Examples by a spec; give rows=Rows.of_export(<export>) to the "
+                "client, or serialized Examples to predict"
+            )
+        return self._rows
+
+
+def _asked(
+    ask: Callable[..., Any], batch: Any, signature: str, first: int, end: int, total: int
+) -> Any:
+    """The answer for one batch, whose rows an error names where there are others."""
+    try:
+        return ask(batch, signature)
+    except ServingError as error:
+        if end - first == total:
+            raise
+        where = f"rows {first} to {end - 1} of {total}"
+        raise ServingError(error.code, f"{where}: {error.message}") from error

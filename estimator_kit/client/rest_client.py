@@ -1,0 +1,186 @@
+"""The client of the REST paths; it needs nothing but Python and NumPy to talk.
+
+A model's metadata are asked once, for the names and types of outputs, which the JSON of an answer
+does not tell. Connections are kept, one a thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import threading
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from estimator_kit.client import signatures
+from estimator_kit.client.base import Classes, Client
+from estimator_kit.client.errors import ServingError
+from estimator_kit.client.signatures import Metadata
+
+_CODES = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    409: "ABORTED", 413: "RESOURCE_EXHAUSTED", 429: "RESOURCE_EXHAUSTED", 499: "CANCELLED",
+    500: "INTERNAL", 501: "UNIMPLEMENTED", 502: "UNAVAILABLE", 503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}  # fmt: skip
+
+
+class RestClient(Client):
+    """A model at a REST server.
+
+    Args:
+      url: as `http://host:8501`, with a path before `/v1` where a proxy puts one.
+      model: its name there.
+      options: see `Client`.
+    """
+
+    def __init__(self, url: str, model: str, **options: Any):
+        super().__init__(model, **options)
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"got {url!r}, expected http://host:port")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        path = f"{parts.path.rstrip('/')}/v1/models/{urllib.parse.quote(model, safe='')}"
+        if self._version is not None:
+            path += f"/versions/{self._version}"
+        if self._label is not None:
+            path += f"/labels/{urllib.parse.quote(self._label, safe='')}"
+        self._path = path
+        self._local = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []
+
+    def metadata(self) -> Metadata:
+        answer = self._call("GET", "/metadata")
+        known = answer["metadata"]["signature_def"]["signature_def"]
+        self._metadata = Metadata(
+            int(answer["model_spec"]["version"]),
+            {name: signatures.of_json(known[name]) for name in sorted(known)},
+        )
+        return self._metadata
+
+    def status(self) -> dict[int, str]:
+        answer = self._call("GET", "")
+        return {int(e["version"]): e["state"] for e in answer["model_version_status"]}
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+    def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
+        inputs = {name: _json(array) for name, array in arrays.items()}
+        answer = self._call("POST", ":predict", {**_named(signature), "inputs": inputs})
+        outputs = answer["outputs"]
+        forms = self._outputs(signature, outputs)
+        if not isinstance(outputs, dict) or len(forms) == 1:
+            outputs = {next(iter(forms)): outputs}
+        return {name: _array(outputs[name], form) for name, form in forms.items()}
+
+    def _outputs(self, signature: str, outputs: Any) -> Mapping[str, signatures.TensorForm]:
+        """Names and types of outputs; asked anew where an answer has others than are known."""
+        for known in (self._metadata, None):
+            forms = (known or self.metadata()).signatures[signature or "serving_default"].outputs
+            if len(forms) == 1 or (isinstance(outputs, dict) and set(outputs) == set(forms)):
+                break
+        return forms
+
+    def _classify(self, examples: list[Any], signature: str) -> Classes:
+        results = self._examples(":classify", examples, signature)
+        labels = np.array([[label.encode() for label, _ in row] for row in results], np.object_)
+        return Classes(labels, np.array([[s for _, s in row] for row in results], np.float32))
+
+    def _regress(self, examples: list[Any], signature: str) -> np.ndarray:
+        return np.array(self._examples(":regress", examples, signature), np.float32)
+
+    def _examples(self, method: str, examples: list[Any], signature: str) -> Any:
+        body = {**_named(signature), "examples": [_features(example) for example in examples]}
+        return self._call("POST", method, body)["results"]
+
+    def _call(self, verb: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        return self._retries.call(lambda seconds: self._attempt(verb, path, data, seconds))
+
+    def _attempt(self, verb: str, path: str, data: Optional[bytes], seconds: float) -> Any:
+        headers = {"Content-Type": "application/json"} if data is not None else {}
+        connection = self._connection(seconds)
+        try:
+            # A server that refuses a body answers before it has read it.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(verb, self._path + path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except TimeoutError as error:
+            connection.close()
+            message = f"no answer in {seconds:.1f} seconds"
+            raise ServingError("DEADLINE_EXCEEDED", message) from error
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise ServingError("UNAVAILABLE", f"{type(error).__name__}: {error}") from error
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        if response.status == 200 and isinstance(answer, dict):
+            return answer
+        message = text[:300].decode("utf-8", "replace")
+        if isinstance(answer, dict) and "error" in answer:
+            message = str(answer["error"])
+        raise ServingError(_CODES.get(response.status, "UNKNOWN"), message)
+
+    def _connection(self, seconds: float) -> http.client.HTTPConnection:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            connection = self._local.connection = kind(self._host, self._port)
+            self._connections.append(connection)
+        connection.timeout = seconds
+        if connection.sock is not None:
+            connection.sock.settimeout(seconds)
+        return connection
+
+
+def _named(signature: str) -> dict[str, str]:
+    return {"signature_name": signature} if signature else {}
+
+
+def _json(array: np.ndarray) -> Any:
+    """An array as nested lists; strings as base64, so that no byte is lost."""
+    if array.dtype != np.object_:
+        return array.tolist()
+    encode = [{"b64": base64.b64encode(item).decode()} for item in array.ravel().tolist()]
+    wrapped = np.empty(len(encode), np.object_)
+    wrapped[:] = encode
+    return wrapped.reshape(array.shape).tolist()
+
+
+def _array(value: Any, form: signatures.TensorForm) -> np.ndarray:
+    is_string = form.numpy == np.object_
+    array = np.array(_strings(value) if is_string else value, form.numpy)
+    if array.size or form.shape is None or len(form.shape) <= array.ndim:
+        return array
+    # The lists of JSON end where there is nothing.
+    missing = [size or 0 for size in form.shape[array.ndim :]]
+    return array.reshape([*array.shape, *missing])
+
+
+def _strings(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_strings(item) for item in value]
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else str(value).encode()
+
+
+def _features(example: Any) -> dict[str, Any]:
+    """An Example as JSON. A whole float keeps its point, by which the server knows its type."""
+    made = {}
+    for name, feature in sorted(example.features.feature.items()):
+        kind = feature.WhichOneof("kind")
+        values = list(getattr(feature, kind).value) if kind else []
+        if kind == "bytes_list":
+            values = [{"b64": base64.b64encode(value).decode()} for value in values]
+        made[name] = values
+    return made

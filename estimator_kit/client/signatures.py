@@ -1,0 +1,80 @@
+"""What a server says of a model: its version and its signatures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from estimator_kit.client import tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorForm:
+    """One tensor of a signature.
+
+    Attributes:
+      dtype: TensorFlow's name of its type, as `float`.
+      shape: None for a size that is free; the whole is None where even its rank is.
+    """
+
+    dtype: str
+    shape: Optional[tuple[Optional[int], ...]]
+
+    @property
+    def numpy(self) -> Any:
+        """The NumPy type of its arrays; strings are objects."""
+        numbers = {name: number for number, name in tensors.NAMES.items()}
+        return tensors.numpy_type(numbers.get(self.dtype, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """A way to ask a model, as its `SignatureDef` says it."""
+
+    inputs: Mapping[str, TensorForm]
+    outputs: Mapping[str, TensorForm]
+    method: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Metadata:
+    """A version of a model and its signatures by name."""
+
+    version: int
+    signatures: Mapping[str, Signature]
+
+
+def of_message(signature: Any) -> Signature:
+    """The signature of a `SignatureDef` of any class."""
+    return Signature(
+        {name: _form(info) for name, info in sorted(signature.inputs.items())},
+        {name: _form(info) for name, info in sorted(signature.outputs.items())},
+        signature.method_name,
+    )
+
+
+def _form(info: Any) -> TensorForm:
+    shape = info.tensor_shape
+    sizes = tuple(None if dim.size < 0 else dim.size for dim in shape.dim)
+    name = tensors.NAMES.get(info.dtype, str(info.dtype))
+    return TensorForm(name, None if shape.unknown_rank else sizes)
+
+
+def of_json(signature: Mapping[str, Any]) -> Signature:
+    """The signature of the JSON that the REST path `metadata` answers."""
+    return Signature(
+        {name: _json_form(info) for name, info in sorted(signature.get("inputs", {}).items())},
+        {name: _json_form(info) for name, info in sorted(signature.get("outputs", {}).items())},
+        signature.get("method_name", ""),
+    )
+
+
+def _json_form(info: Mapping[str, Any]) -> TensorForm:
+    shape = info.get("tensor_shape", {})
+    sizes = tuple(
+        None if int(dim.get("size", 0)) < 0 else int(dim.get("size", 0))
+        for dim in shape.get("dim", [])
+    )
+    name = str(info.get("dtype", "")).removeprefix("DT_").lower()
+    return TensorForm(name, None if shape.get("unknown_rank") else sizes)

@@ -1,0 +1,247 @@
+"""The life of the chief beside what it does as a training in one process does.
+
+It removes the marks of former starts, saves checkpoints, stays until the workers have trained to
+their ends, and says that training is over. What it writes in the model directory nobody else does:
+checkpoints, the record of the run, `input.json`, `result.json`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import checkpoints, exit_codes
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import collective, servers, trainer
+from estimator_kit.distributed import marks as mark_names
+from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.trainer import OneSession
+from estimator_kit.distributed.waiting import reachable
+from estimator_kit.errors import ConfigError, NothingToDo, Stopped
+from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
+from estimator_kit.model_fn import ModelFn
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds in which an evaluator that was there before this start says that it is there still.
+_EVALUATOR_SAYS = 10.0
+
+# Seconds after which a worker that had trained, and cannot be reached, is not waited for.
+_GONE = 30.0
+
+
+class Chief:
+    """The chief of a cluster.
+
+    Args:
+      config, view: of the task.
+      request: where an early stop, which the evaluator asks for, is noted.
+    """
+
+    def __init__(self, config: ExperimentConfig, view: ClusterView, request: StopRequest):
+        assert config.model_dir is not None
+        self._config, self._view, self._request = config, view, request
+        self._marks = Marks(config.model_dir)
+        self._all_reduce = config.strategy == "multi_worker_mirrored"
+        self._strategy: Any = None
+        self._had_evaluator = False
+
+    @contextlib.contextmanager
+    def announcing_the_end(self) -> Iterator[None]:
+        """Starts the server, and says at the end of the block that training is over, and how.
+
+        Not after an error that may pass: the chief is then started again, and others wait for it.
+        Nor where the server did not start: it may be a second chief, started by mistake, or one
+        whose name is not known yet, and the others' training is not over by that.
+        """
+        status, reason, started = mark_names.DONE, "", False
+        try:
+            if self._all_reduce:
+                self._strategy = collective.start_server(self._config, self._view)
+            else:
+                servers.start(self._config, self._view)
+            started = True
+            yield
+        except NothingToDo:
+            # Others that were started with it wait for no more than what the mark says.
+            raise
+        except (Stopped, KeyboardInterrupt):
+            status = mark_names.STOPPED
+            raise
+        except BaseException as error:
+            status, reason = mark_names.FAILED, str(error)[:500]
+            if exit_codes.exit_code(error) == exit_codes.TEMPORARY:
+                status = ""
+            raise
+        finally:
+            if status and started:
+                assert self._config.model_dir is not None
+                with contextlib.suppress(Exception):  # The error that is under way says more.
+                    step = checkpoints.latest_step(self._config.model_dir)
+                    self._marks.write("end", status=status, reason=reason, global_step=step)
+
+    @contextlib.contextmanager
+    def heeding_the_evaluator(self) -> Iterator[None]:
+        """While the block runs, an evaluator can ask for an early stop."""
+        closed = threading.Event()
+
+        def look() -> None:
+            while not closed.wait(0.5):
+                # A storage that does not answer now may do so at the next look.
+                with contextlib.suppress(tf.errors.OpError, OSError, ConfigError):
+                    if self._marks.read("stop") is not None and self._request.reason is None:
+                        self._request.ask(EARLY_STOPPED)
+
+        thread = threading.Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            closed.set()
+            thread.join()
+
+    def begin(self) -> None:
+        """Removes the marks of former starts; all checks are through."""
+        self._had_evaluator = self._marks.read("evaluator") is not None
+        self._marks.clear()
+
+    @property
+    def leaves_evaluation(self) -> bool:
+        """Whether an evaluator scores the last checkpoint and writes the exports."""
+        if self._view.evaluators:
+            return True
+        end = time.monotonic() + (_EVALUATOR_SAYS if self._had_evaluator else 0)
+        while self._marks.read("evaluator") is None:
+            if time.monotonic() >= end:
+                return False
+            threading.Event().wait(0.25)
+        return True
+
+    def train(
+        self,
+        model: ModelFn,
+        make_input: Callable[[], Any],
+        *,
+        max_steps: int,
+        hooks: Sequence[Any],
+        saving_listeners: Sequence[Any],
+    ) -> None:
+        """Trains to a global step, or to the end of the input of all.
+
+        Args:
+          model: the model_fn.
+          make_input: the input_fn from the last checkpoint on.
+          max_steps: the global step.
+          hooks, saving_listeners: as of `Estimator.train`.
+        """
+
+        if self._all_reduce:
+            self._marks.write("ready", max_steps=max_steps)
+            collective.train(
+                self._config, self._view, self._strategy, model, make_input(),
+                max_steps=max_steps, hooks=hooks,
+            )  # fmt: skip
+            return
+
+        def attempt(session: OneSession) -> None:
+            trained = trainer.cluster_estimator(self._config, model, self._view)
+            run_config = trained.config
+            saver = LastToSave(
+                run_config.model_dir, run_config.save_checkpoints_secs,
+                run_config.save_checkpoints_steps, lambda step: self._are_done(step, max_steps),
+            )  # fmt: skip
+            trained.train(
+                make_input(), max_steps=max_steps,
+                hooks=[saver, *hooks, _Ready(self._marks), session],
+                saving_listeners=list(saving_listeners),
+            )  # fmt: skip
+            through.append(session)
+
+        through: list[OneSession] = []
+        self._gone: dict[str, float] = {}
+        trainer.keep_training(
+            self._config, self._view, attempt, lambda: self._request.reason == SIGTERM
+        )
+        if not through:
+            _log.warning(
+                "stopped by SIGTERM when a server was gone: what was trained after the last "
+                "checkpoint is lost"
+            )
+
+    def _are_done(self, step: int, max_steps: int) -> bool:
+        """Whether no step of a worker is to come that would have to be saved."""
+        if step >= max_steps or self._request.reason is not None:
+            return True
+        waiting = []
+        for name, address in self._view.tasks():
+            if not name.startswith("worker:") or self._marks.read(f"ended-{name}") is not None:
+                continue
+            if reachable(address):
+                self._gone.pop(name, None)
+                waiting.append(name)
+                continue
+            since = self._gone.setdefault(name, time.monotonic())
+            joined = self._marks.read(f"joined-{name}") is not None
+            if time.monotonic() - since < (_GONE if joined else self._config.cluster_timeout_secs):
+                waiting.append(name)
+            elif self._gone[name] > float("-inf"):
+                _log.warning(
+                    "%s cannot be reached and is not waited for; rows of its shard were not "
+                    "trained on", name,
+                )  # fmt: skip
+                self._gone[name] = float("-inf")
+        return not waiting
+
+
+class _Ready(tf.compat.v1.train.SessionRunHook):
+    """Tells workers that variables have values."""
+
+    def __init__(self, marks: Marks):
+        self._marks = marks
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._marks.write("ready")
+
+
+class LastToSave(tf.compat.v1.train.CheckpointSaverHook):
+    """Saves checkpoints, the last one when the workers' last steps are made, too.
+
+    With finite input the chief may come to the end of its shard before others do; a saver that ends
+    with it would lose their steps.
+
+    Args:
+      model_dir, save_secs, save_steps: as of the base class.
+      are_done: whether no further step is to come, given the global step.
+    """
+
+    def __init__(
+        self,
+        model_dir: str,
+        save_secs: Optional[int],
+        save_steps: Optional[int],
+        are_done: Callable[[int], bool],
+    ):
+        super().__init__(model_dir, save_secs=save_secs, save_steps=save_steps)
+        self._are_done = are_done
+
+    def end(self, session: Any) -> None:
+        said = False
+        while True:
+            step = int(session.run(self._global_step_tensor))
+            if self._are_done(step):
+                break
+            if not said:
+                said = True
+                _log.info("chief:0 has read its shard; waiting for the workers")
+            if self._timer.should_trigger_for_step(step):
+                self._timer.update_last_triggered_step(step)
+                self._save(session, step)
+            threading.Event().wait(0.25)
+        super().end(session)

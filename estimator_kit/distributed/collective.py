@@ -1,0 +1,118 @@
+"""multi_worker_mirrored: chief and workers with all variables each, which step together.
+
+TensorFlow's distribute coordinator runs each task; the server is ours, so that it is kept to its
+address. The strategy is made in a graph, as one that was made eagerly cannot be copied.
+
+A step needs all of them, and when one is lost the others can neither go on nor, for TensorFlow's
+collectives keep what they know of each other, let it in again. So they end, with the exit status of
+what may pass, and all are started again, from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit import cluster, exit_codes
+from estimator_kit.all_reduce import devices
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import servers
+from estimator_kit.distributed.waiting import reachable, wait_for
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.run_config import make_run_config, session_config
+from estimator_kit.tf_estimator import estimator
+from input_pipelines.autograph import as_written
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds between two looks at the others, and without one of them after which it is lost.
+_LOOK, _LOST = 2.0, 12.0
+
+
+def start_server(config: ExperimentConfig, view: ClusterView) -> Any:
+    """Starts the server of this task, and returns the strategy that goes with it."""
+    on_cpu = devices(config)[0].startswith("/cpu")
+    communication = tf.distribute.experimental.CommunicationImplementation
+    with tf.Graph().as_default(), cluster.visible(view):
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            communication_options=tf.distribute.experimental.CommunicationOptions(
+                implementation=communication.RING if on_cpu else communication.AUTO
+            )
+        )
+    # So that the coordinator starts none.
+    strategy.extended._std_server_started = True
+    servers.start(config, view, strategy.update_config_proto(session_config(config)))
+    return strategy
+
+
+@as_written
+def train(
+    config: ExperimentConfig,
+    view: ClusterView,
+    strategy: Any,
+    model: ModelFn,
+    input_fn: Any,
+    *,
+    max_steps: int,
+    hooks: Sequence[Any],
+) -> None:
+    """Trains this task's part of all steps.
+
+    Raises:
+      tf.errors.UnavailableError: another task is not there in time.
+    """
+    others = [(name, host) for name, host in view.tasks() if name != view.name]
+    wait_for(others, this=view.name, seconds=config.cluster_timeout_secs)
+    with tf.Graph().as_default(), cluster.visible(view), _noticing_losses(view, others):
+        trained = estimator.Estimator(
+            model, config=make_run_config(config, view, train_distribute=strategy), params={}
+        )
+        estimator.train_and_evaluate(
+            trained,
+            estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=list(hooks)),
+            # Not used: the evaluator is no task of the coordinator.
+            estimator.EvalSpec(input_fn),
+        )
+
+
+@contextlib.contextmanager
+def _noticing_losses(view: ClusterView, others: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Ends the process when another task is gone while the block runs.
+
+    A collective that waits for it cannot be interrupted.
+    """
+    closed = threading.Event()
+
+    def look() -> None:
+        seen = {name: time.monotonic() for name, _ in others}
+        while not closed.wait(_LOOK):
+            for name, address in others:
+                if reachable(address):
+                    seen[name] = time.monotonic()
+            gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
+            if gone and not closed.is_set():
+                _leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
+                       "start all tasks again to go on from the last checkpoint")  # fmt: skip
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        closed.set()
+
+
+def _leave(message: str) -> None:
+    _log.warning(message)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_codes.TEMPORARY)

@@ -1,0 +1,156 @@
+"""The life of an evaluator: it scores each checkpoint that comes, the last one for certain.
+
+Stands outside the cluster: it has no server, reads all of --eval_files in a graph of its own, and
+knows of the training what is in the model directory. It alone writes `eval_history.jsonl` and the
+exports, and at the end puts metrics and exports into the chief's `result.json`.
+
+tf.estimator's own loop ends with the step `max_steps` alone: where training ends before, it never
+does. Here the chief's word ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit import bad_data, checkpoints, storage, training_end, training_input
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed.marks import DONE, Marks
+from estimator_kit.distributed.watch import Watch
+from estimator_kit.errors import Stopped
+from estimator_kit.exporters.after_evaluation import AfterEvaluation
+from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, InterruptHook, StopRequest
+from estimator_kit.hooks.stop import stop_on_sigterm as stopping_on_sigterm
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.run_config import make_estimator
+from estimator_kit.session_errors import explained
+from feature_specs.schema import FeatureSpec
+from input_pipelines import input_fns
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds between two looks for a checkpoint.
+_LOOK = 0.5
+
+
+class _Evaluator:
+    def __init__(
+        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+    ):
+        assert config.model_dir is not None
+        self.model_dir = config.model_dir
+        self.request = StopRequest()
+        self.marks = Marks(config.model_dir)
+        self.scored: Optional[str] = None
+        self._config, self._spec, self._model = config, spec, model
+        self.trained = make_estimator(config, model)
+        paths = training_input.eval_paths(config)
+        screened = bad_data.screen(config, spec, {"--eval_files": paths})
+        self._paths, self._damaged = screened.files["--eval_files"], screened.damaged
+        training_input.check_records(spec, self._paths, "--eval_files", self._damaged)
+        with explained(spec, self._paths, damaged=self._damaged):
+            training_input.count_evaluated(spec, self._paths, self._damaged)
+        self.after = AfterEvaluation(config, spec, self.request, self._paths, self._damaged)
+        self._input = input_fns.eval_input_fn(
+            spec, self._paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
+            damaged=self._damaged,
+        )  # fmt: skip
+        self._last = float("-inf")
+
+    def newest(self) -> Optional[str]:
+        """The latest checkpoint that was trained at all, if it is not scored yet."""
+        found = tf.train.latest_checkpoint(self.model_dir)
+        if found is None or found == self.scored or found.endswith("-0"):
+            return None
+        return str(found)
+
+    def is_due(self) -> bool:
+        return time.monotonic() - self._last >= self._config.eval_throttle_secs
+
+    def score(self, checkpoint: str) -> None:
+        """Evaluates a checkpoint and writes what follows; leaves one out that is gone by now."""
+        self._last = time.monotonic()
+        try:
+            with explained(self._spec, self._paths, damaged=self._damaged, model=self._model):
+                metrics = self.trained.evaluate(
+                    self._input, hooks=[InterruptHook(self.request)], checkpoint_path=checkpoint
+                )
+                self.after.export(self.trained, "", checkpoint, metrics, False)
+        except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError):
+            if tf.io.gfile.exists(f"{checkpoint}.index"):
+                raise
+            _log.warning(
+                "%s was removed while it was scored or exported; a higher --keep_checkpoint_max "
+                "keeps more", checkpoint,
+            )
+            return
+        self.scored = checkpoint
+        _log.info("scored step %d: loss %.5f", int(metrics["global_step"]),
+                  self.after.metrics["loss"])  # fmt: skip
+        if self.request.reason == EARLY_STOPPED:
+            self.marks.write("stop")
+
+
+def run_evaluator(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+) -> RunResult:
+    """Scores checkpoints until training is over, and the last one; then writes the exports.
+
+    Raises:
+      Stopped: SIGTERM was received.
+      tf.errors.UnavailableError: the chief was gone for longer than --cluster_timeout_secs.
+      DataError, ConfigError: see their docstrings.
+    """
+    own = _Evaluator(config, spec, model, view)
+    with stopping_on_sigterm(own.request), Watch(
+        view, own.marks, seconds=config.cluster_timeout_secs, presence="evaluator"
+    ) as watch:
+        said = False
+        while True:
+            over = watch.over()  # Looked at first: what it said was saved before.
+            checkpoint = own.newest()
+            if checkpoint is not None and (over or own.is_due()):
+                own.score(checkpoint)
+                continue
+            if over:
+                break
+            if own.request.reason == SIGTERM:
+                raise Stopped(f"{view.name} was stopped by SIGTERM")
+            if not said and own.scored is None:
+                said = True
+                _log.info("%s waits for the first checkpoint of chief:0 at %s",
+                          view.name, view.chief)  # fmt: skip
+            threading.Event().wait(_LOOK)
+        watch.check()
+        end = watch.end or {}
+    exports: dict[str, str] = dict(own.after.exports)
+    if end.get("status") == DONE and own.scored is not None:
+        exports = training_end.final_exports(config, own.trained, own.after)
+    result = RunResult(
+        mode=config.mode, task=view.name, metrics=own.after.metrics, exports=exports,
+        global_step=checkpoints.latest_step(own.model_dir),
+        rows_evaluated=int(own.after.metrics.get("rows", 0)),
+    )  # fmt: skip
+    _complete(own.model_dir, result)
+    return result
+
+
+def _complete(model_dir: str, result: RunResult) -> None:
+    """Puts what the evaluator knows into the result that the chief has written."""
+    kept = read_result(model_dir)
+    if kept is None or not result.metrics:
+        return
+    kept.update(
+        metrics=dict(result.metrics), rows_evaluated=result.rows_evaluated,
+        exports=dict(result.exports), export_path=result.export_path,
+    )  # fmt: skip
+    path = result_path(model_dir)
+    storage.write_json(path, kept)
+    _log.info("metrics and exports are in %s", os.path.basename(path))

@@ -1,0 +1,198 @@
+"""`--launch_local`: a cluster on this machine, as real processes, for development.
+
+Each task runs the same command line with a TF_CONFIG of its own; its lines come with its name
+before them. Ports are free ones of the loopback interface. SIGTERM and Ctrl-C go to the chief,
+which saves a checkpoint and ends the others; what has not left 40 seconds later is ended, but for
+an evaluator with its last exports. A task that fails is not started again: a convenience for one
+machine, not a scheduler. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
+from estimator_kit.cluster_flags import local_jobs
+
+# Seconds that tasks have to leave after the chief has; an evaluator scores the last checkpoint.
+_LEAVE = 40.0
+
+# How much the scheduler prefers others to a task that trains, so that the evaluator, which has to
+# keep up with them, is never starved.
+_NICENESS = 5
+
+_PR_SET_PDEATHSIG = 1
+
+
+def views_of(jobs: Mapping[str, int], ports: Sequence[int]) -> list[ClusterView]:
+    """The view of each task, the ps first and the chief last but the evaluator.
+
+    Args:
+      jobs: how many tasks of each.
+      ports: one for each chief, worker and ps.
+    """
+    left = [f"127.0.0.1:{port}" for port in ports]
+    chief, left = left[0], left[1:]
+    workers, ps = tuple(left[: jobs[WORKER]]), tuple(left[jobs[WORKER] :])
+    order = [(PS, i) for i in range(jobs[PS])] + [(WORKER, i) for i in range(jobs[WORKER])]
+    order += [(CHIEF, 0)] + [(EVALUATOR, 0)] * jobs[EVALUATOR]
+    named = ("127.0.0.1:1",) * jobs[EVALUATOR]  # Nobody connects to it.
+    return [ClusterView(chief, workers, ps, named, job, index) for job, index in order]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback interface that are free, all different."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def exit_status(codes: Mapping[str, int]) -> int:
+    """The status of a launch from those of its tasks: the chief's, or else the first that failed.
+
+    Of a task that a signal ended it is 128 and the signal's number, as in a shell.
+    """
+    ordered = [codes[f"{CHIEF}:0"], *(code for _, code in sorted(codes.items()))]
+    failed = [code for code in ordered if code]
+    return 0 if not failed else failed[0] if failed[0] > 0 else 128 - failed[0]
+
+
+class _Tasks:
+    """The processes of a launch."""
+
+    def __init__(self, views: Sequence[ClusterView], arguments: Sequence[str]):
+        self._ended = threading.Condition()
+        self.codes: dict[str, int] = {}
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+        self._threads: list[threading.Thread] = []
+        width = max(len(view.name) for view in views)
+        for view in views:
+            self._start(view, arguments, width)
+
+    def _start(self, view: ClusterView, arguments: Sequence[str], width: int) -> None:
+        code = (
+            f"import sys; sys.argv[0] = {sys.argv[0]!r}; "
+            "from estimator_kit.main import main; sys.exit(main())"
+        )
+        tf_config = view.tf_config(with_evaluators=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments, "--launch_local="],
+            env={**os.environ, "TF_CONFIG": tf_config, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace",
+            # Its own group: the terminal sends Ctrl-C to this process alone, which passes it on.
+            start_new_session=True,
+            preexec_fn=_in_child(0 if view.task_type == EVALUATOR else _NICENESS),
+        )  # fmt: skip
+        self._processes[view.name] = process
+        thread = threading.Thread(target=self._follow, args=(view.name, process, width))
+        thread.start()
+        self._threads.append(thread)
+
+    def _follow(self, name: str, process: subprocess.Popen[str], width: int) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(f"[{name:<{width}}] {line}", end="", flush=True)
+        process.stdout.close()
+        code = process.wait()
+        print(f"[{name:<{width}}] exit status {code}", flush=True)
+        with self._ended:
+            self.codes[name] = code
+            self._ended.notify_all()
+
+    def running(self) -> list[str]:
+        return [name for name in self._processes if name not in self.codes]
+
+    def wait(self, seconds: float) -> None:
+        """Until a task ends, at most so long."""
+        with self._ended:
+            self._ended.wait(seconds)
+
+    def send(self, name: str, number: int) -> None:
+        if name in self.running():
+            self._processes[name].send_signal(number)
+
+    def close(self) -> None:
+        """Kills what is left, and reads all lines."""
+        for name in self.running():
+            self._processes[name].kill()
+        for thread in self._threads:
+            thread.join()
+
+
+def launch(text: str, arguments: Sequence[str]) -> int:
+    """Runs a cluster until it ends, and returns the exit status.
+
+    Args:
+      text: as of `--launch_local`.
+      arguments: the flags of each task.
+    """
+    jobs = local_jobs(text)
+    ports = free_ports(jobs[CHIEF] + jobs[WORKER] + jobs[PS])
+    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        received.append(number)
+
+    before = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
+    tasks = _Tasks(views_of(jobs, ports), arguments)
+    try:
+        _supervise(tasks, received, asynchronous=jobs[PS] > 0)
+    finally:
+        tasks.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return exit_status(tasks.codes)
+
+
+def _supervise(tasks: _Tasks, received: Sequence[int], *, asynchronous: bool) -> None:
+    """Waits for the end of all tasks, and ends those that would have none."""
+    chief, passed = f"{CHIEF}:0", 0
+    deadline: Optional[float] = None
+    waited = 0.0
+    while tasks.running():
+        tasks.wait(0.2)
+        waited += 0.2
+        for _ in received[passed:]:
+            passed += 1
+            # A second one ends the chief at once, and it what it has not saved.
+            tasks.send(chief, signal.SIGTERM)
+        ends = chief in tasks.codes or passed > 0
+        failed = [name for name, code in tasks.codes.items() if code]
+        # Without a ps there are no variables, and an all-reduce waits for each of its workers.
+        ends |= any(n.startswith(PS) or (n.startswith(WORKER) and not asynchronous) for n in failed)
+        if ends and deadline is None:
+            deadline = waited + _LEAVE
+            if chief not in tasks.codes and not passed:
+                tasks.send(chief, signal.SIGTERM)
+        if deadline is not None and waited >= deadline:
+            done = tasks.codes.get(chief) == 0 and not passed
+            for name in tasks.running():
+                # The evaluator scores the last checkpoint and exports it, as long as that takes.
+                if not (done and name.startswith(EVALUATOR)):
+                    tasks.send(name, signal.SIGKILL)
+
+
+def _in_child(niceness: int) -> Any:
+    """What a new process does first: it gives way to others, and dies with this one."""
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+    def prepare() -> None:
+        os.nice(niceness)
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+    return prepare

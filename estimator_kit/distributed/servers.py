@@ -1,0 +1,96 @@
+"""TensorFlow's gRPC server of a task, and the life of a parameter server.
+
+A `tf.distribute.Server` cannot be stopped; it ends with its process. So a ps does not join it: it
+waits for the word that training is over and for the trainers to leave, and then ends.
+
+The traffic is neither authenticated nor encrypted; see `listening` for what is done about that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import listening
+from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.watch import Watch
+from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
+from estimator_kit.result import RunResult
+from estimator_kit.run_config import session_config
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds that a ps stays for trainers that have not left when training is over.
+_LAST_GUESTS = 15.0
+
+# Seconds that a ps which is to stop stays for trainers: they may save what it holds.
+_LAST_SAVES = 20.0
+
+# A server that is collected would stop; it belongs to the process.
+_STARTED: list[Any] = []
+
+
+def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> Any:
+    """Starts the server of this task, and keeps it to its address.
+
+    `session` is the ConfigProto of its sessions, where it is not that of the flags.
+
+    Raises:
+      ConfigError: the address is taken, or none of this machine's.
+    """
+    assert view.address is not None
+    only: list[listening.Address] = []
+    if not config.listen_on_all_interfaces:
+        only = listening.own_addresses(view.address, [host for _, host in view.tasks()])
+    session = session if session is not None else session_config(config)
+    if view.task_type == "ps":
+        session.device_count["GPU"] = 0  # It keeps variables in memory, and leaves GPUs alone.
+    try:
+        server = tf.distribute.Server(
+            tf.train.ClusterSpec(view.cluster_dict()), job_name=view.task_type,
+            task_index=view.task_index, config=session,
+        )  # fmt: skip
+    except tf.errors.OpError as error:
+        raise ConfigError(
+            f"{view.name} cannot listen at its address {view.address}; is the port taken? "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+    if only:
+        listening.keep_to(only, int(view.address.rpartition(":")[2]))
+    _STARTED.append(server)
+    return server
+
+
+def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
+    """Keeps variables until training is over.
+
+    Raises:
+      Stopped: SIGTERM was received.
+      tf.errors.UnavailableError: the chief was gone for longer than --cluster_timeout_secs.
+    """
+    assert config.model_dir is not None
+    request = StopRequest()
+    start(config, view)
+    with stop_on_sigterm(request), Watch(
+        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs
+    ) as watch:
+        trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
+        while not watch.over() and request.reason != SIGTERM:
+            threading.Event().wait(0.5)
+        watch.check()
+        end = time.monotonic() + (_LAST_GUESTS if watch.over() else _LAST_SAVES)
+        while time.monotonic() < end and any(reachable(host) for host in trainers):
+            if watch.over() and request.reason == SIGTERM:
+                break
+            threading.Event().wait(0.5)
+    if request.reason == SIGTERM:
+        raise Stopped(f"{view.name} was stopped by SIGTERM")
+    return RunResult(mode=config.mode, task=view.name)

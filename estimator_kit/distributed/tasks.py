@@ -1,0 +1,32 @@
+"""Which life a process of a training leads: alone, chief, worker, ps or evaluator."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from estimator_kit import all_reduce, dynamic_problems, training
+from estimator_kit.cluster import EVALUATOR, PS, ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import evaluation, servers, trainer, worker
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.result import RunResult
+from feature_specs.schema import FeatureSpec
+
+
+def run_task(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
+) -> RunResult:
+    """Runs `train` or `train_and_evaluate` as this task of its cluster, or alone."""
+    dynamic_problems.check_strategy(spec, config.strategy)
+    if view is not None and view.trains:
+        if config.strategy == "multi_worker_mirrored":
+            all_reduce.check_model(config, model)
+        else:
+            trainer.check_model(config, model, view)
+    if view is None or view.is_chief:
+        return training.run_training(config, spec, model, view)
+    if view.task_type == PS:
+        return servers.run_ps(config, view)
+    if view.task_type == EVALUATOR:
+        return evaluation.run_evaluator(config, spec, model, view)
+    return worker.run_worker(config, spec, model, view)

@@ -1,0 +1,166 @@
+"""What chief and workers have in common: one training after the other until the steps are made.
+
+Between-graph replication, TensorFlow's classic one: each process has its own graph and session,
+variables are on the ps, and the chief alone gives them values and saves them. When a ps or the
+chief is lost, TensorFlow makes a new session by itself, which would read the input from the row of
+the process' start. So here a session that is lost ends the training, and the next one is made with
+the position of the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import dynamic_tables, partitions
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import placement
+from estimator_kit.distributed.waiting import wait_for
+from estimator_kit.errors import ConfigError
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.run_config import make_estimator, session_config
+from estimator_kit.sync_replicas import Synchronous
+from estimator_kit.team import Team
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds between two looks of a worker whether the chief has made the variables.
+_LOOK = 1
+
+# How often in a row a session may be lost, without a step in between, before it is an error.
+_TRIES = 30
+
+
+class SessionLost(Exception):
+    """A session had to be made again, because a server that it was of is another one now."""
+
+
+class OneSession(tf.compat.v1.train.SessionRunHook):
+    """Raises SessionLost in the place of a second session.
+
+    Attributes:
+      steps: that were made.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._made = False
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        if self._made:
+            raise SessionLost("a server of the cluster was started again")
+        self._made = True
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.steps += 1
+
+
+def cluster_estimator(config: ExperimentConfig, model: ModelFn, view: ClusterView) -> Any:
+    """The Estimator of one training of a task; of one graph, as it counts what it has placed."""
+    model.together = _together(config, view)
+    session = session_config(config)
+    session.device_filters.extend(placement.device_filters(view))
+    return make_estimator(
+        config, model, view, device_fn=placement.device_fn(view), session_config=session,
+        session_creation_timeout_secs=max(1, int(config.cluster_timeout_secs)),
+    )  # fmt: skip
+
+
+def _together(config: ExperimentConfig, view: ClusterView) -> Optional[Synchronous]:
+    team = Team.of(config, view)
+    if not team.ends_together:
+        return None
+    return Synchronous(team.size, team.batches_a_step, view.is_chief)
+
+
+def check_model(config: ExperimentConfig, model: ModelFn, view: ClusterView) -> None:
+    """Raises ConfigError for parameters that need the steps of one process one after the other."""
+    wrong = ["accumulate"] if model.params.accumulate > 1 else []
+    if Team.of(config, view).ends_together:
+        wrong += ["moving_average"] if model.params.moving_average is not None else []
+        if type(model).train_op is not ModelFn.train_op:
+            raise ConfigError(
+                f"{type(model).__name__} has a train_op of its own, which would not make its steps "
+                "together with the other tasks of --strategy=sync_replicas"
+            )
+    if wrong:
+        raise ConfigError(
+            f"the model parameter {wrong[0]} does not go with a cluster, where the steps of other "
+            "tasks come in between; drop it, or train in one process"
+        )
+
+
+def keep_training(
+    config: ExperimentConfig,
+    view: ClusterView,
+    attempt: Callable[[OneSession], None],
+    over: Callable[[], bool],
+) -> None:
+    """Trains, anew whenever a server is lost, until an attempt comes to its end.
+
+    Args:
+      config: its `cluster_timeout_secs` is how long lost servers are waited for.
+      view: the task that trains.
+      attempt: one training, with the hook among its hooks; goes on from the last checkpoint.
+      over: whether the training is over, so that what is lost is no longer needed.
+    """
+    fruitless = 0
+    ps = [task for task in view.tasks() if task[0].startswith("ps:")]
+    while not over() and wait_for(ps, this=view.name, seconds=config.cluster_timeout_secs,
+                                  over=over):  # fmt: skip
+        session = OneSession()
+        try:
+            with _quick_sessions(), partitions.of_size(
+                config.partition_mib
+            ), dynamic_tables.on_servers(len(ps)):
+                attempt(session)
+            return
+        except Exception as error:
+            if not is_lost(error):
+                raise
+            if over():
+                return
+            fruitless = 0 if session.steps else fruitless + 1
+            if fruitless >= _TRIES:
+                raise
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            _log.warning("%s: the session was lost (%s); making another one", view.name, reason)
+            threading.Event().wait(_LOOK)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error of a session says that a server is not there or not the one it was."""
+    if isinstance(error, (SessionLost, tf.errors.AbortedError, tf.errors.UnavailableError)):
+        return True
+    # Of a server that was started again, before the chief has made its variables.
+    text = str(error)
+    if isinstance(error, tf.errors.FailedPreconditionError):
+        return "uninitialized" in text or "Could not find variable" in text
+    return isinstance(error, tf.errors.NotFoundError) and "Resource" in text
+
+
+@contextlib.contextmanager
+def _quick_sessions() -> Iterator[None]:
+    """Lets a worker look every second whether variables have values, and not every thirty.
+
+    tf.estimator makes the SessionManager and takes no such number.
+    """
+    manager = tf.compat.v1.train.SessionManager
+    original = manager.__init__
+
+    @functools.wraps(original)
+    def quicker(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **{"recovery_wait_secs": _LOOK, **named})
+
+    manager.__init__ = quicker
+    try:
+        yield
+    finally:
+        manager.__init__ = original

@@ -1,0 +1,134 @@
+"""The life of a worker: it trains on its shard, and writes no checkpoint.
+
+A worker that is started again takes the position of the last checkpoint for its own. One that
+cannot go on for good leaves the others: the chief ends without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from estimator_kit import all_reduce, bad_data, checkpoints
+from estimator_kit.cluster import ClusterView
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.distributed import collective, servers, trainer
+from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.trainer import OneSession
+from estimator_kit.distributed.waiting import wait_for, wait_until
+from estimator_kit.distributed.watch import Watch
+from estimator_kit.errors import Stopped
+from estimator_kit.hooks.progress import ProgressHook
+from estimator_kit.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
+from estimator_kit.input_position import find_position
+from estimator_kit.model_fn import ModelFn
+from estimator_kit.result import RunResult
+from estimator_kit.session_errors import explained
+from estimator_kit.team import Team
+from estimator_kit.training_input import TrainingInput, check_records
+from feature_specs.schema import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
+
+_OVER = "over"
+
+
+def run_worker(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+) -> RunResult:
+    """Trains until the training is over, or the rows of the shard are through.
+
+    Raises:
+      Stopped: SIGTERM was received; the others go on.
+      tf.errors.UnavailableError: the chief or a ps was gone for longer than
+        --cluster_timeout_secs.
+      DataError, LossError, ConfigError: see their docstrings.
+    """
+    assert config.model_dir is not None
+    marks, request = Marks(config.model_dir), StopRequest()
+
+    def stop() -> None:
+        if request.reason is None:
+            request.ask(_OVER)
+
+    strategy = None
+    if config.strategy == "multi_worker_mirrored":
+        strategy = collective.start_server(config, view)
+    else:
+        servers.start(config, view)
+    progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
+    with stop_on_sigterm(request), Watch(
+        view, marks, seconds=config.cluster_timeout_secs, on_end=stop, leaves=True
+    ) as watch:
+
+        def over() -> bool:
+            return request.reason is not None
+
+        seconds = config.cluster_timeout_secs
+        others = [task for task in view.tasks() if not task[0].startswith("worker:")]
+        wait_for(others, this=view.name, seconds=seconds, over=over)
+        wait_until(
+            lambda: [] if marks.read("ready") else [f"chief:0 at {view.chief}"],
+            what="the first session of", this=view.name, seconds=seconds, over=over,
+        )  # fmt: skip
+        if not over():
+            _train(config, spec, model, view, request, progress, marks, strategy)
+        if request.reason == SIGTERM:
+            raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
+        watch.check()
+        marks.write(f"ended-{view.name}")
+        if strategy is not None:
+            # The chief's session has parts here, and would wait for a task that is gone.
+            while not watch.over():
+                threading.Event().wait(0.25)
+    return RunResult(
+        mode=config.mode, task=view.name, rows_trained=progress.rows,
+        examples_per_second=progress.examples_per_second,
+    )  # fmt: skip
+
+
+def _train(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    view: ClusterView,
+    request: StopRequest,
+    progress: ProgressHook,
+    marks: Marks,
+    strategy: Any,
+) -> None:
+    team = Team.of(config, view, len(all_reduce.devices(config)))
+    source = TrainingInput.of(config, spec, team)
+    screened = bad_data.screen(config, spec, {source.flag: source.files})
+    source = source.without_bad(screened)
+    check_records(spec, source.files, source.flag, source.damaged)
+
+    def attempt(session: OneSession) -> None:
+        assert config.model_dir is not None
+        step = checkpoints.latest_step(config.model_dir) or 0
+        steps = find_position(
+            config, source.files, step, source.left_out, selection=source.identity()
+        ).steps_read
+        skip_rows, counts = source.own_skip(steps), None
+        if skip_rows or source.must_be_counted:
+            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
+        marks.write(f"joined-{view.name}")
+        input_fn = source.input_fn(skip_rows=skip_rows, counts=counts)
+        hooks = [progress, StopHook(request), session]
+        if strategy is not None:
+            # All end with one step, and the chief has found out which.
+            last = (marks.read("ready") or {}).get("max_steps")
+            collective.train(
+                config, view, strategy, model, input_fn, max_steps=int(last or 0), hooks=hooks
+            )
+            return
+        trainer.cluster_estimator(config, model, view).train(
+            input_fn, max_steps=config.max_steps, hooks=hooks
+        )
+
+    with explained(spec, source.files, damaged=screened.damaged, model=model):
+        if strategy is not None:
+            attempt(OneSession())
+        else:
+            trainer.keep_training(config, view, attempt, lambda: request.reason is not None)

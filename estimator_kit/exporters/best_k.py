@@ -1,0 +1,66 @@
+"""The best-k exporter: the k best models so far, by a metric, over all starts.
+
+`best_k.json` beside the exports has which they are, and what was there before. The best of them is
+its first entry, not the highest version: a server that takes the newest version wants `best`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.best import is_better
+
+
+class BestKRecord:
+    """The record of the best-k exporter.
+
+    Args:
+      folder: of the exports.
+      metric, direction: what better means. They must stay the same from start to start.
+      count: how many are kept; another one from start to start is no error.
+
+    Raises:
+      ConfigError: the file is damaged, or was kept for another metric or direction.
+    """
+
+    def __init__(self, folder: str, metric: str, direction: str, count: int):
+        self._path = os.path.join(folder, "best_k.json")
+        self._count = count
+        empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
+        kept = storage.read_json(self._path)
+        kept = empty if kept is None else kept
+        if not isinstance(kept, dict) or set(kept) != set(empty):
+            raise ConfigError(f"{self._path} is damaged; repair or remove it")
+        if (kept["metric"], kept["direction"]) != (metric, direction):
+            raise ConfigError(
+                f"{self._path} holds the best {kept['metric']} ({kept['direction']}), and now "
+                f"{metric} ({direction}) is asked for; go back, or move that folder away"
+            )
+        self._kept: dict[str, Any] = kept
+
+    @property
+    def best(self) -> list[dict[str, Any]]:
+        """`{"value", "global_step", "version"}` of those that are kept, the best first."""
+        return list(self._kept["best"])
+
+    def improves(self, value: float) -> bool:
+        """Whether a model of that value is among the best; one that ties with the last is not."""
+        best = self.best[: self._count]
+        if len(best) < self._count:
+            return is_better(value, float("nan"), self._kept["direction"])
+        return is_better(value, best[-1]["value"], self._kept["direction"])
+
+    def add(self, value: float, global_step: int, path: str) -> list[str]:
+        """Writes down an export; returns the versions that are no longer among the best."""
+        entry = {"value": value, "global_step": global_step, "version": os.path.basename(path)}
+        # Sorting keeps the older of two equal ones before.
+        sign = 1 if self._kept["direction"] == "min" else -1
+        best = sorted([*self.best, entry], key=lambda e: sign * e["value"])
+        dropped = best[self._count :]
+        self._kept["best"] = best[: self._count]
+        self._kept["dropped"] += dropped
+        storage.write_json(self._path, self._kept)
+        return [entry["version"] for entry in dropped]

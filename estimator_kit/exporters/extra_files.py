@@ -1,0 +1,116 @@
+"""What goes with a SavedModel beside TensorFlow's own files.
+
+assets.extra/feature_spec/   the spec as the model directory keeps it, with its vocabularies
+assets.extra/flags.txt       the resolved flags of the run; a flagfile
+assets.extra/metrics.json    of the evaluation that the checkpoint had
+assets.extra/lineage.json    what it was made from, and how it was checked
+assets.extra/tf_serving_warmup_requests, client_examples/   with rows alone
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import run_record, storage
+from estimator_kit.exporters import client_examples, warm_up
+from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.verification import Report
+from estimator_kit.exporters.writer import Written
+from feature_specs.schema import FeatureSpec
+from input_pipelines import raw_inputs
+
+# Rows of a request that warms up.
+_WARM_ROWS = 8
+
+NOT_CHECKED = "not checked: no rows to ask with; give --eval_files"
+NO_LIBRARY = "not checked: TensorFlow is installed without its C library"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Where an export is from, for `lineage.json` and its neighbours.
+
+    Attributes:
+      exporter: latest, best, ...
+      metrics: of the evaluation of the checkpoint; empty where it had none.
+      facts: more entries of lineage.json.
+      flags: the resolved flags, where the model directory keeps none.
+    """
+
+    exporter: str = "final"
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    flags: Optional[str] = None
+
+
+def write(
+    staged: str, model_dir: str, spec: FeatureSpec, origin: Origin, written: Written,
+    rows: Optional[SampleRows],
+) -> None:  # fmt: skip
+    """Writes all of them but `lineage.json`."""
+    extra = os.path.join(staged, "assets.extra")
+    tf.io.gfile.makedirs(extra)
+    _copy(os.path.join(model_dir, "feature_spec"), os.path.join(extra, "feature_spec"))
+    flags = os.path.join(model_dir, "flags.txt")
+    if origin.flags is not None:
+        storage.write_text(os.path.join(extra, "flags.txt"), origin.flags)
+    elif tf.io.gfile.exists(flags):
+        tf.io.gfile.copy(flags, os.path.join(extra, "flags.txt"))
+    storage.write_json(os.path.join(extra, "metrics.json"), dict(origin.metrics))
+    if rows is None:
+        return
+    model = model_name(model_dir)
+    warm_up.write(
+        os.path.join(extra, warm_up.NAME), written.signatures, rows.records[:_WARM_ROWS],
+        {name: values[:_WARM_ROWS] for name, values in rows.sent.items()}, model=model,
+        sequence_examples=spec.sequence_examples,
+    )  # fmt: skip
+    row = int(rows.sendable.argmax())
+    raw = {}
+    if written.raw_signatures and rows.sendable[row]:
+        raw = raw_inputs.one_row(spec, rows.raw, row)
+    folder = os.path.join(staged, "client_examples")
+    tf.io.gfile.makedirs(folder)
+    for name, content in client_examples.files(spec, rows.records[row], raw, model=model).items():
+        with tf.io.gfile.GFile(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+
+
+def write_lineage(
+    staged: str, model_dir: str, spec: FeatureSpec, origin: Origin, checkpoint: str,
+    written: Written, report: Optional[Report], missing: str, now: float,
+) -> None:  # fmt: skip
+    """Writes `lineage.json`, after the checks: what they found is in it."""
+    moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
+    lineage = {
+        "created": moment.isoformat(timespec="seconds"),
+        "exporter": origin.exporter,
+        "model_dir": model_dir,
+        "checkpoint": os.path.basename(checkpoint),
+        "global_step": int(tf.train.load_variable(checkpoint, "global_step")),
+        "feature_spec": spec.fingerprint(),
+        "versions": run_record.versions(),
+        "signatures": sorted(written.signatures),
+        "check": missing if report is None else dataclasses.asdict(report),
+        **origin.facts,
+    }
+    storage.write_json(os.path.join(staged, "assets.extra", "lineage.json"), lineage)
+
+
+def model_name(model_dir: str) -> str:
+    """The name of the model in requests: that of its directory."""
+    return os.path.basename(os.path.normpath(model_dir)) or "model"
+
+
+def _copy(source: str, target: str) -> None:
+    for path, _, names in tf.io.gfile.walk(source):
+        folder = os.path.join(target, os.path.relpath(path, source))
+        tf.io.gfile.makedirs(folder)
+        for name in names:
+            tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))

@@ -1,0 +1,74 @@
+"""The exports of one run: what `saved_model` needs of the config, put together once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.exporters import saved_model
+from estimator_kit.exporters.extra_files import Origin
+from estimator_kit.exporters.sample_rows import SampleRows, sample_rows
+from estimator_kit.flags import resolved_flags
+from estimator_kit.session_errors import explained
+from feature_specs.schema import FeatureSpec
+from input_pipelines import tfrecords
+
+
+def export_folder(model_dir: str, exporter: str) -> str:
+    """Where the SavedModels of an exporter are."""
+    return os.path.join(model_dir, "export", exporter)
+
+
+class RunExports:
+    """Writes the exports of a run.
+
+    Args:
+      config: of the run.
+      spec: its feature spec.
+      files: whose first rows each export is asked with; they are read once, at the first export.
+      damaged: the files of which only the good records are read.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        spec: FeatureSpec,
+        files: Sequence[str] = (),
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ):
+        assert config.model_dir is not None
+        self._config = config
+        self._model_dir = config.model_dir
+        self._spec = spec
+        self._files = list(files)
+        self._damaged = damaged
+        self._rows: Optional[SampleRows] = None
+
+    def write(
+        self,
+        trained: Any,
+        exporter: str,
+        checkpoint: Optional[str] = None,
+        metrics: Optional[Mapping[str, float]] = None,
+    ) -> str:
+        """Writes an export of the latest checkpoint, or the one given; see `export_saved_model`."""
+        config = self._config
+        facts = {
+            "train_files": list(config.train_files or config.train_mix),
+            "eval_files": list(config.eval_files),
+            "warm_start_from": config.warm_start_from,
+            "model": config.model,
+        }
+        origin = Origin(exporter, metrics or {}, facts, resolved_flags(config))
+        return saved_model.export_saved_model(
+            trained, self._spec, export_folder(self._model_dir, exporter), checkpoint,
+            rows=self._sample(), default_signature=config.default_signature, origin=origin,
+        )  # fmt: skip
+
+    def _sample(self) -> Optional[SampleRows]:
+        if self._rows is None and self._files:
+            with explained(self._spec, self._files, with_labels=False, damaged=self._damaged):
+                self._rows = sample_rows(self._spec, self._files, damaged=self._damaged)
+        return self._rows

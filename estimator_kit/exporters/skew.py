@@ -1,0 +1,148 @@
+"""Whether an export answers as the input pipeline and the model do: the train-serve skew test.
+
+Features first, so that the message names the one that differs, then the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from feature_specs.schema import FeatureSpec
+
+TOLERANCE = 1e-6
+
+
+class Skew(Exception):
+    """The export answers otherwise; the message says where."""
+
+
+def check_features(
+    spec: FeatureSpec,
+    expected: Mapping[str, Any],
+    found: Mapping[str, np.ndarray],
+    names: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Compares what the model reads; ids and lengths to the bit, numbers to `TOLERANCE`.
+
+    Args:
+      expected: of the input pipeline, as a session gives it.
+      found: tensors of the export by name.
+      names: column -> names of the tensors that it is made of, in the order of `parts_of`.
+
+    Raises:
+      Skew: the columns that differ, with their features and the first row of each.
+    """
+    problems = []
+    for column, value in expected.items():
+        parts = parts_of(value)
+        others = [found[name] for name in names[column]]
+        where = _first_difference(parts, others)
+        if where is not None:
+            features = sorted(set(spec.features_of(column.partition("/")[0])))
+            problems.append(f"  column {column!r}, of the feature {', '.join(features)}: {where}")
+    if problems:
+        listing = "\n".join(problems)
+        raise Skew(f"features that the input pipeline and the export read differently:\n{listing}")
+
+
+def check_answers(
+    expected: Mapping[str, np.ndarray],
+    found: Mapping[str, np.ndarray],
+    what: str,
+    tolerance: float = TOLERANCE,
+    sides: tuple[str, str] = ("through the input pipeline", "through the export"),
+) -> float:
+    """Compares outputs [rows, ...]; returns the largest difference of numbers.
+
+    Where a row's numbers differ by less than the tolerance (absolute, or relative above 1), its ids
+    and words may differ: those of a tie.
+
+    Raises:
+      Skew: the first output that differs.
+    """
+    largest = 0.0
+    equal: Any = True
+    for key, value in expected.items():
+        if value.dtype.kind != "f":
+            continue
+        other = _same_shape(value, found[key], f"{what}, output {key!r}")
+        difference = _difference(value, other)
+        if difference.size:
+            row = int(np.argmax(difference.max(axis=tuple(range(1, difference.ndim)))))
+            worst = float(difference[row].max())
+            if worst > tolerance:
+                raise Skew(
+                    f"{what}: {key!r} of row {row} is {_short(value[row])} {sides[0]} and "
+                    f"{_short(other[row])} {sides[1]}"
+                )
+            largest = max(largest, worst)
+        alike = (value == other) | (np.isnan(value) & np.isnan(other))
+        equal = equal & alike.reshape(len(value), -1).all(axis=1)
+    for key, value in expected.items():
+        if value.dtype.kind == "f":
+            continue
+        other = _same_shape(value, found[key], f"{what}, output {key!r}")
+        wrong = equal & ~(value == other).reshape(len(value), -1).all(axis=1)
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise Skew(
+                f"{what}: {key!r} of row {row} is {_short(value[row])} {sides[0]} and "
+                f"{_short(other[row])} {sides[1]}"
+            )
+    return largest
+
+
+def parts_of(value: Any) -> list[Any]:
+    """What a feature is made of: itself, or the values and the row splits of a ragged one."""
+    if hasattr(value, "nested_row_splits"):
+        return [value.flat_values, *value.nested_row_splits]
+    return [value]
+
+
+def _same_shape(value: np.ndarray, other: np.ndarray, what: str) -> np.ndarray:
+    if value.shape != other.shape:
+        raise Skew(
+            f"{what}: the shape is {value.shape} through the input pipeline and {other.shape} "
+            "through the export"
+        )
+    return other
+
+
+def _difference(value: np.ndarray, other: np.ndarray) -> np.ndarray:
+    value, other = value.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(value - other) / np.maximum(1.0, np.abs(value))
+    same = (value == other) | (np.isnan(value) & np.isnan(other))
+    difference = np.where(same, 0.0, difference)
+    return np.where(np.isnan(difference), np.inf, difference)
+
+
+def _first_difference(parts: list[Any], others: list[np.ndarray]) -> Optional[str]:
+    values, *splits = (np.asarray(part) for part in parts)
+    other, *other_splits = others
+    for mine, its in zip(splits, other_splits):
+        if mine.shape != its.shape or (mine != its).any():
+            return "its lists have other lengths"
+    if values.shape != other.shape:
+        return f"its shape is {values.shape} in the input pipeline and {other.shape} in the export"
+    wrong = values != other
+    if values.dtype.kind == "f":
+        wrong = _difference(values, other) > TOLERANCE
+    if not wrong.any():
+        return None
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    row = place[0]
+    for lengths in reversed(splits):
+        row = int(np.searchsorted(lengths, row, side="right")) - 1
+    return (
+        f"row {row} has {_short(values[place])} in the input pipeline and {_short(other[place])} "
+        "in the export"
+    )
+
+
+def _short(value: Any) -> str:
+    text = np.array2string(np.asarray(value), threshold=8, precision=9)
+    return " ".join(text.split())

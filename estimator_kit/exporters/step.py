@@ -1,0 +1,41 @@
+"""The step exporter: the model of every so many steps, whatever its metrics.
+
+Evaluations come with checkpoints, so an export is of the first evaluated checkpoint at or after
+each multiple; `step.json` beside the exports has the step of the last one, for the next start.
+"""
+
+from __future__ import annotations
+
+import os
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+
+
+class StepRecord:
+    """The record of the step exporter.
+
+    Args:
+      folder: of the exports.
+      every: steps between exports.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+
+    def __init__(self, folder: str, every: int):
+        self._path = os.path.join(folder, "step.json")
+        self._every = every
+        kept = storage.read_json(self._path)
+        kept = {"last": 0} if kept is None else kept
+        if not isinstance(kept, dict) or not isinstance(kept.get("last"), int):
+            raise ConfigError(f"{self._path} is damaged; repair or remove it")
+        self._last = kept["last"]
+
+    def is_due(self, global_step: int) -> bool:
+        """Whether a multiple was reached since the last export."""
+        return global_step // self._every > self._last // self._every
+
+    def add(self, global_step: int) -> None:
+        self._last = global_step
+        storage.write_json(self._path, {"last": global_step})

@@ -1,0 +1,155 @@
+"""Asks a SavedModel that was just written, in a fresh process that has no Python of TensorFlow.
+
+A half-copied or wrong SavedModel often loads and fails at its first request, so it is asked with
+real rows, through every signature, before it gets its name. The process is started before the
+export is written, and waits for it with TensorFlow's library loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import dynamic_package
+from estimator_kit.errors import ExportError
+from estimator_kit.exporters import c_session, skew
+from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.writer import Written
+from estimator_kit.model_fn import PREDICT_EXAMPLES
+from feature_specs.schema import FeatureSpec
+from input_pipelines.serving_inputs import EXAMPLES
+
+_log = logging.getLogger("estimator_kit")
+
+# Rows of the requests to the signatures beside the joint ones.
+_FEW = 3
+
+_START = (
+    "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was found: the rows that were asked, the largest difference, seconds of the loader."""
+
+    rows: int
+    rows_as_tensors: int
+    signatures: int
+    tolerance: float
+    largest_difference: float
+    load_seconds: float
+    run_seconds: float
+
+
+class Loader:
+    """A process with TensorFlow's C++ loader, for one export."""
+
+    def __init__(self, process: Any):
+        self._process = process
+
+    def ask(self, export_dir: str, requests: list[dict[str, Any]]) -> dict[str, Any]:
+        """The answers of `c_session` to a job.
+
+        Raises:
+          ExportError: the SavedModel does not load or answer.
+        """
+        libraries = dynamic_package.op_libraries(export_dir)
+        job = json.dumps({"export": export_dir, "requests": requests, "libraries": libraries})
+        out, err = self._process.communicate(job)
+        if self._process.returncode:
+            lines = err.strip().splitlines()
+            raise ExportError(
+                f"the process that was to load the export ended with status "
+                f"{self._process.returncode}: {lines[-1] if lines else 'no message'}"
+            )
+        result: dict[str, Any] = json.loads(out)
+        if "error" in result:
+            raise ExportError(f"TensorFlow's C++ loader: {result['error']}")
+        return result
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Optional[Loader]]:
+    """A loader that is getting ready; None, with a warning, where TensorFlow has no C library."""
+    folder = os.path.dirname(os.path.abspath(tf.__file__))
+    if c_session.library_path(folder) is None:
+        _log.warning("%s has no libtensorflow_cc: the export is not tried out", folder)
+        yield None
+        return
+    environment = {
+        **os.environ,
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "-1",  # The training has it; and all machines answer alike.
+    }
+    script = os.path.abspath(c_session.__file__)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _START, script, folder],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment,
+    )  # fmt: skip
+    with process:
+        try:
+            yield Loader(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def verify(
+    loader: Loader, export_dir: str, spec: FeatureSpec, written: Written, rows: SampleRows
+) -> Report:
+    """Compares the answers of an export with those of the input pipeline and the model.
+
+    Raises:
+      ExportError: it does not answer, or answers otherwise by more than `skew.TOLERANCE`.
+    """
+    names = [tensor for tensors in written.features.values() for tensor in tensors]
+    examples = np.array(rows.records, object)
+    asked: list[tuple[str, dict[str, Any], list[str]]] = [
+        (PREDICT_EXAMPLES, {EXAMPLES: examples}, names),
+        *((name, rows.sent, []) for name in sorted(written.raw_signatures)),
+    ]
+    requests: list[dict[str, Any]] = [
+        {
+            "signature": name,
+            "inputs": {key: c_session.encoded(value) for key, value in inputs.items()},
+            "tensors": tensors,
+        }
+        for name, inputs, tensors in asked
+    ]
+    # In one run: the loader optimizes the graph for each, which costs more than the answer.
+    others = sorted(set(written.signatures) - {name for name, _, _ in asked})
+    requests.append({"together": others, "value": c_session.encoded(examples[:_FEW])})
+    result = loader.ask(export_dir, requests)
+    *single, together = result["answers"]
+    answers = {
+        name: {key: c_session.decoded(value) for key, value in answer.items()}
+        for name, answer in [*zip([name for name, _, _ in asked], single), *together.items()]
+    }
+    largest = 0.0
+    try:
+        skew.check_features(spec, rows.features, answers[PREDICT_EXAMPLES], written.features)
+        for name, found in answers.items():
+            expected = written.answers[name]
+            if name in written.raw_signatures:
+                expected = {key: value[rows.sendable] for key, value in expected.items()}
+            elif name != PREDICT_EXAMPLES:
+                expected = {key: value[:_FEW] for key, value in expected.items()}
+            largest = max(largest, skew.check_answers(expected, found, f"signature {name}"))
+    except skew.Skew as error:
+        raise ExportError(str(error)) from error
+    return Report(
+        len(rows.records), int(rows.sendable.sum()), len(answers), skew.TOLERANCE, largest,
+        round(result["load_seconds"], 3), round(result["run_seconds"], 3),
+    )  # fmt: skip

@@ -1,0 +1,144 @@
+"""Versions of an export: folders named by a number, which appear whole or not at all.
+
+    <folder>/1717171717/             a version, as servers want them; the highest is the newest
+    <folder>/.staging-<second>-<n>/  one that is being written, or was left by a process that died
+    <folder>/keep.json               {"pinned": {version: why}, "live": [version]}
+
+A version is written under the staging name and renamed when it was verified, so that nothing
+half-written ever has the name of a version. (A store without a rename of folders, such as a bucket,
+copies file by file.) Retention deletes no version that `keep.json` names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+
+_STAGING = re.compile(r"\.staging-(\d+)-\d+")
+
+# Seconds after which a staging folder is taken for one that a dead process has left.
+_LEFTOVER_SECS = 24 * 3600
+
+
+def versions(folder: str) -> list[str]:
+    """Paths of the complete exports in a folder, the oldest first."""
+    if not tf.io.gfile.isdir(folder):
+        return []
+    names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+    numbers = sorted(int(name) for name in names if name.isdigit())
+    return [os.path.join(folder, str(number)) for number in numbers]
+
+
+def new_staging(folder: str, now: float) -> str:
+    """A name for a version that is to be written at a time; removes what was left long ago."""
+    tf.io.gfile.makedirs(folder)
+    for entry in tf.io.gfile.listdir(folder):
+        match = _STAGING.fullmatch(entry.rstrip("/"))
+        if match and now - int(match[1]) > _LEFTOVER_SECS:
+            tf.io.gfile.rmtree(os.path.join(folder, entry))
+    path = os.path.join(folder, f".staging-{int(now)}-{os.getpid()}")
+    if tf.io.gfile.exists(path):  # Of an export of this process that failed in this second.
+        tf.io.gfile.rmtree(path)
+    return path
+
+
+def publish(staged: str, folder: str, now: float) -> str:
+    """Gives what was written its final name, higher than any that is there; returns the path."""
+    while True:
+        newest = versions(folder)[-1:]
+        number = max([int(now), *(int(os.path.basename(path)) + 1 for path in newest)])
+        path = os.path.join(folder, str(number))
+        try:
+            tf.io.gfile.rename(staged, path)
+        except (tf.errors.AlreadyExistsError, tf.errors.FailedPreconditionError):
+            if not tf.io.gfile.exists(path):
+                raise
+            continue  # Another process was faster.
+        return path
+
+
+def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
+    """Deletes all but the newest `keep` exports of a folder; returns the paths.
+
+    Those that are pinned or live, or named in `also`, stay and do not count.
+    """
+    protected = {*kept(folder), *also}
+    free = [path for path in versions(folder) if os.path.basename(path) not in protected]
+    deleted = free[:-keep]
+    for path in deleted:
+        tf.io.gfile.rmtree(path)
+    return deleted
+
+
+def delete(folder: str, version: str) -> bool:
+    """Deletes a version unless it is pinned or live; whether it did."""
+    path = os.path.join(folder, version)
+    if version in kept(folder) or not tf.io.gfile.isdir(path):
+        return False
+    tf.io.gfile.rmtree(path)
+    return True
+
+
+def pin(folder: str, version: str, why: str = "") -> None:
+    """Keeps a version from retention until `unpin`."""
+    _check(folder, version)
+    entries = _read(folder)
+    entries["pinned"][version] = why
+    storage.write_json(_path(folder), entries)
+
+
+def unpin(folder: str, version: str) -> None:
+    entries = _read(folder)
+    entries["pinned"].pop(version, None)
+    storage.write_json(_path(folder), entries)
+
+
+def set_live(folder: str, live: Sequence[str]) -> None:
+    """Says which versions are served; they are kept as if they were pinned."""
+    for version in live:
+        _check(folder, version)
+    storage.write_json(_path(folder), {**_read(folder), "live": sorted(live)})
+
+
+def kept(folder: str) -> set[str]:
+    """The versions that are pinned or live."""
+    entries = _read(folder)
+    return {*entries["pinned"], *entries["live"]}
+
+
+def time_of(now: Optional[float]) -> float:
+    """The time that is given, or the clock's."""
+    return time.time() if now is None else now
+
+
+def _path(folder: str) -> str:
+    return os.path.join(folder, "keep.json")
+
+
+def _check(folder: str, version: str) -> None:
+    if not version.isdigit() or not tf.io.gfile.isdir(os.path.join(folder, version)):
+        there = ", ".join(os.path.basename(path) for path in versions(folder)) or "none"
+        raise ConfigError(f"{folder} has no version {version!r}; there are: {there}")
+
+
+def _read(folder: str) -> dict:
+    entries = storage.read_json(_path(folder))
+    if entries is None:
+        return {"pinned": {}, "live": []}
+    good = isinstance(entries, dict) and set(entries) <= {"pinned", "live"}
+    good = good and isinstance(entries.get("pinned", {}), dict)
+    live = entries.get("live", []) if good else None
+    if not isinstance(live, list) or not all(isinstance(version, str) for version in live):
+        raise ConfigError(
+            f'{_path(folder)}: expected {{"pinned": {{version: why}}, "live": [version]}}; repair '
+            "it: without it versions that are pinned or live could be deleted"
+        )
+    return {"pinned": dict(entries.get("pinned", {})), "live": live}

@@ -1,0 +1,93 @@
+"""`assets.extra/tf_serving_warmup_requests`: what a server asks a new version before it is live.
+
+A TFRecord file of `tensorflow.serving.PredictionLog`s, one a signature, of real rows. The few
+messages are written field by field, with the numbers of TensorFlow Serving's prediction_log.proto,
+predict.proto, classification.proto, regression.proto, input.proto and model.proto, so that an
+export does not need its package; a test reads them with that package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+NAME = "tf_serving_warmup_requests"
+
+_CLASSIFY_LOG, _REGRESS_LOG, _PREDICT_LOG = 2, 3, 6
+
+
+def write(
+    path: str,
+    signatures: Mapping[str, Any],
+    records: Sequence[bytes],
+    raw: Mapping[str, np.ndarray],
+    *,
+    model: str,
+    sequence_examples: bool,
+) -> int:
+    """Writes one request a signature; returns how many.
+
+    Args:
+      path: of the file.
+      signatures: `{name: SignatureDef}`.
+      records: serialized rows for signatures that take them.
+      raw: the rows for those that take a tensor a feature; without a row, there is no such request.
+      model: its name in the requests; servers put their own in its place.
+      sequence_examples: classify and regress requests cannot hold SequenceExamples, so that these
+        signatures are asked by predict requests.
+    """
+    logs = []
+    for name, signature in sorted(signatures.items()):
+        method = signature.method_name
+        if not sequence_examples and method == tf.saved_model.CLASSIFY_METHOD_NAME:
+            logs.append(_field(_CLASSIFY_LOG, _field(1, _of_examples(model, name, records))))
+        elif not sequence_examples and method == tf.saved_model.REGRESS_METHOD_NAME:
+            logs.append(_field(_REGRESS_LOG, _field(1, _of_examples(model, name, records))))
+        else:
+            inputs: Mapping[str, Any] = raw
+            if len(signature.inputs) == 1 and set(signature.inputs) <= {"examples", "inputs"}:
+                (key,) = signature.inputs
+                inputs = raw if key in raw else {key: np.array(records, object)}
+            if inputs and len(next(iter(inputs.values()))):
+                request = predict_request(model, name, inputs)
+                logs.append(_field(_PREDICT_LOG, _field(1, request)))
+    with tf.io.TFRecordWriter(path) as writer:
+        for log in logs:
+            writer.write(log)
+    return len(logs)
+
+
+def predict_request(model: str, signature: str, inputs: Mapping[str, Any]) -> bytes:
+    """A serialized `tensorflow.serving.PredictRequest`."""
+    result = _field(1, _model_spec(model, signature))
+    for key, value in sorted(inputs.items()):
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        result += _field(2, _field(1, key.encode()) + _field(2, tensor))
+    return result
+
+
+def _of_examples(model: str, signature: str, records: Sequence[bytes]) -> bytes:
+    """A ClassificationRequest or RegressionRequest, which are alike."""
+    examples = b"".join(_field(1, record) for record in records)
+    return _field(1, _model_spec(model, signature)) + _field(2, _field(1, examples))
+
+
+def _model_spec(model: str, signature: str) -> bytes:
+    return _field(1, model.encode()) + _field(3, signature.encode())
+
+
+def _field(number: int, value: bytes) -> bytes:
+    """A field of a protobuf message that has a length: a string, bytes or a message."""
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(number: int) -> bytes:
+    result = bytearray()
+    while number > 0x7F:
+        result.append(number & 0x7F | 0x80)
+        number >>= 7
+    result.append(number)
+    return bytes(result)

@@ -1,0 +1,439 @@
+"""`--mode=retrain`: one cycle, from the choice of its days to the report.
+
+    window         the last complete days; what they hold (`window`, `facts`)
+    vocabularies   the spec of the cycle, whose words grew with the data (`vocabularies`)
+    checks         spec against data, drift, label rates (`checks`)
+    train          an ordinary experiment that starts from the live model (`training_stage`)
+    gate           candidate and live model on the same rows (`gate_stage`, `gate`)
+    promote        into the serving directory (`promotion`)
+    clean          old cycles and versions go (`retention`)
+
+A stage that is through is not run again: a cycle that died goes on with the one it died in, as long
+as window, spec, code and flags are the same; when they are not, it is abandoned, and a new one
+begins. One that was already judged to the end, or went live before it died (`publication`), is
+never abandoned: it is finished from what it left, and then the new one begins. What is served
+changes in one place, the rename in `promotion`; no cycle does it twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Optional
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
+from estimator_kit.result import RunResult
+from estimator_kit.retraining import (
+    checks,
+    gate_stage,
+    lineage,
+    lock,
+    publication,
+    report,
+    retention,
+    state,
+    telling,
+    training_stage,
+    vocabularies,
+)
+from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.limits import Limits, stoppable
+from estimator_kit.retraining.lock import Lock
+from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining.window import Window, choose, compared
+from estimator_kit.retraining_flags import stage_limits
+from feature_specs import parser
+from feature_specs.schema import FeatureSpec
+from input_pipelines import synthetic
+from input_pipelines.errors import DataError
+
+_log = logging.getLogger("estimator_kit")
+
+_Document = dict[str, Any]
+
+
+def serving_of(config: ExperimentConfig, held: Optional[Lock] = None) -> Serving:
+    """The serving directory of a config; nothing goes live in it once the lock is lost."""
+    assert config.model_dir is not None
+    folder = config.serving_dir or os.path.join(config.model_dir, "serving")
+    return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
+
+
+@dataclasses.dataclass
+class _Cycle:
+    """One cycle at work.
+
+    Attributes:
+      config, spec: what was asked for.
+      folder: where its outputs are.
+      window: its days.
+      serving: where it may go live.
+      facts: what is known of the data.
+      last: the cycle before that ran to its end.
+    """
+
+    config: ExperimentConfig
+    spec: FeatureSpec
+    folder: CycleFolder
+    window: Window
+    serving: Serving
+    facts: Facts
+    last: Optional[CycleFolder]
+
+    def output(self, stage: str) -> _Document:
+        found = self.folder.read(stage)
+        assert found is not None, stage
+        return found
+
+
+def run(
+    config: ExperimentConfig, *, clock: Callable[[], float] = time.time
+) -> tuple[RunResult, str]:
+    """Runs one cycle, or what is left of one that died; returns what it did and its report.
+
+    Raises:
+      NothingToDo: the last cycle had the same window, spec, code and flags; nothing was touched.
+      Refused: the candidate did not pass the gate; the live model stays.
+      Locked: another process is at work in the model directory.
+      TimedOut: a stage took longer than its limit.
+      Stopped: SIGTERM was received.
+      DataError: the data are too few, damaged, or stopped by a check.
+    """
+    assert config.model_dir is not None
+    spec = parser.load(config.spec)
+    with lock.held(
+        config.model_dir, stale_secs=config.lock_stale_secs, clock=clock
+    ) as held, stoppable() as limits:
+        return _run(config, spec, held, limits, clock)
+
+
+def _run(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    held: Lock,
+    limits: Limits,
+    clock: Callable[[], float],
+) -> tuple[RunResult, str]:
+    assert config.model_dir is not None
+    if config.generate_default_data is not None:
+        try:
+            synthetic.generate(config.generate_default_data)
+        except ValueError as error:
+            raise ConfigError(f"--generate_default_data: {error}") from error
+    facts = Facts(os.path.join(config.model_dir, "facts"), spec)
+    there = state.cycles(config.model_dir)
+    last = _last(there)
+    seconds = stage_limits(config)
+    begun = clock()
+    today = datetime.date.fromtimestamp(begun)
+    try:
+        with limits.stage("window", seconds.get("window")):
+            window = choose(
+                config, spec, facts,
+                as_of=datetime.date.fromisoformat(config.as_of) if config.as_of else today,
+                before=_window_of(last),
+            )  # fmt: skip
+    except BaseException as error:  # There is no cycle yet whose folder could hold a report.
+        text = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
+        _tell_of_failure(config, None, _outcome(error), text)
+        raise
+    identity = lineage.identity(config, spec.fingerprint(), window.digest)
+    died = _died_when_judged(config, there, identity)
+    if died is not None:
+        _finish(config, spec, died, facts, last, held, limits, seconds, clock)
+        last = died
+        window = compared(window, _window_of(last))
+    folder = _folder(config, there, last, identity)
+    if folder.read("window") is None:
+        document = {
+            **window.to_dict(), "identity": identity, "made_with": lineage.made_with(config),
+            "seconds": clock() - begun,
+        }  # fmt: skip
+        folder.write("window", document)
+    cycle = _Cycle(config, spec, folder, window, serving_of(config, held), facts, last)
+    try:
+        return _run_stages(cycle, held, limits, seconds, identity, clock)
+    except (Refused, Locked):
+        raise
+    except BaseException as error:
+        if folder.outcome is None:  # Else it is through, and has been told of.
+            text = f"{type(error).__name__}: {error}"
+            _tell_of_failure(config, folder, _outcome(error), text)
+        raise
+
+
+def _outcome(error: BaseException) -> str:
+    """What a report says of a cycle that this has ended."""
+    return "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
+
+
+def _window_of(cycle: Optional[CycleFolder]) -> Optional[Window]:
+    document = cycle.read("window") if cycle is not None else None
+    return Window.of(document) if document is not None else None
+
+
+def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
+    """The last cycle that ran to its end."""
+    through = [cycle for cycle in there if cycle.outcome in state.THROUGH]
+    return through[-1] if through else None
+
+
+def _died_when_judged(
+    config: ExperimentConfig, there: list[CycleFolder], identity: str
+) -> Optional[CycleFolder]:
+    """A cycle that died after it was judged or had gone live, and that this start is not of."""
+    for cycle in reversed(there):
+        if cycle.outcome is not None:
+            break
+        window = cycle.read("window")
+        if window is None or window["identity"] == identity:
+            continue
+        judged = cycle.read("promote") is not None
+        if judged or publication.find(cycle, serving_of(config)) is not None:
+            return cycle
+    return None
+
+
+def _finish(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    folder: CycleFolder,
+    facts: Facts,
+    last: Optional[CycleFolder],
+    held: Lock,
+    limits: Limits,
+    seconds: dict[str, float],
+    clock: Callable[[], float],
+) -> None:
+    """Ends a cycle that was judged, or is or was live, from what it left; publishes nothing."""
+    window, before = _window_of(folder), folder.read("window")
+    assert window is not None and before is not None
+    _log.warning("cycle %s died after its gate and is finished first", folder.name)
+    cycle = _Cycle(config, spec, folder, window, serving_of(config), facts, last)
+    try:
+        with contextlib.suppress(Refused):
+            _run_stages(cycle, held, limits, seconds, before["identity"], clock)
+    except Locked:
+        raise
+    except BaseException as error:
+        outcome = "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
+        _tell_of_failure(config, folder, outcome, f"{type(error).__name__}: {error}")
+        raise
+
+
+def _folder(
+    config: ExperimentConfig,
+    there: list[CycleFolder],
+    last: Optional[CycleFolder],
+    identity: str,
+) -> CycleFolder:
+    """The folder of the cycle that is to be run: one that died, or a new one."""
+    assert config.model_dir is not None
+    for cycle in reversed(there):
+        if cycle.outcome is not None:
+            break
+        window = cycle.read("window")
+        if window is not None and window["identity"] == identity:
+            _log.info("cycle %s goes on where it stopped", cycle.name)
+            return cycle
+        if window is not None:
+            _log.warning("cycle %s is abandoned: window, spec, code or flags changed", cycle.name)
+            cycle.write("done", {"outcome": "abandoned"})
+    if last is not None and not config.force:
+        before = last.read("window") or {}
+        if before.get("identity") == identity:
+            what = {
+                "promoted": "was promoted", "refused": "was refused by the gate",
+            }[last.outcome or ""]  # fmt: skip
+            raise NothingToDo(
+                f"cycle {last.name} with the same days, spec, code and flags {what}; --force "
+                "runs another one"
+            )
+    return state.new(config.model_dir)
+
+
+def _run_stages(
+    cycle: _Cycle,
+    held: Lock,
+    limits: Limits,
+    seconds: dict[str, float],
+    identity: str,
+    clock: Callable[[], float],
+) -> tuple[RunResult, str]:
+    stages: dict[str, Callable[[_Cycle], _Document]] = {
+        "vocabularies": _vocabularies, "checks": _checks, "train": _train, "gate": _gate,
+        "promote": _promote, "clean": _clean,
+    }  # fmt: skip
+    _look_again_at_live(cycle)
+    for name, function in stages.items():
+        if cycle.folder.read(name) is not None:
+            continue
+        held.check()
+        _log.info("cycle %s: %s", cycle.folder.name, name)
+        begun = clock()
+        with limits.stage(name, seconds.get(name)):
+            output = function(cycle)
+        cycle.folder.write(name, {**output, "seconds": round(clock() - begun, 3)})
+    lineage.write(cycle.folder, owner=held.owner, identity=identity)
+    outcome = "promoted" if cycle.output("promote")["version"] is not None else "refused"
+    found = report.document(cycle.folder, outcome)
+    report.write(cycle.folder, found)
+    cycle.folder.write("done", {"outcome": outcome, "ended": clock()})
+    try:
+        _tell(cycle.config, found)
+    except Exception as error:  # It is through, whoever is told; a text may have a secret.
+        _log.warning("cycle %s could not be told of: %s", cycle.folder.name, type(error).__name__)
+    text = report.markdown(found)
+    if outcome == "refused":
+        raise Refused(text)
+    train, path = cycle.output("train"), cycle.output("promote")["path"]
+    result = RunResult(
+        mode="retrain", global_step=train["global_step"], metrics=train["metrics"],
+        exports={"final": path} if os.path.isdir(path) else {},  # It may be removed since.
+        rows_trained=train["rows_trained"], rows_evaluated=cycle.output("gate")["rows"],
+    )  # fmt: skip
+    return result, text
+
+
+def _look_again_at_live(cycle: _Cycle) -> None:
+    """Has the gate asked again where another model went live since it was, by a rollback."""
+    gate = cycle.folder.read("gate")
+    live = cycle.serving.live
+    if gate is None or cycle.folder.read("promote") is not None:
+        return
+    number = live.number if live is not None else None
+    own = publication.find(cycle.folder, cycle.serving)
+    if number != gate["live_version"] and own is None:
+        cycle.folder.forget("gate")
+
+
+def _checks(cycle: _Cycle) -> _Document:
+    before = _window_of(cycle.last)
+    spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
+    statistics = None
+    if spec.drift.any:
+        facts.statistics(cycle.window.train_files)  # For the cycle after this one.
+        statistics = facts.old_statistics(before.train_files) if before is not None else None
+    findings = checks.run(spec, cycle.window, facts, before=before, statistics=statistics)
+    for found in findings:
+        if found.verdict == "warn":
+            _log.warning("%s", found.text)
+    stops = [found.text for found in findings if found.verdict == "stop"]
+    if stops:
+        raise DataError("\n".join(["the checks before training stop this cycle", *stops]))
+    return {"findings": [dataclasses.asdict(found) for found in findings]}
+
+
+def _vocabularies(cycle: _Cycle) -> _Document:
+    live, folder = cycle.serving.live, None
+    if live is not None:
+        # Retention may have left no more of an old cycle than its model.
+        assert cycle.config.model_dir is not None
+        folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
+        if not os.path.isdir(folder):
+            folder = os.path.join(live.path, "assets.extra", "feature_spec")
+    return vocabularies.make(
+        cycle.spec, cycle.folder.at("spec"),
+        files=[file.path for file in cycle.window.train_files],
+        min_count=cycle.config.min_count, live=folder,
+    )  # fmt: skip
+
+
+def _train(cycle: _Cycle) -> _Document:
+    assert cycle.config.model_dir is not None
+    start = training_stage.choose_start(
+        cycle.spec, live=cycle.serving.live, last=cycle.last,
+        cycles=state.cycles(cycle.config.model_dir),
+    )  # fmt: skip
+    return training_stage.train(
+        cycle.config, cycle.folder, cycle.window, spec=cycle.output("vocabularies")["spec"],
+        start=start, warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
+    )  # fmt: skip
+
+
+def _gate(cycle: _Cycle) -> _Document:
+    return gate_stage.run(
+        parser.load(cycle.output("vocabularies")["spec"]),
+        cycle.output("train")["export_path"],
+        cycle.serving.live,
+        [file.path for file in cycle.window.eval_files],
+        batch_size=cycle.config.eval_batch_size,
+        known_days=_known_days(cycle),
+    )
+
+
+def _known_days(cycle: _Cycle) -> list[str]:
+    """Days of the evaluation up to the newest that live model or start were trained on.
+
+    There are some where days came to an end, were taken away, or --as_of went back.
+    """
+    assert cycle.config.model_dir is not None
+    live = cycle.serving.live
+    trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
+    newest = ""
+    for name in trained - {None}:
+        window = _window_of(CycleFolder(cycle.config.model_dir, name))
+        if window is not None:
+            newest = max(newest, window.train[-1].name)
+    return [day.name for day in cycle.window.evaluate if day.name <= newest]
+
+
+def _promote(cycle: _Cycle) -> _Document:
+    gate = cycle.output("gate")
+    if not gate["passed"]:
+        return {"version": None}
+    own = publication.find(cycle.folder, cycle.serving)
+    if own is None:  # Else a start that died had gone so far.
+        paths = [file.path for file in cycle.window.eval_files]
+        publication.begin(cycle.folder, cycle.serving)
+        own = cycle.serving.publish(
+            gate["candidate"], cycle=cycle.folder.name,
+            verify=gate_stage.verify(gate["candidate"], paths),
+        )  # fmt: skip
+    return {"version": own.number, "path": own.path}
+
+
+def _clean(cycle: _Cycle) -> _Document:
+    config = cycle.config
+    assert config.model_dir is not None
+    return retention.clean(
+        state.cycles(config.model_dir), cycle.serving, newest=config.keep_cycles,
+        days=config.keep_cycle_days, versions=config.keep_versions,
+        today=datetime.date.fromisoformat(cycle.window.as_of),
+    )  # fmt: skip
+
+
+def _tell(config: ExperimentConfig, found: _Document) -> None:
+    assert config.model_dir is not None
+    if config.prometheus_file is not None:
+        ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
+        last = max((end for end in ends if end is not None), default=None)
+        text = telling.prometheus(found, model_dir=config.model_dir, last_success=last)
+        telling.write_prometheus(config.prometheus_file, text)
+    if config.webhook_url_file is not None:
+        telling.call_webhook(
+            config.webhook_url_file, found, timeout_secs=config.webhook_timeout_secs
+        )
+
+
+def _tell_of_failure(
+    config: ExperimentConfig, folder: Optional[CycleFolder], outcome: str, problem: str
+) -> None:
+    """Reports a cycle that is not through; what goes wrong here hides nothing."""
+    assert config.model_dir is not None
+    try:
+        found = report.document(folder or state.new(config.model_dir), outcome, problem)
+        live = serving_of(config).live
+        found["live_before"] = live.number if live is not None else None
+        if folder is not None:
+            report.write(folder, found)
+        _tell(config, found)
+    except Exception as error:
+        _log.warning("the report of a cycle that %s could not be written: %s", outcome, error)

@@ -1,0 +1,161 @@
+"""The rows that candidate and live model are held against each other on, and their predictions.
+
+Labels and weights are those that an evaluation reads (`input_pipelines.labels`); rows that the
+spec's `filter` drops are left out of both. Predictions come from the SavedModels, so from what
+would be served. Everything is kept in memory: some bytes a row and objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from estimator_kit import prediction
+from estimator_kit.errors import ConfigError
+from feature_specs.schema import FeatureSpec
+from input_pipelines import tfrecords
+from input_pipelines.errors import DataError
+from input_pipelines.labels import LabelReader
+from input_pipelines.record_parsing import RecordParser
+
+# What a SavedModel predicts of an objective, by its head.
+OUTPUTS = {
+    "binary": "logistic",
+    "logistic_regression": "predictions",
+    "poisson": "predictions",
+    "regression": "predictions",
+    "multi_class": "probabilities",
+}
+
+
+class EvalRows:
+    """Labels, weights and features of all rows of some files, in their order.
+
+    Args:
+      spec: the feature spec.
+      paths: TFRecord files, whole ones.
+      features: those whose values are needed, as for slices; single strings or integers.
+      batch_size: rows that are read at a time.
+
+    Attributes:
+      kept: bool [rows], which rows the spec's filter keeps.
+    """
+
+    def __init__(
+        self, spec: FeatureSpec, paths: Sequence[str], *, features: Sequence[str], batch_size: int
+    ):
+        self._spec = spec
+        self.paths = sorted(paths)
+        self._batch_size = batch_size
+        wanted = sorted({*features, *spec.filter_features()})
+        entries = {name: _parse_entry(spec, name) for name in wanted}
+        parser, reader = RecordParser(spec), LabelReader(spec)
+        columns: dict[str, list[NDArray]] = {}
+        for block in tfrecords.blocks(self.paths).rebatch(batch_size):
+            labels = reader.read(parser.parse(block, with_labels=True))
+            found = {f"label:{name}": value for name, value in labels.items()}
+            found |= {f"feature:{k}": v for k, v in _parse(spec, block, entries).items()}
+            for name, value in found.items():
+                columns.setdefault(name, []).append(value.numpy())
+        self._columns = {name: np.concatenate(parts) for name, parts in columns.items()}
+        count = len(next(iter(self._columns.values()), ()))
+        self.kept = np.ones(count, bool)
+        for entry in spec.filter:
+            self.kept &= _passes(entry, self._columns[f"feature:{entry.feature}"])
+
+    def __len__(self) -> int:
+        return int(self.kept.sum())
+
+    def labels(self, objective: str) -> NDArray:
+        return self._columns[f"label:{self._spec.label_of(objective)}"][self.kept]
+
+    def weights(self, objective: str) -> NDArray:
+        """float64 [rows]; 1 where the spec has no weight."""
+        found = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
+        return np.ones(len(self)) if found is None else found[self.kept].astype(np.float64)
+
+    def values(self, feature: str) -> NDArray:
+        return self._columns[f"feature:{feature}"][self.kept]
+
+    def predictions(
+        self, export: str, objectives: Sequence[str], *, all_of_them: bool = True
+    ) -> dict[str, NDArray]:
+        """What a SavedModel predicts of each objective, for the rows that are kept.
+
+        Args:
+          export: the folder of the SavedModel.
+          objectives: those that are asked for.
+          all_of_them: without it, an objective that the model does not predict is left out: one
+            that the spec got after the model was trained.
+
+        Raises:
+          ConfigError: it has no such output, or none for each row.
+        """
+        parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
+        for batch in prediction.from_saved_model(export, self.paths, self._batch_size):
+            for name in objectives:
+                output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
+                if output not in batch and not all_of_them:
+                    continue
+                if output not in batch:
+                    raise ConfigError(f"{export}: its predictions have no {output!r}")
+                parts[name].append(batch[output])
+        found = {name: np.concatenate(values) for name, values in parts.items() if values}
+        for name, values in found.items():
+            if len(values) != len(self.kept):
+                raise ConfigError(
+                    f"{export}: {len(values):,} predictions for {len(self.kept):,} records"
+                )
+            two_sided = self._spec.objectives[name].head == "multi_class"
+            found[name] = values[self.kept] if two_sided else values[self.kept].reshape(-1)
+        return found
+
+
+def first_records(paths: Sequence[str], count: int) -> NDArray:
+    """Some records for requests, of as many files as it takes; fewer where all have fewer.
+
+    Raises:
+      DataError: there is none, so that nothing could be asked.
+    """
+    for block in tfrecords.blocks(sorted(paths)).rebatch(count).take(1):
+        return block.numpy()
+    raise DataError(
+        f"the {len(paths)} files of evaluation have no record, so that no model can be asked for "
+        "an answer"
+    )
+
+
+def _parse_entry(spec: FeatureSpec, name: str) -> Any:
+    feature = spec.features[name]
+    default: Any = {"string": "", "int64": -1, "float32": float("nan")}[feature.dtype]
+    if feature.default is not None:
+        default = feature.default
+    return tf.io.FixedLenFeature([], tf.as_dtype(feature.dtype), default)
+
+
+def _parse(spec: FeatureSpec, block: tf.Tensor, entries: dict[str, Any]) -> dict[str, tf.Tensor]:
+    if not entries:
+        return {}
+    if spec.sequence_examples:
+        return tf.io.parse_sequence_example(block, entries)[0]
+    return tf.io.parse_example(block, entries)
+
+
+def _passes(entry: Any, values: NDArray) -> NDArray:
+    passes = np.ones(len(values), bool)
+    for key, words in entry.words.items():
+        known = [w.encode() if isinstance(w, str) else w for w in words]
+        inside = np.isin(values, np.array(known, values.dtype))
+        passes &= inside if key == "in" else ~inside
+    bounds = entry.bounds
+    low: Optional[float] = bounds.get("min")
+    high: Optional[float] = bounds.get("max")
+    if low is not None:
+        passes &= values >= low
+    if high is not None:
+        passes &= values <= high
+    return passes

@@ -1,0 +1,174 @@
+"""What is known of data files by their content: rows, damage, statistics. Nothing is read twice.
+
+A night's window shares most of its days with that of the night before. What was found in a file is
+kept under the SHA-256 of its bytes (and of the spec it was held against), what was found in a set
+of files under those of all of them, in `facts/` of the model directory. Anything there may be
+removed; it is found again, as long as the files are there and hold what they held. Nothing is ever
+kept under the hash of bytes that a file no longer has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import pydantic
+import tensorflow as tf
+
+from estimator_kit import storage
+from feature_specs.schema import FeatureSpec
+from feature_specs.statistics import Statistics
+from input_pipelines import data_scan
+from input_pipelines.analyze import scan
+from input_pipelines.errors import DataError
+from input_pipelines.row_cache.digests import Digests
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFacts:
+    """One data file.
+
+    Attributes:
+      path: where it is.
+      bytes: its size.
+      sha256: of its bytes.
+      rows: records that can be used.
+      bad: why it cannot be read or used whole; None of a good file.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int
+    bad: Optional[str] = None
+
+
+class Facts:
+    """What is known, in a folder.
+
+    Args:
+      folder: made when missing; local.
+      spec: what records are held against.
+    """
+
+    def __init__(self, folder: str, spec: FeatureSpec):
+        os.makedirs(folder, exist_ok=True)
+        self._folder = folder
+        self._spec = spec
+        self._against = spec.fingerprint()
+        self._digests = Digests(pathlib.Path(folder) / "digests.txt")
+
+    def of_files(self, paths: Sequence[str]) -> list[FileFacts]:
+        """The facts of some files, in their order."""
+        digests = {path: self._digests.of(path) for path in paths}
+        places = {path: self._place("file", digests[path], self._against) for path in paths}
+        known = {path: storage.read_json(place) for path, place in places.items()}
+        unknown = [path for path in paths if known[path] is None]
+        for report in data_scan.scan(unknown, spec=self._spec):
+            bad = report.listed[0].sentence if report.bad_records else None
+            known[report.path] = {
+                "bytes": report.size, "rows": report.good_records, "bad": bad,
+            }  # fmt: skip
+            storage.write_json(places[report.path], known[report.path])
+        return [
+            FileFacts(path=path, sha256=digests[path], **(known[path] or {})) for path in paths
+        ]
+
+    def statistics(self, files: Sequence[FileFacts]) -> Statistics:
+        """What an analysis finds in some files together.
+
+        Raises:
+          DataError: there is no record.
+          MissingPackageError: the package for sketches is not installed.
+        """
+        if not files:
+            raise DataError("there is no file to make statistics of")
+        kept = self._kept_statistics(files)
+        if kept is not None:
+            return kept
+        found = scan.scan([file.path for file in files]).statistics(len(files))
+        storage.write_json(self._place_of_statistics(files), json.loads(found.text()))
+        return found
+
+    def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
+        """The same of an old window, whose files may be gone or re-written; None where they are.
+
+        Raises:
+          MissingPackageError: the package for sketches is not installed.
+        """
+        kept = self._kept_statistics(files)
+        if kept is None and all(self._is_as_it_was(file) for file in files):
+            return self.statistics(files)
+        return kept
+
+    def _kept_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
+        kept = storage.read_json(self._place_of_statistics(files))
+        try:
+            return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
+        except pydantic.ValidationError:
+            return None  # Of another version of the kit.
+
+    def _is_as_it_was(self, file: FileFacts) -> bool:
+        try:
+            return self._digests.of(file.path) == file.sha256
+        except (OSError, tf.errors.OpError):
+            return False
+
+    def _place_of_statistics(self, files: Sequence[FileFacts]) -> str:
+        return self._place("statistics", *sorted(file.sha256 for file in files))
+
+    def _place(self, what: str, *parts: str) -> str:
+        name = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        return os.path.join(self._folder, f"{what}-{name[:40]}.json")
+
+
+def manifest_problem(
+    folder: str, files: Sequence[FileFacts], names: str = "*"
+) -> Optional[str]:
+    """Why a day is not what its `_MANIFEST.json` says; None when it is, or has none.
+
+    Args:
+      folder: of the day.
+      files: of it that are read, all of them or a part, as the shards for training.
+      names: a pattern of file names; every shard that it matches has to be there.
+    """
+    path = os.path.join(folder, "_MANIFEST.json")
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path) as file:
+        try:
+            shards: dict[str, dict[str, Any]] = {s["name"]: s for s in json.load(file)["shards"]}
+            for name, entry in shards.items():
+                for key, kind in (("name", str), ("bytes", int), ("rows", int)):
+                    if not isinstance(entry.get(key), kind):
+                        raise ValueError(f"shard {name!r} has no {key}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"{path} is no manifest of a conversion: {error}"
+    # What is read may have files of other folders beside.
+    own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
+    for name in shards:
+        if fnmatch.fnmatchcase(name, names) and name not in own:
+            return f"{os.path.join(folder, name)} is in the manifest of its day, and is not there"
+    for name, found in own.items():
+        if name not in shards:
+            return f"{found.path} is not in the manifest of its day"
+        said = shards[name]["bytes"], shards[name]["rows"]
+        if found.bad is None and said != (found.bytes, found.rows):
+            return (
+                f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, and the "
+                f"manifest of its day says {said[1]:,} in {said[0]:,}"
+            )
+    return None
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a file, named as `files.expand` does, is in a folder itself."""
+    if "://" in folder:  # `normpath` would make one slash of two.
+        return os.path.dirname(path) == folder.rstrip("/")
+    return os.path.dirname(path) == os.path.normpath(folder)

@@ -1,0 +1,247 @@
+"""The gate: does a candidate go live? Every condition with its value, passed or not.
+
+Candidate and live model are scored on the same rows. `judge` knows no TensorFlow and no disk: it
+gets arrays, so that what it says can be worked out by hand; `cycle` brings them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator_kit.retraining import bootstrap, row_metrics
+from feature_specs.retraining import MODEL_METRICS, Condition, Gate
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """What one objective's rows are, and what was predicted of them.
+
+    Attributes:
+      labels, weights: [rows].
+      candidate: [rows], or [rows, classes].
+      live: the same of the live model; None without one.
+      why_no_live: what is said of differences then.
+    """
+
+    labels: NDArray
+    weights: NDArray
+    candidate: NDArray
+    live: Optional[NDArray] = None
+    why_no_live: str = "there is no live model yet"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One condition, or one of its slices.
+
+    Attributes:
+      text: the condition, as `auc/click max_loss 0.005`.
+      slice: as `user_country=DE`; empty of all rows.
+      rows: that it is of.
+      passed: None where it was not judged.
+      value, live: of the two models.
+      low, high: the interval of candidate - live, in the metric's own unit (of `calibration`, in
+        that of its distance from 1).
+      note: what there is to say of it.
+    """
+
+    text: str
+    passed: Optional[bool]
+    value: Optional[float] = None
+    slice: str = ""
+    rows: Optional[int] = None
+    live: Optional[float] = None
+    low: Optional[float] = None
+    high: Optional[float] = None
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told."""
+        verdict = {True: "passed", False: "REFUSED", None: "not judged"}[self.passed]
+        where = f" ({self.slice})" if self.slice else ""
+        if self.slice and self.rows is not None:
+            where = f" ({self.slice}, {self.rows:,} rows)"
+        value = "" if self.value is None else f": {self.value:.6g}"
+        live = "" if self.live is None else f", live {self.live:.6g}"
+        interval = "" if self.low is None else f", difference {self.low:+.4g} to {self.high:+.4g}"
+        return f"{verdict}: {self.text}{where}{value}{live}{interval}" + (
+            f"; {self.note}" if self.note else ""
+        )
+
+
+def judge(
+    gate: Gate,
+    scored: Mapping[str, Scored],
+    features: Mapping[str, NDArray],
+    measured: Mapping[str, float],
+) -> list[Finding]:
+    """All findings, in the order of the conditions, of a slice by falling number of rows.
+
+    Before them, whatever is asked for, each objective of which the candidate predicts something
+    that is NaN or infinite: such a model never goes live. One that is live is held against nothing.
+
+    Args:
+      gate: the conditions.
+      scored: by objective.
+      features: values [rows] of the features that slices and groups are made of.
+      measured: `size_mib` and `latency_ms` of the candidate.
+    """
+    broken = {name: row_metrics.not_finite(rows.candidate) for name, rows in scored.items()}
+    return [
+        *(
+            Finding(
+                f"predictions/{name} finite", False, rows=len(scored[name].labels),
+                note=f"{count:,} rows have a prediction that is NaN or infinite",
+            )
+            for name, count in broken.items() if count
+        ),
+        *(
+            finding
+            for condition in gate.conditions
+            for finding in _findings(gate, condition, scored, features, measured)
+        ),
+    ]  # fmt: skip
+
+
+def passed(findings: list[Finding]) -> bool:
+    """Whether the candidate goes live."""
+    return not any(finding.passed is False for finding in findings)
+
+
+def _findings(
+    gate: Gate,
+    condition: Condition,
+    scored: Mapping[str, Scored],
+    features: Mapping[str, NDArray],
+    measured: Mapping[str, float],
+) -> Iterator[Finding]:
+    if condition.metric in MODEL_METRICS:
+        yield from _bounds(condition, measured[condition.metric], "", None)
+        return
+    name, _, objective = condition.metric.partition("/")
+    rows = scored[objective]
+    groups = None
+    if gate.bootstrap.group_by is not None:
+        groups = np.unique(features[gate.bootstrap.group_by], return_inverse=True)[1].reshape(-1)
+    if condition.slice is None:
+        yield from _of_rows(gate, condition, name, rows, groups, "", None)
+        return
+    values, index, counts = np.unique(
+        features[condition.slice], return_inverse=True, return_counts=True
+    )
+    index, small = index.reshape(-1), 0
+    for i in np.argsort(-counts, kind="stable"):
+        if counts[i] < condition.min_rows:
+            small += 1
+            continue
+        value = values[i].decode(errors="replace") if isinstance(values[i], bytes) else values[i]
+        yield from _of_rows(
+            gate, condition, name, rows, groups, f"{condition.slice}={value}", index == i
+        )
+    if small:
+        yield Finding(
+            _text(condition), None, slice=condition.slice,
+            note=f"{small} values have fewer than {condition.min_rows} rows",
+        )  # fmt: skip
+
+
+def _of_rows(
+    gate: Gate,
+    condition: Condition,
+    name: str,
+    rows: Scored,
+    groups: Optional[NDArray],
+    where: str,
+    mask: Optional[NDArray],
+) -> Iterator[Finding]:
+    if mask is not None:
+        rows = Scored(
+            rows.labels[mask], rows.weights[mask], rows.candidate[mask],
+            None if rows.live is None else rows.live[mask], rows.why_no_live,
+        )  # fmt: skip
+        if groups is not None:
+            groups = np.unique(groups[mask], return_inverse=True)[1].reshape(-1)
+    count = len(rows.labels)
+    broken = row_metrics.not_finite(rows.candidate)
+    if broken:
+        note = f"{broken:,} rows have a prediction that is NaN or infinite"
+        yield Finding(_text(condition), False, None, where, count, note=note)
+        return
+    candidate = row_metrics.make(name, rows.labels, rows.candidate, rows.weights)
+    value = candidate.value()
+    yield from _bounds(condition, value, where, count)
+    if condition.max_loss is None:
+        return
+    text = _text(condition, "max_loss")
+    if rows.live is None:
+        yield Finding(text, None, value, where, count, note=rows.why_no_live)
+        return
+    broken = row_metrics.not_finite(rows.live)
+    if broken:
+        note = f"the live model's prediction of {broken:,} rows is NaN or infinite"
+        yield Finding(text, None, value, where, count, note=note)
+        return
+    live = row_metrics.make(name, rows.labels, rows.live, rows.weights)
+    before = live.value()
+    if math.isnan(value) or math.isnan(before):
+        yield _undefined(text, where, count, value, before)
+        return
+
+    def worse(metric: Any):
+        return lambda counts: row_metrics.badness(name, metric.value(counts))
+
+    options = gate.bootstrap
+    found = bootstrap.difference(
+        worse(candidate), worse(live), rows=count, groups=groups, samples=options.samples,
+        confidence=options.confidence, seed=options.seed,
+    )  # fmt: skip
+    # `found` grows as the candidate gets worse; people read candidate - live.
+    down = name in ("auc", "accuracy")
+    low, high = (-found.high, -found.low) if down else (found.low, found.high)
+    limit = found.high if condition.by == "interval" else found.estimate
+    if math.isnan(limit):
+        note = "too many draws have no value, so that there is no interval"
+        yield Finding(text, None if where else False, value, where, count, before, note=note)
+        return
+    yield Finding(
+        text, bool(limit <= condition.max_loss), value, where, count, before,
+        None if math.isnan(low) else low, None if math.isnan(high) else high,
+    )  # fmt: skip
+
+
+def _bounds(
+    condition: Condition, value: float, where: str, rows: Optional[int]
+) -> Iterator[Finding]:
+    for key, bound in (("min", condition.min), ("max", condition.max)):
+        if bound is None:
+            continue
+        text = _text(condition, key)
+        if math.isnan(value):
+            yield _undefined(text, where, rows, value, None)
+            continue
+        good = value >= bound if key == "min" else value <= bound
+        yield Finding(text, bool(good), value, where, rows)
+
+
+def _undefined(
+    text: str, where: str, rows: Optional[int], value: float, live: Optional[float]
+) -> Finding:
+    """Of all rows a refusal; a slice without, say, a positive row says nothing of the model."""
+    whose = "" if live is None else " of the live model" if not math.isnan(value) else ""
+    return Finding(
+        text, None if where else False, None, where, rows,
+        note=f"the metric{whose} is undefined: the rows that it is made of are not there",
+    )  # fmt: skip
+
+
+def _text(condition: Condition, key: Optional[str] = None) -> str:
+    given = [k for k in ("min", "max", "max_loss") if getattr(condition, k) is not None]
+    keys = [key] if key else given
+    return " ".join([condition.metric, *(f"{k} {getattr(condition, k):g}" for k in keys)])

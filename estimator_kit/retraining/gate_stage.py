@@ -1,0 +1,172 @@
+"""The stage that scores candidate and live model on the same rows, and asks the gate.
+
+Both answer as SavedModels, so what is judged is what would be served.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import dynamic_package
+from estimator_kit.errors import ConfigError
+from estimator_kit.retraining import gate, row_metrics
+from estimator_kit.retraining.eval_rows import OUTPUTS, EvalRows, first_records
+from estimator_kit.retraining.gate import Scored
+from estimator_kit.retraining.promotion import Version
+from feature_specs.retraining import MODEL_METRICS, ROW_METRICS
+from feature_specs.schema import FeatureSpec
+from input_pipelines.serving_inputs import EXAMPLES
+
+# Requests of one record: some that are not timed, and those that are.
+_WARM_UP, _TIMED = 5, 50
+
+# Records of the request that a staged model has to answer.
+_ASKED = 8
+
+
+def run(
+    spec: FeatureSpec,
+    export: str,
+    live: Optional[Version],
+    paths: list[str],
+    *,
+    batch_size: int,
+    known_days: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Scores both models and judges the candidate.
+
+    Args:
+      spec: of the cycle, with the conditions.
+      export: the candidate's SavedModel.
+      live: the version that is served.
+      paths: the files of evaluation.
+      batch_size: rows that are scored at a time.
+      known_days: days of the evaluation that are not after those which the live model, or the one
+        that the training started from, was trained on. Such a comparison says nothing of new
+        rows, so it refuses.
+
+    Returns:
+      What `gate.json` holds: `passed`, `findings`, `metrics` of both models, and what was compared.
+    """
+    section = spec.retraining.gate
+    features = {c.slice for c in section.conditions} | {section.bootstrap.group_by}
+    wanted = sorted(name for name in features if name is not None)
+    rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
+    objectives = [
+        name for name, entry in spec.objectives.items()
+        if entry.head in OUTPUTS and entry.steps_in_row is None
+    ]  # fmt: skip
+    candidate = rows.predictions(export, objectives)
+    before, why_no_live = {}, "there is no live model yet"
+    if live is not None:
+        before = rows.predictions(live.path, objectives, all_of_them=False)
+        before = {k: v for k, v in before.items() if v.shape == candidate[k].shape}
+        why_no_live = "the live model does not predict this objective, or other classes of it"
+    scored = {
+        name: Scored(
+            rows.labels(name), rows.weights(name), candidate[name], before.get(name), why_no_live
+        )
+        for name in objectives
+    }
+    asked = {c.metric for c in section.conditions}
+    measured = {"size_mib": _size_mib(export)}
+    if MODEL_METRICS[1] in asked:
+        measured["latency_ms"] = _latency_ms(export, paths)
+    values = {name: rows.values(name) for name in wanted}
+    findings = gate.judge(section, scored, values, measured)
+    if known_days:
+        note = (
+            "the live model, or the one that training started from, has seen "
+            f"{', '.join(known_days)}, or later days; wait for a new day"
+        )
+        new_days = "evaluation on days that no model was trained on"
+        findings.append(gate.Finding(new_days, False, note=note))
+    return {
+        "passed": gate.passed(findings),
+        "candidate": export,
+        "live_version": live.number if live is not None else None,
+        "live_cycle": live.cycle if live is not None else None,
+        "rows": len(rows),
+        "findings": [
+            {**dataclasses.asdict(found), "sentence": found.sentence} for found in findings
+        ],
+        "metrics": _metrics(spec, scored),
+        "measured": measured,
+    }
+
+
+def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str, Any]]:
+    """`{"auc/click": {"candidate", "live"}}` of every metric that a gate could ask for."""
+    found: dict[str, dict[str, Any]] = {}
+    for objective, rows in scored.items():
+        for name in ROW_METRICS[spec.objectives[objective].head]:
+            entry = {}
+            for whose, predictions in (("candidate", rows.candidate), ("live", rows.live)):
+                if predictions is not None:
+                    metric = row_metrics.make(name, rows.labels, predictions, rows.weights)
+                    value = metric.value()
+                    entry[whose] = None if math.isnan(value) else value
+            found[f"{name}/{objective}"] = entry
+    return found
+
+
+def verify(export: str, paths: list[str]):
+    """A check of a staged copy: it answers a real request as the candidate does.
+
+    Returns a function of the copy's path that raises ConfigError when it does not.
+    """
+    records = first_records(paths, _ASKED)
+    expected = _answer(export, records)
+
+    def check(path: str) -> None:
+        found = _answer(path, records)
+        for name, values in expected.items():
+            if name not in found:
+                raise ConfigError(f"{path}: its answer has no {name!r}")
+            if values.dtype.kind != "f":
+                continue
+            if not np.all(np.isfinite(found[name])):
+                raise ConfigError(f"{path}: {name} of a real request is not finite")
+            if not np.allclose(found[name], values, rtol=1e-4, atol=1e-6):
+                raise ConfigError(f"{path}: {name} of a real request is not the candidate's")
+
+    return check
+
+
+def _loaded(export: str) -> Any:
+    dynamic_package.load_ops_of(export)
+    return tf.saved_model.load(export).signatures["serving_default"]
+
+
+def _answer(export: str, records: Any) -> dict[str, np.ndarray]:
+    predict = _loaded(export)
+    return {k: v.numpy() for k, v in predict(**{EXAMPLES: tf.constant(records)}).items()}
+
+
+def _size_mib(export: str) -> float:
+    sizes = (
+        os.path.getsize(os.path.join(folder, name))
+        for folder, _, names in os.walk(export) for name in names
+    )  # fmt: skip
+    return sum(sizes) / 2**20
+
+
+def _latency_ms(export: str, paths: list[str]) -> float:
+    """The median of requests of one record, in this process."""
+    predict = _loaded(export)
+    record = tf.constant(first_records(paths, 1))
+    seconds = []
+    for _ in range(_WARM_UP + _TIMED):
+        begun = time.perf_counter()
+        predict(**{EXAMPLES: record})
+        seconds.append(time.perf_counter() - begun)
+    return 1000 * statistics.median(seconds[_WARM_UP:])

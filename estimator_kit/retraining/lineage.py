@@ -1,0 +1,106 @@
+"""`lineage.json`: from what a cycle's model was made, so that it can be made again.
+
+Parent, data files with their hashes and row counts, fingerprints of spec and code, flags, versions,
+metrics, gate, durations, who and where. Secrets have no place in it: the address of a webhook is in
+a file, of which the flags name the path alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+import pathlib
+from typing import Any
+
+import estimator_kit
+import feature_specs
+import input_pipelines
+from estimator_kit import run_record
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.flags import resolved_flags
+from estimator_kit.retraining.lock import Owner
+from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining_flags import STAGES
+from feature_specs import parser
+
+# Flags that change nothing of what a cycle makes.
+_WITHOUT_EFFECT = {
+    "as_of", "force", "keep_cycles", "keep_cycle_days", "keep_versions", "stage_limits",
+    "lock_stale_secs", "prometheus_file", "webhook_url_file", "webhook_timeout_secs",
+    "exit_code_style", "log_every_secs", "to", "cycle", "mode", "model_dir", "serving_dir",
+    "generate_default_data", "input_cache_dir", "input_cache_gib",
+}  # fmt: skip
+
+
+def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str) -> str:
+    """What makes two cycles the same one: window, spec, code and flags."""
+    flags = {
+        name: value for name, value in config.model_dump(mode="json").items()
+        if name not in _WITHOUT_EFFECT
+    }  # fmt: skip
+    parts = [window_digest, spec_fingerprint, code(config.model), repr(sorted(flags.items()))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def code(model: str) -> str:
+    """SHA-256 of the kit's modules, and of that of a model of one's own, in hex."""
+    digest = hashlib.sha256(_of_kit().encode())
+    if ":" in model:
+        module = importlib.import_module(model.partition(":")[0])
+        digest.update(inspect.getsource(module).encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _of_kit() -> str:
+    digest = hashlib.sha256()
+    for package in (feature_specs, input_pipelines, estimator_kit):
+        folder = pathlib.Path(package.__file__ or "").parent
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def made_with(config: ExperimentConfig) -> dict[str, Any]:
+    """What a cycle notes of its start, as another one may have to write its lineage."""
+    return {
+        "code": code(config.model),
+        "versions": run_record.versions(),
+        "flags": resolved_flags(config).splitlines(),
+        "seed": config.seed,
+    }
+
+
+def write(folder: CycleFolder, *, owner: Owner, identity: str) -> dict[str, Any]:
+    """Writes the lineage of a cycle whose stages are through, from what they left; returns it."""
+    found = {name: folder.read(name) or {} for name in ("window", "train", "gate", "promote")}
+    made = found["train"].get("start") or {}
+    spec = (folder.read("vocabularies") or {})["spec"]
+    document = {
+        "cycle": folder.name,
+        "identity": identity,
+        "parent": {"cycle": made.get("cycle"), "source": made.get("source"), "kind": made["kind"]},
+        "data": {
+            part: [file for day in found["window"][part] for file in day["files"]]
+            for part in ("train", "evaluate")
+        },
+        "spec": {"path": spec, "fingerprint": parser.load(spec).fingerprint()},
+        **found["window"]["made_with"],
+        "global_step": found["train"].get("global_step"),
+        "metrics": found["train"].get("metrics"),
+        "compared": found["gate"].get("metrics"),
+        "passed": found["gate"].get("passed"),
+        "version": found["promote"].get("version"),
+        "seconds": seconds(folder),
+        "by": {"user": owner.user, "host": owner.host, "pid": owner.pid},
+    }  # fmt: skip
+    folder.write("lineage", document)
+    return document
+
+
+def seconds(folder: CycleFolder) -> dict[str, float]:
+    """How long each stage took, in the start that ended it."""
+    documents = {stage: folder.read(stage) for stage in STAGES}
+    return {name: d["seconds"] for name, d in documents.items() if d and "seconds" in d}

@@ -1,0 +1,69 @@
+"""`--mode=rollback` and `--mode=history`, beside the cycle itself."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import tensorflow as tf
+
+from estimator_kit import dynamic_package
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.retraining import lock, report, state
+from estimator_kit.retraining.cycle import serving_of
+
+
+def roll_back(config: ExperimentConfig) -> str:
+    """Makes the version `config.to` live again, as a new version, and says so.
+
+    Raises:
+      ConfigError: there is no such version, or it is live already, or cannot be loaded.
+      Locked: a cycle is at work.
+    """
+    assert config.model_dir is not None and config.to is not None
+    serving = serving_of(config)
+    serving.find(config.to)  # Before a folder is made.
+    with lock.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
+        serving = serving_of(config, held)
+        version = serving.find(config.to)
+        live = serving.live
+        assert live is not None
+        if live.number == version.number:
+            raise ConfigError(f"--to={config.to}: version {config.to} is live")
+        published = serving.publish(
+            version.path, cycle=version.cycle, verify=_loads, rollback_of=version.number
+        )
+    whose = f" of cycle {version.cycle}" if version.cycle is not None else ""
+    return (
+        f"version {published.number} is live: it is version {version.number}{whose} again, in the "
+        f"place of version {live.number}"
+    )
+
+
+def _loads(path: str) -> None:
+    dynamic_package.load_ops_of(path)
+    try:
+        signatures = tf.saved_model.load(path).signatures
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ConfigError(f"{path} cannot be loaded: {error}") from error
+    if "serving_default" not in signatures:
+        raise ConfigError(f"{path} has no signature serving_default")
+
+
+def history(config: ExperimentConfig) -> str:
+    """The table of all cycles, and the versions that are there."""
+    assert config.model_dir is not None
+    cycles = state.cycles(config.model_dir)
+    if not cycles:
+        raise ConfigError(f"--model_dir={config.model_dir} has no cycle yet")
+    serving = serving_of(config)
+    live = serving.live
+    lines = [report.history(cycles, live.number if live is not None else None), ""]
+    for version in serving.versions():
+        what = f"cycle {version.cycle}" if version.cycle else "of another program"
+        again = f", version {version.rollback_of} again" if version.rollback_of else ""
+        is_live = ", live" * (live is not None and version.number == live.number)
+        lines.append(f"version {version.number}: {what}{again}{is_live}")
+    lines.append(f"{json.dumps(os.path.abspath(serving.folder))} is what a server watches")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""What a person is told of a cycle: one summary, as text, Markdown and JSON; and all cycles' table.
+
+Made from what the stages have left on disk, so that it can be made again, and of a cycle that was
+stopped as far as it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.retraining import lineage
+from estimator_kit.retraining.state import CycleFolder
+
+
+def document(folder: CycleFolder, outcome: str, problem: Optional[str] = None) -> dict[str, Any]:
+    """The report as JSON.
+
+    Args:
+      folder: of the cycle.
+      outcome: `promoted`, `refused`, `stopped` or `failed`.
+      problem: what ended it, of the last two.
+    """
+    window = folder.read("window") or {}
+    train = folder.read("train") or {}
+    gate = folder.read("gate") or {}
+    return {
+        "cycle": folder.name,
+        "outcome": outcome,
+        "problem": problem,
+        "as_of": window.get("as_of"),
+        "window": {
+            "train": [day["name"] for day in window.get("train", [])],
+            "evaluate": [day["name"] for day in window.get("evaluate", [])],
+            "rows": sum(day["rows"] for day in window.get("train", [])),
+            "left_out": window.get("left_out", {}),
+            "late": window.get("late", []),
+            "rewritten": window.get("rewritten", []),
+        },
+        "checks": (folder.read("checks") or {}).get("findings", []),
+        "vocabularies": (folder.read("vocabularies") or {}).get("files", {}),
+        "start": train.get("start"),
+        "warm_start": train.get("warm_start", {}),
+        "global_step": train.get("global_step"),
+        "rows_evaluated": gate.get("rows"),
+        "metrics": gate.get("metrics", {}),
+        "measured": gate.get("measured", {}),
+        "gate": gate.get("findings", []),
+        "live_before": gate.get("live_version"),
+        "version": (folder.read("promote") or {}).get("version"),
+        "removed": (folder.read("clean") or {}).get("removed", []),
+        "seconds": lineage.seconds(folder),
+    }
+
+
+def write(folder: CycleFolder, report: dict[str, Any]) -> None:
+    """Writes `report.json` and `report.md`."""
+    folder.write("report", report)
+    storage.write_text(folder.at("report.md"), markdown(report))
+
+
+def headline(report: dict[str, Any]) -> str:
+    """One sentence: what became of the cycle."""
+    cycle, before = report["cycle"], report["live_before"]
+    live = f"version {before} stays live" if before is not None else "nothing is live yet"
+    return {
+        "promoted": f"cycle {cycle} was promoted: version {report['version']} is live",
+        "refused": f"cycle {cycle} was refused by the gate: {live}",
+    }.get(report["outcome"], f"cycle {cycle} {report['outcome']}: {report['problem']}")
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report for people; what the program prints is the same text."""
+    window = report["window"]
+    lines = [f"# {headline(report)}", ""]
+    if window["train"]:
+        first, last = window["train"][0], window["train"][-1]
+        lines += [
+            f"- as of {report['as_of']}: {len(window['train'])} days from {first} to {last}, "
+            f"{window['rows']:,} rows; evaluated on {', '.join(window['evaluate'])}"
+        ]
+    lines += [f"- left out {day}: {reason}" for day, reason in window["left_out"].items()]
+    for what in ("late", "rewritten"):
+        if window[what]:
+            lines.append(f"- {what}: {', '.join(window[what])}")
+    lines += [f"- {found['verdict']}: {found['text']}" for found in report["checks"]]
+    for name, words in report["vocabularies"].items():
+        lines.append(
+            f"- {name}: {words['words']:,} words, {words['new']:,} new, {words['moved']:,} moved, "
+            f"{words['dropped']:,} dropped"
+        )
+    start = report["start"]
+    if start is not None:
+        source = f" ({start['cycle'] or start['source']})" if start["source"] else ""
+        reason = f": {start['reason']}" if start["reason"] else ""
+        counts = ", ".join(f"{n} {what}" for what, n in report["warm_start"].items())
+        lines.append(
+            f"- started from {start['kind']}{source}{reason}"
+            + f"; variables: {counts}" * bool(counts)
+        )
+    if report["metrics"]:
+        lines += ["", f"| metric, {report['rows_evaluated']:,} rows | live | candidate |"]
+        lines.append("| --- | ---: | ---: |")
+        for name, both in report["metrics"].items():
+            lines.append(f"| {name} | {_number(both.get('live'))} | {_number(both['candidate'])} |")
+        for name, value in report["measured"].items():
+            lines.append(f"| {name} | | {_number(value)} |")
+    if report["gate"]:
+        lines += ["", *(f"- {found['sentence']}" for found in report["gate"])]
+    elif report["metrics"]:
+        lines += ["", "- the spec has no condition of a gate: whatever is trained goes live"]
+    if report["seconds"]:
+        seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report["seconds"].items())
+        lines += ["", f"Took {seconds}."]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: Optional[float]) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
+    """The table of all cycles, the oldest first."""
+    head = ("cycle", "as of", "train days", "rows", "start", "metric", "live", "candidate",
+            "outcome", "version")  # fmt: skip
+    rows = [head]
+    for cycle in cycles:
+        report = cycle.read("report") or document(cycle, "unfinished")
+        days = report["window"]["train"]
+        name = next(iter(report["metrics"]), "")
+        both: dict[str, Any] = report["metrics"].get(name, {})
+        version = report["version"]
+        rows.append((
+            cycle.name, report["as_of"] or "", f"{len(days)}", f"{report['window']['rows']:,}",
+            (report["start"] or {}).get("kind", ""), name, _number(both.get("live")),
+            _number(both.get("candidate")), cycle.outcome or report["outcome"],
+            "" if version is None else f"{version}{' live' * (version == live)}",
+        ))  # fmt: skip
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
+    )

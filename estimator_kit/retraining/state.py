@@ -1,0 +1,98 @@
+"""What is on disk of the cycles: a folder each, a file for each stage that is through.
+
+    model_dir/cycles/0007/
+      window.json vocabularies.json checks.json train.json gate.json promote.json clean.json
+      start.json           where its training starts from
+      publishing.json      that it is about to go live
+      spec/                the spec with the vocabularies and statistics of this cycle
+      train/               the model directory of its training
+      lineage.json report.json report.md done.json
+
+A stage is through when its file is there, and `done.json`, which has the outcome, comes last; each
+appears whole. So what a cycle that died has reached is read off the disk, and nothing else is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+
+# Outcomes of cycles that ran to their end.
+THROUGH = ("promoted", "refused")
+
+_NAME = re.compile(r"\d{4,}")
+
+
+class CycleFolder:
+    """The folder of one cycle.
+
+    Args:
+      model_dir: of the retraining.
+      name: as 0007.
+    """
+
+    def __init__(self, model_dir: str, name: str):
+        self.name = name
+        self.path = os.path.join(model_dir, "cycles", name)
+
+    def read(self, what: str) -> Optional[dict[str, Any]]:
+        """What a stage has left, or None."""
+        return storage.read_json(self.at(f"{what}.json"))
+
+    def write(self, what: str, document: dict[str, Any]) -> None:
+        storage.write_json(self.at(f"{what}.json"), document, sort_keys=False)
+
+    def forget(self, what: str) -> None:
+        """Has a stage done again."""
+        if os.path.exists(self.at(f"{what}.json")):
+            os.remove(self.at(f"{what}.json"))
+
+    def at(self, *names: str) -> str:
+        return os.path.join(self.path, *names)
+
+    @property
+    def outcome(self) -> Optional[str]:
+        """`promoted`, `refused` or `abandoned`; None of a cycle that is not through."""
+        done = self.read("done")
+        return done["outcome"] if done is not None else None
+
+    @property
+    def pinned(self) -> bool:
+        return os.path.exists(self.at("PINNED"))
+
+    @property
+    def train_dir(self) -> str:
+        return self.at("train")
+
+
+def cycles(model_dir: str) -> list[CycleFolder]:
+    """All cycles, the oldest first."""
+    folder = os.path.join(model_dir, "cycles")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    found = sorted((n for n in names if _NAME.fullmatch(n)), key=int)
+    return [CycleFolder(model_dir, name) for name in found]
+
+
+def find(model_dir: str, name: str) -> CycleFolder:
+    """A cycle by its name, as 7 or 0007.
+
+    Raises:
+      ConfigError: there is none; the message says which there are.
+    """
+    there = {cycle.name: cycle for cycle in cycles(model_dir)}
+    wanted = f"{int(name):04d}" if name.isdigit() else name
+    if wanted not in there:
+        known = f"from {min(there)} to {max(there)}" if there else "none"
+        raise ConfigError(f"--cycle={name}: {model_dir} has no such cycle; it has {known}")
+    return there[wanted]
+
+
+def new(model_dir: str) -> CycleFolder:
+    """The folder of the next cycle; its window is written into it first, which makes it."""
+    there = cycles(model_dir)
+    number = int(there[-1].name) + 1 if there else 1
+    return CycleFolder(model_dir, f"{number:04d}")

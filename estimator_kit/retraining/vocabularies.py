@@ -1,0 +1,120 @@
+"""The spec of a cycle: a copy of the one that is given, whose vocabularies grew with the data.
+
+    append     words of the live model's vocabularies keep their ids, new ones come behind them
+    re_rank    words by falling frequency in the window; rare ones are dropped
+    keep       the files of the spec as they are
+
+Statistics that the spec refers to are renewed with the words. `input_pipelines.analyze.refresh`
+does the counting; this module says which words are the old ones. The given spec and its files are
+never written to.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from feature_specs import parser
+from feature_specs.column_kinds import Vocabulary
+from feature_specs.schema import FeatureSpec
+from feature_specs.vocabulary import read_words
+from feature_specs.yaml_reader import read_text
+from input_pipelines.analyze import folder as analysis_folder
+from input_pipelines.analyze import refresh
+
+_EXAMPLES = 5
+_FILES = ("file", "statistics")
+
+
+def make(
+    spec: FeatureSpec,
+    target: str,
+    *,
+    files: Sequence[str],
+    min_count: int,
+    live: Optional[str] = None,
+) -> dict[str, Any]:
+    """Writes the spec of a cycle into a folder, and returns what became of the words.
+
+    Args:
+      spec: the given one; `spec.source` is its file.
+      target: the folder; what a crash left there is replaced.
+      files: of the training window.
+      min_count: rarer words are not new ones.
+      live: the folder of the live model's spec, whose words are the old ones; those of the given
+        spec without it.
+
+    Returns:
+      `{"spec": path, "files": {file: {"words", "new", "moved", "dropped", "examples"}}}`.
+    """
+    source = pathlib.Path(spec.source)
+    place = pathlib.Path(target)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    path = place / source.name
+    for name in (source.name, *referred_to(source)):
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source.parent / name, place / name)
+    named = [c.file for c in spec.columns.values() if isinstance(c, Vocabulary) and c.file]
+    old = {name: read_words(_first(live, name, source)) for name in dict.fromkeys(named)}
+    growth = spec.retraining.vocabularies
+    if growth != "keep" and (named or "statistics" in _keys(source)):
+        refresh.refresh(str(path), files, min_count=min_count)
+        if growth == "append":
+            for name, words in old.items():
+                known = set(words)
+                more = [word for word in read_words(place / name) if word not in known]
+                analysis_folder.replace(place / name, "\n".join([*words, *more, ""]))
+    parser.load(path)  # As it is now.
+    changes = {name: _changes(words, read_words(place / name)) for name, words in old.items()}
+    return {"spec": str(path), "files": changes}
+
+
+def referred_to(spec: pathlib.Path) -> list[str]:
+    """The files that a spec refers to, relative to its folder, as far as they are there."""
+    found = dict.fromkeys(name for key, name in _references(spec) if key in _FILES)
+    return [name for name in found if (spec.parent / name).is_file()]
+
+
+def _keys(spec: pathlib.Path) -> set[str]:
+    return {key for key, _ in _references(spec)}
+
+
+def _references(spec: pathlib.Path) -> Iterator[tuple[str, str]]:
+    def walk(value: Any) -> Iterator[tuple[str, str]]:
+        if isinstance(value, Mapping):
+            for key, part in value.items():
+                if key in _FILES and isinstance(part, str):
+                    yield key, part
+                yield from walk(part)
+        elif isinstance(value, list):
+            for part in value:
+                yield from walk(part)
+
+    document, _ = read_text(spec.read_text(encoding="utf-8"), str(spec))
+    yield from walk(document["columns"])
+
+
+def _first(live: Optional[str], name: str, source: pathlib.Path) -> pathlib.Path:
+    """The file of the old words."""
+    if live is not None and os.path.exists(os.path.join(live, name)):
+        return pathlib.Path(live) / name
+    return source.parent / name
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> dict[str, Any]:
+    before = {word: i for i, word in enumerate(old)}
+    after = {word: i for i, word in enumerate(new)}
+    added = [word for word in new if word not in before]
+    dropped = [word for word in old if word not in after]
+    moved = [word for word in new if before.get(word, after[word]) != after[word]]
+    return {
+        "words": len(new), "new": len(added), "moved": len(moved), "dropped": len(dropped),
+        "examples": {
+            what: words[:_EXAMPLES]
+            for what, words in (("new", added), ("moved", moved), ("dropped", dropped)) if words
+        },
+    }  # fmt: skip

@@ -1,0 +1,294 @@
+"""Which days a cycle trains on and scores: the last complete ones, chosen by what is on disk.
+
+    window = choose(config, spec, facts, as_of=date, before=None)
+
+A day is complete when its folder `dt=2026-01-07` has `_SUCCESS`. The newest days are for
+evaluation, those before them for training, so that the two never overlap and a model is scored on
+what came after. Days that are not there, not complete, not what their manifest says, damaged (where
+--corrupt_data_policy leaves such files out) or with a label rate that the spec wants left out are
+passed over, with the reason. Never writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.retraining import facts as data_facts
+from estimator_kit.retraining.facts import Facts, FileFacts
+from estimator_kit.retraining.label_rates import rate_problem
+from feature_specs.schema import FeatureSpec
+from input_pipelines import days as windows
+from input_pipelines import files
+from input_pipelines.errors import DataError
+
+_log = logging.getLogger("estimator_kit")
+
+_FOLDER = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Day:
+    """A day of the window.
+
+    Attributes:
+      name: as 2026-01-07.
+      digest: of what its files hold, and of their names.
+      rows: records of them.
+      files: what was found in each.
+    """
+
+    name: str
+    digest: str
+    rows: int
+    files: tuple[FileFacts, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        return [file.path for file in self.files]
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """What a cycle reads.
+
+    Attributes:
+      as_of: the day that it was chosen on.
+      train, evaluate: the days, first to last.
+      left_out: reasons, by day; of a day whose damaged files alone are left out as well.
+      late: days of this window that were there for the cycle before, but not complete.
+      rewritten: days that hold something else than for the cycle before.
+    """
+
+    as_of: str
+    train: tuple[Day, ...]
+    evaluate: tuple[Day, ...]
+    left_out: Mapping[str, str]
+    late: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of what is read, for which part."""
+        parts = [[(day.name, day.digest) for day in days] for days in (self.train, self.evaluate)]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    @property
+    def train_files(self) -> list[FileFacts]:
+        return [file for day in self.train for file in day.files]
+
+    @property
+    def eval_files(self) -> list[FileFacts]:
+        return [file for day in self.evaluate for file in day.files]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "digest": self.digest}
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Window:
+        """The window that `to_dict` has written."""
+
+        def days(entries: Sequence[Mapping[str, Any]]) -> tuple[Day, ...]:
+            return tuple(
+                Day(**{**entry, "files": tuple(FileFacts(**file) for file in entry["files"])})
+                for entry in entries
+            )
+
+        return cls(
+            document["as_of"], days(document["train"]), days(document["evaluate"]),
+            document["left_out"], tuple(document["late"]), tuple(document["rewritten"]),
+        )  # fmt: skip
+
+
+def choose(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    facts: Facts,
+    *,
+    as_of: datetime.date,
+    before: Optional[Window] = None,
+) -> Window:
+    """The window of a cycle.
+
+    Args:
+      config: has the patterns and the numbers of days.
+      spec: has the label rates.
+      facts: what is known of files.
+      as_of: the newest day that may be in it.
+      before: that of the cycle before, to say what is late and what was re-written.
+
+    Raises:
+      DataError: too few days or rows; or a file is damaged and --corrupt_data_policy says fail.
+    """
+    assert config.window_days is not None
+    oldest = datetime.date.min
+    if config.window_max_age_days is not None:
+        oldest = as_of - datetime.timedelta(days=config.window_max_age_days)
+    there = _folders(config.train_files)
+    first, last = oldest.isoformat(), as_of.isoformat()
+    in_time = [name for name in sorted(there, reverse=True) if first <= name <= last]
+    wanted = config.window_days + config.eval_window_days
+    left_out: dict[str, str] = {}
+    chosen: list[Day] = []
+    _read_together(config, facts, in_time[:wanted])
+    for name in in_time:
+        if len(chosen) == wanted:
+            break
+        for_evaluation = len(chosen) < config.eval_window_days
+        found = _day(config, spec, facts, name, for_evaluation, left_out)
+        if found is not None:
+            chosen.append(found)
+    evaluate = tuple(reversed(chosen[: config.eval_window_days]))
+    train = tuple(reversed(chosen[config.eval_window_days :]))
+    left_out.update(_gaps(chosen, there, as_of))
+    left_out = {day: left_out[day] for day in sorted(left_out)}
+    window = Window(as_of.isoformat(), train, evaluate, left_out)
+    _check_size(config, window)
+    return compared(window, before)
+
+
+def compared(window: Window, before: Optional[Window]) -> Window:
+    """The window, with what is late and what was re-written since the one before."""
+    late, rewritten = _changes(window, before)
+    return dataclasses.replace(window, late=late, rewritten=rewritten)
+
+
+def _read_together(config: ExperimentConfig, facts: Facts, names: Sequence[str]) -> None:
+    """Looks at the files of the likely days at once, which is faster than day by day."""
+    paths: set[str] = set()
+    for name in names:
+        for pattern in config.train_files:
+            if not tf.io.gfile.exists(os.path.join(_folder_of(pattern, name), "_SUCCESS")):
+                continue
+            with contextlib.suppress(DataError):
+                paths.update(files.expand([pattern], days=(name,)))
+    facts.of_files(sorted(paths))
+
+
+def _folders(patterns: Sequence[str]) -> set[str]:
+    """The days that every pattern has a folder of."""
+    found: Optional[set[str]] = None
+    for pattern in patterns:
+        folder = _folder_of(pattern, "*")
+        names = {os.path.basename(path.rstrip("/")) for path in tf.io.gfile.glob(folder)}
+        days = {match[1] for match in map(_FOLDER.fullmatch, names) if match and _is_day(match[1])}
+        found = days if found is None else found & days
+    return found or set()
+
+
+def _is_day(name: str) -> bool:
+    try:
+        datetime.date.fromisoformat(name)
+    except ValueError:
+        _log.warning("--train_files: there is no day %s; its folder is passed over", name)
+        return False
+    return True
+
+
+def _folder_of(pattern: str, day: str) -> str:
+    """The folder of a day in a pattern, whose part `dt=*` may be followed by others."""
+    (filled,) = windows.of_days(pattern, ("0001-01-01",))
+    return filled.partition("dt=0001-01-01")[0] + f"dt={day}"
+
+
+def _day(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    facts: Facts,
+    name: str,
+    for_evaluation: bool,
+    left_out: dict[str, str],
+) -> Optional[Day]:
+    """A day that can be used, or None; reasons go to `left_out`."""
+    patterns = (for_evaluation and config.eval_files) or config.train_files
+    folders = [_folder_of(pattern, name) for pattern in patterns]
+    for folder in folders:
+        if not tf.io.gfile.exists(os.path.join(folder, "_SUCCESS")):
+            left_out[name] = "it is not complete: there is no _SUCCESS"
+            return None
+    try:
+        paths = files.expand(patterns, days=(name,))
+    except DataError:
+        left_out[name] = "it has no file"
+        return None
+    found = facts.of_files(paths)
+    for pattern, folder in zip(patterns, folders):
+        (filled,) = windows.of_days(pattern, (name,))
+        names = filled[len(folder) :].lstrip("/")
+        problem = data_facts.manifest_problem(folder, found, names)
+        if problem is not None:
+            left_out[name] = problem
+            return None
+    bad = [file for file in found if file.bad is not None]
+    if bad and config.corrupt_data_policy == "fail":
+        raise DataError(f"{bad[0].path}: {bad[0].bad}")
+    good = [file for file in found if file.bad is None]
+    if bad:
+        some = "all of its" if not good else f"{len(bad)} of its {len(found)}"
+        left_out[name] = f"{some} files are damaged, as {bad[0].path}: {bad[0].bad}"
+    if not sum(file.rows for file in good):
+        left_out.setdefault(name, "it has no record")
+        return None
+    for label, rate in spec.retraining.label_rate.items():
+        if rate.otherwise == "leave_out_day":
+            problem = rate_problem(label, rate, facts.statistics(good))
+            if problem is not None:
+                left_out[name] = problem
+                return None
+    content = hashlib.sha256()
+    for file in good:
+        content.update(f"{os.path.basename(file.path)} {file.sha256}\n".encode())
+    return Day(name, content.hexdigest(), sum(file.rows for file in good), tuple(good))
+
+
+def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[str, str]:
+    """Days between the first of the window and the last that should be there and are not."""
+    if not chosen:
+        return {}
+    last = max(name for name in (*there, chosen[0].name) if name <= as_of.isoformat())
+    first = datetime.date.fromisoformat(chosen[-1].name)
+    count = (datetime.date.fromisoformat(last) - first).days + 1
+    names = [(first + datetime.timedelta(days=i)).isoformat() for i in range(count)]
+    return {name: "it is not there" for name in names if name not in there}
+
+
+def _check_size(config: ExperimentConfig, window: Window) -> None:
+    reasons = "".join(f"\n  {day}: {reason}" for day, reason in window.left_out.items())
+    rows = sum(day.rows for day in window.train)
+    if len(window.evaluate) < config.eval_window_days or len(window.train) < config.window_min_days:
+        raise DataError(
+            f"--train_files: {len(window.train) + len(window.evaluate)} complete days up to "
+            f"{window.as_of}, expected {config.eval_window_days} for evaluation "
+            f"(--eval_window_days) and {config.window_min_days} for training "
+            f"(--window_min_days) at least{reasons}"
+        )
+    if rows < config.window_min_rows:
+        raise DataError(
+            f"--train_files: {rows:,} records in the {len(window.train)} days from "
+            f"{window.train[0].name} to {window.train[-1].name}, expected "
+            f"{config.window_min_rows:,} at least (--window_min_rows){reasons}"
+        )
+
+
+def _changes(
+    window: Window, before: Optional[Window]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The days that are late, and those that were re-written."""
+    if before is None:
+        return (), ()
+    old = {day.name: day.digest for day in (*before.train, *before.evaluate)}
+    now = {day.name: day.digest for day in (*window.train, *window.evaluate)}
+    return (
+        tuple(name for name in now if min(old) < name <= max(old) and name not in old),
+        tuple(name for name in now if old.get(name, now[name]) != now[name]),
+    )

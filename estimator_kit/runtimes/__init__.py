@@ -1,0 +1,1 @@
+"""Exports for runtimes other than TensorFlow: TensorFlow Lite and ONNX Runtime."""

@@ -1,0 +1,142 @@
+"""The export that predicts: what tells it from others, its signature, and its feature spec."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import run_record
+from estimator_kit.errors import ConfigError
+from estimator_kit.inspection import read_saved_model, serving_graph
+from estimator_kit.model_fn import PREDICT_EXAMPLES
+from feature_specs import parser
+from feature_specs.schema import FeatureSpec
+
+_SPEC = os.path.join("assets.extra", "feature_spec")
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """What an export answers for each row.
+
+    Attributes:
+      name: in the signature, as `click/probabilities`.
+      dtype: NumPy's name of it; `string` for bytes.
+      width: the number of values of a row, or None where the signature leaves it open.
+    """
+
+    name: str
+    dtype: str
+    width: Optional[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """A SavedModel to predict with.
+
+    Attributes:
+      path: its folder.
+      digest: of its graph, its variables, its assets and the spec that it keeps.
+      signature: the one of all objectives, from serialized records.
+      argument: what that calls the records.
+      outputs: what it answers, by name.
+      spec: its feature spec, or None where neither it nor the user has one.
+    """
+
+    path: str
+    digest: str
+    signature: str
+    argument: str
+    outputs: tuple[Output, ...]
+    spec: Optional[FeatureSpec]
+
+    @property
+    def version(self) -> str:
+        return os.path.basename(os.path.normpath(self.path))
+
+
+def read(path: str, spec_path: str) -> Export:
+    """What is known of an export without loading it.
+
+    Args:
+      path: its folder.
+      spec_path: the `--spec` of the user; mostly empty, since exports keep theirs.
+
+    Raises:
+      ConfigError: there is no such export, it does not take records, or it was made by a spec that
+        means something else.
+      SpecError: a spec cannot be read.
+    """
+    try:
+        graph = serving_graph(read_saved_model(path), path)
+    except ConfigError as error:
+        raise ConfigError(f"--export_dir: {error}") from error
+    name = PREDICT_EXAMPLES
+    if name not in graph.signature_def:  # Another program's.
+        name = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    inputs = dict(graph.signature_def[name].inputs) if name in graph.signature_def else {}
+    if len(inputs) != 1 or next(iter(inputs.values())).dtype != tf.string.as_datatype_enum:
+        raise ConfigError(
+            f"--export_dir={path}: no signature that takes serialized records: neither "
+            f"{PREDICT_EXAMPLES} nor {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY} does"
+        )
+    outputs = graph.signature_def[name].outputs
+    return Export(
+        path, _digest(path), name, next(iter(inputs)),
+        tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
+        _spec(path, spec_path),
+    )  # fmt: skip
+
+
+def _output(name: str, info: Any, path: str) -> Output:
+    dtype = tf.as_dtype(info.dtype)
+    shape = info.tensor_shape
+    sizes = [dimension.size for dimension in shape.dim]
+    if not shape.unknown_rank and (not sizes or sizes[0] >= 0):
+        raise ConfigError(
+            f"--export_dir={path}: the output {name!r} has the shape {sizes}, and so no value for "
+            "each row"
+        )
+    is_open = shape.unknown_rank or min(sizes[1:], default=0) < 0
+    return Output(name, dtype.name, None if is_open else math.prod(sizes[1:]))
+
+
+def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
+    """The export's own spec; the user's, which must mean the same, where it has none."""
+    given = parser.load(spec_path) if spec_path else None
+    folder = os.path.join(path, _SPEC)
+    kept = os.path.join(folder, "spec.json")
+    if not tf.io.gfile.exists(kept):
+        return given
+    changes = [] if given is None else list(run_record.changes_since(folder, given).values())
+    if changes:
+        listing = "\n".join(f"  {change}" for change in changes)
+        raise ConfigError(
+            f"--spec={spec_path} is not the spec of the export {path}:\n{listing}\n"
+            "leave --spec out: an export is asked by the spec that it keeps"
+        )
+    return parser.load(kept)
+
+
+def _digest(path: str) -> str:
+    """Sixteen hex digits of all that decides what an export answers.
+
+    The index of the variables stands for them: it has a checksum of each.
+    """
+    found = hashlib.sha256()
+    for folder, _, names in sorted(tf.io.gfile.walk(path)):
+        where = os.path.relpath(folder, path)
+        for name in sorted(names):
+            graph = where == "." and name.startswith("saved_model.")
+            index = where == "variables" and name.endswith(".index")
+            spec = where == _SPEC or where.startswith(_SPEC + os.sep)
+            if graph or index or spec or where.split(os.sep)[0] == "assets":
+                with tf.io.gfile.GFile(os.path.join(folder, name), "rb") as file:
+                    content = hashlib.sha256(file.read()).hexdigest()
+                found.update(f"{where}/{name} {content}\n".encode())
+    return found.hexdigest()[:16]

@@ -1,0 +1,297 @@
+"""Predictions written in the form of the input: TFRecord, CSV, JSON lines or Parquet.
+
+    form            an output of one value a row    of several
+    TFRecord        a feature of an Example         a feature with all of them
+    JSON lines      a number or text                a list
+    Parquet         a column                        a column of lists
+    CSV             a column                        a column each: probabilities/0, probabilities/1
+
+Kept columns stand first. A kept CSV field is the text that it was, a missing one is empty; a kept
+feature of a TFRecord is copied as it is stored. What is written has no time in it: the same rows
+and the same export make the same file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.prediction import json_value
+from estimator_kit.scoring.export import Output
+from estimator_kit.scoring.rows import Batch
+from input_pipelines.convert.framing import framed
+from input_pipelines.convert.shard_files import ShardFile
+from input_pipelines.errors import DataError
+from input_pipelines.tables import kinds, parquet_files
+from input_pipelines.tables.library import arrow
+from input_pipelines.tables.options import CsvOptions
+
+_LARGEST_INT64 = 2**63 - 1
+
+# Rows of a row group of Parquet.
+_ROW_GROUP = 2**16
+
+_NO_TEXT = "is no text in UTF-8, which such a file would need; predict TFRecords"
+
+Answers = Mapping[str, np.ndarray]
+
+
+class Writer(Protocol):
+    """Writes one file, batch by batch."""
+
+    def write(self, answers: Answers, batch: Batch) -> None:
+        """Adds the rows of a batch with what was answered: [rows, width] for each output."""
+
+    def finish(self) -> None:
+        """Writes what is still to be written; the file itself is the caller's."""
+
+    def discard(self) -> None:
+        """Ends without a word: nothing of the file is kept."""
+
+
+def writer(
+    kind: str, file: ShardFile, path: str, outputs: Sequence[Output], keep: Sequence[str],
+    csv: CsvOptions,
+) -> Writer:  # fmt: skip
+    """A writer of a kind of file.
+
+    Args:
+      kind: as `tables.kinds` names it.
+      file: where it goes.
+      path: of the input, which may say how CSV is separated and what types kept columns have.
+      outputs: what is predicted.
+      keep: names of the columns that are kept.
+      csv: how CSV is written.
+    """
+    if kind == kinds.TFRECORD:
+        return _Examples(file, keep)
+    if kind == kinds.JSON:
+        return _JsonLines(file, keep)
+    if kind == kinds.CSV:
+        return _Csv(file, outputs, keep, csv.separator(path))
+    return _Parquet(file, path, outputs, keep)
+
+
+def csv_columns(output: Output) -> list[str]:
+    """The columns of CSV that an output of a known width has."""
+    if output.width == 1:
+        return [output.name]
+    return [f"{output.name}/{i}" for i in range(output.width or 0)]
+
+
+def _add(file: ShardFile, content: bytes) -> None:
+    if content:
+        file.write(np.frombuffer(content, np.uint8), 0)
+
+
+def _flat(values: np.ndarray) -> np.ndarray:
+    """[rows, all values of a row]."""
+    return values.reshape(len(values), -1)
+
+
+class _Examples:
+    def __init__(self, file: ShardFile, keep: Sequence[str]):
+        self._file = file
+        self._keep = keep
+
+    def write(self, answers: Answers, batch: Batch) -> None:
+        columns = [(name, *_listed(name, _flat(values), batch)) for name, values in answers.items()]
+        rows = []
+        for i, record in enumerate(batch.records):
+            example = tf.train.Example()
+            features = example.features.feature
+            if self._keep:
+                # The context of a SequenceExample is where an Example has its features.
+                stored = tf.train.Example.FromString(record).features.feature
+                for name in self._keep:
+                    if name in stored:
+                        features[name].CopyFrom(stored[name])
+            # Not by `tfrecords.example`, which looks at each value: that takes ten times as long.
+            for name, kind, values in columns:
+                getattr(features[name], kind).value.extend(values[i])
+            rows.append(example.SerializeToString(deterministic=True))
+        _add(self._file, framed(rows))
+
+    def finish(self) -> None:
+        """Nothing is left."""
+
+    discard = finish
+
+
+def _listed(name: str, values: np.ndarray, batch: Batch) -> tuple[str, list[list[Any]]]:
+    """The list of a Feature that an output goes to, and the values of each row."""
+    if values.dtype == np.object_:
+        return "bytes_list", values.tolist()
+    if values.dtype.kind in "iub":
+        if values.dtype == np.uint64 and (values > _LARGEST_INT64).any():
+            raise _too_large(name, values > _LARGEST_INT64, batch, "int64")
+        return "int64_list", values.astype(np.int64).tolist()
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    endless = np.isinf(narrow) & np.isfinite(values)
+    if endless.any():
+        raise _too_large(name, endless, batch, "float32")
+    return "float_list", narrow.tolist()
+
+
+def _too_large(name: str, wrong: np.ndarray, batch: Batch, dtype: str) -> DataError:
+    row = int(np.flatnonzero(wrong.any(axis=1))[0])
+    return DataError(
+        f"{batch.where(row)}: the output {name!r} is a number that no {dtype} holds, and an "
+        "Example has no other; predict Parquet, CSV or JSON lines"
+    )
+
+
+class _JsonLines:
+    def __init__(self, file: ShardFile, keep: Sequence[str]):
+        self._file = file
+        self._keep = keep
+
+    def write(self, answers: Answers, batch: Batch) -> None:
+        kept = {name: column.to_pylist() for name, column in zip(self._keep, batch.kept)}
+        lines = []
+        for i in range(len(batch.records)):
+            row = {name: values[i] for name, values in kept.items() if values[i] is not None}
+            try:
+                row.update((name, json_value(values[i])) for name, values in answers.items())
+            except UnicodeDecodeError as error:
+                raise DataError(f"{batch.where(i)}: an output {_NO_TEXT}") from error
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+        _add(self._file, "".join(lines).encode())
+
+    def finish(self) -> None:
+        """Nothing is left."""
+
+    discard = finish
+
+
+class _Sink:
+    """A `ShardFile` as pyarrow writes to a file."""
+
+    closed = False
+    discards = False  # As when a row was bad: pyarrow writes the end of a file in any case.
+
+    def __init__(self, file: ShardFile):
+        self._file = file
+
+    def write(self, content: Any) -> int:
+        if not self.discards:
+            _add(self._file, content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing: the shard is flushed when it is closed."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class _ByArrow:
+    """What the writers of pyarrow have in common; they set `_writer`."""
+
+    _writer: Any
+
+    def __init__(self, file: ShardFile):
+        self._target = _Sink(file)
+        self._sink = arrow().PythonFile(self._target, mode="w")
+
+    def finish(self) -> None:
+        self._writer.close()
+        self._sink.close()
+
+    def discard(self) -> None:
+        self._target.discards = True
+        self._writer.close()
+        self._sink.close()
+
+
+class _Csv(_ByArrow):
+    def __init__(
+        self, file: ShardFile, outputs: Sequence[Output], keep: Sequence[str], delimiter: str
+    ):
+        super().__init__(file)
+        pa = arrow()
+        self._outputs = outputs
+        self._schema = pa.schema(
+            [(name, pa.string()) for name in keep]
+            + [(name, _type(output)) for output in outputs for name in csv_columns(output)]
+        )
+        csv = arrow("csv")
+        self._writer = csv.CSVWriter(
+            self._sink, self._schema, write_options=csv.WriteOptions(delimiter=delimiter)
+        )
+
+    def write(self, answers: Answers, batch: Batch) -> None:
+        pa = arrow()
+        columns = list(batch.kept)
+        for output in self._outputs:
+            values = _flat(answers[output.name])
+            columns += [_column(values[:, i], output, batch) for i in range(values.shape[1])]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+
+class _Parquet(_ByArrow):
+    def __init__(self, file: ShardFile, path: str, outputs: Sequence[Output], keep: Sequence[str]):
+        super().__init__(file)
+        pa = arrow()
+        stored = parquet_files.schema(path) if keep else pa.schema([])
+        fields = [stored.field(name) for name in keep]
+        for output in outputs:
+            dtype = _type(output)
+            fields.append(pa.field(output.name, dtype if output.width == 1 else pa.list_(dtype)))
+        self._outputs = outputs
+        self._schema = pa.schema(fields)
+        self._writer = arrow("parquet").ParquetWriter(self._sink, self._schema)
+        self._held: list[Any] = []
+        self._rows = 0
+
+    def write(self, answers: Answers, batch: Batch) -> None:
+        pa = arrow()
+        columns = list(batch.kept)
+        for output in self._outputs:
+            values = _flat(answers[output.name])
+            column = _column(values.reshape(-1), output, batch)
+            if output.width != 1:
+                ends = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+                column = pa.ListArray.from_arrays(pa.array(ends), column)
+            columns.append(column)
+        self._held.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        self._rows += len(batch.records)
+        if self._rows >= _ROW_GROUP:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+        super().finish()
+
+    def _flush(self) -> None:
+        """Writes a row group of the batches that are held."""
+        if self._held:
+            self._writer.write_table(arrow().Table.from_batches(self._held, self._schema))
+            self._held, self._rows = [], 0
+
+
+def _type(output: Output) -> Any:
+    pa = arrow()
+    if output.dtype == "string":
+        return pa.string()
+    if output.dtype == "bfloat16":
+        return pa.float32()
+    return pa.from_numpy_dtype(np.dtype(output.dtype))
+
+
+def _column(values: np.ndarray, output: Output, batch: Batch) -> Any:
+    """Values of an output, of the rows of a batch one after the other."""
+    pa = arrow()
+    if output.dtype != "string":
+        return pa.array(values.astype(np.float32) if output.dtype == "bfloat16" else values)
+    try:
+        return pa.array([value.decode() for value in values.tolist()], pa.string())
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{batch.where(0)} and those that follow it: the output {output.name!r} {_NO_TEXT}"
+        ) from error

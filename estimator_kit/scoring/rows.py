@@ -1,0 +1,102 @@
+"""The rows of one file in batches: serialized records, and beside them the columns that are kept.
+
+A table becomes records as in a conversion (`input_pipelines.convert`), by the features that the
+export reads; labels need not be there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from input_pipelines import tfrecords
+from input_pipelines.autograph import as_written
+from input_pipelines.convert import fields as field_rules
+from input_pipelines.convert.encoding import Encoder
+from input_pipelines.convert.fields import Field
+from input_pipelines.errors import DataError
+from input_pipelines.tables import kinds, reader
+from input_pipelines.tables.reader import Part
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Some rows that follow each other.
+
+    Attributes:
+      records: serialized, as objects [rows].
+      kept: of a table, an Arrow array of each column that is kept; of TFRecords nothing, since
+        the records have them.
+      path, first: the file, and how many of its rows come before.
+    """
+
+    records: np.ndarray
+    kept: Sequence[Any]
+    path: str
+    first: int
+
+    def where(self, i: int) -> str:
+        """Names row `i` of the batch, as errors do: records from 0, rows of tables from 1."""
+        if kinds.kind_of(self.path) == kinds.TFRECORD:
+            return f"{self.path}: record {self.first + i}"
+        return f"{self.path}: row {self.first + i + 1}"
+
+
+@as_written
+def of_tfrecords(
+    path: str, size: int, damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE
+) -> Iterator[Batch]:
+    """The records of a file in batches of `size`, without those that are known to be bad.
+
+    Raises:
+      TensorFlow's errors of reading; see `tfrecords.naming_what_is_corrupt`.
+    """
+    first = 0
+    for records in tfrecords.blocks([path], damaged=damaged).rebatch(size).as_numpy_iterator():
+        yield Batch(records, (), path, first)
+        first += len(records)
+
+
+def of_table(
+    part: Part,
+    fields: Sequence[Field],
+    keep: Sequence[str],
+    spec_source: str,
+    size: int,
+    rounded: Optional[Counter[str]] = None,
+) -> Iterator[Batch]:
+    """The rows of a file of a table in batches of up to `size`.
+
+    Args:
+      part: the file.
+      fields: the features of the records.
+      keep: columns that go beside them, as the file has them.
+      spec_source: the spec that values are held to.
+      size: rows of a batch.
+      rounded: gets, by column, how many values lost digits as float32.
+
+    Raises:
+      DataError: the file cannot be read, or a row lacks what the spec requires.
+    """
+    encoder = Encoder(fields)
+    count = 0
+    for rows, kept in reader.read_beside(part, keep, rounded):
+        field_rules.check(rows, fields, spec_source, remedy=field_rules.CORRECT_ROW)
+        for start in range(0, rows.batch.num_rows, size):
+            records = encoder.encode(rows.batch.slice(start, size)).to_pylist()
+            yield Batch(
+                np.array(records, object),
+                [column.slice(start, size) for column in kept],
+                rows.path,
+                rows.first + start,
+            )
+        count += rows.batch.num_rows
+    if count != part.count:
+        raise DataError(
+            f"{part.path}: {part.count:,} rows were counted and {count:,} are there now; was the "
+            "file changed while it was read?"
+        )

@@ -1,0 +1,314 @@
+"""A whole run of predictions: export, plan, folder, work, manifest.
+
+    result, text = run(config)      # of --mode=predict with --predict_dir
+
+Started again with the same flags it predicts the files that are missing, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import bad_data
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.conversion import Progress
+from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.result import RunResult
+from estimator_kit.scoring import export as exports
+from estimator_kit.scoring import work
+from estimator_kit.scoring.export import Export
+from estimator_kit.scoring.outputs import csv_columns
+from estimator_kit.scoring.plan import CALLED, Plan, ScoredFile, output_names
+from feature_specs.errors import did_you_mean
+from feature_specs.schema import FeatureSpec
+from input_pipelines import file_systems, files, stored_records, tfrecords
+from input_pipelines.convert import fields as field_rules
+from input_pipelines.convert import folder as folders
+from input_pipelines.convert import places, processes
+from input_pipelines.convert.fields import Field
+from input_pipelines.convert.shard_files import Written
+from input_pipelines.cores import cores
+from input_pipelines.errors import DataError
+from input_pipelines.tables import kinds, reader
+from input_pipelines.tables.options import CsvOptions
+from input_pipelines.tables.reader import Table
+
+# What a process should have to do, against the seconds that it takes to load TensorFlow.
+_BYTES_OF_A_PROCESS = 32 * 2**20
+
+_NOUN = "prediction"
+
+_KILLED = (
+    "a process of the prediction was killed from outside, as the system does when memory is used "
+    "up; the files that are finished are kept: start the same command again, with a smaller "
+    "--predict_processes or --eval_batch_size"
+)
+
+
+def run(config: ExperimentConfig) -> tuple[RunResult, str]:
+    """Predicts `config.predict_files` into `config.predict_dir`, by `config.export_dir`.
+
+    Returns what the run did, and what to tell the user. Many or large files are predicted by
+    several processes, which import the program's main module again: a program of your own needs the
+    usual `if __name__ == "__main__":` around what it runs.
+
+    Raises:
+      ConfigError: the folder holds something else, the export cannot be used, or a column that is
+        to be kept is not there; nothing was touched.
+      DataError: a file or row cannot be predicted; what was finished before it was found stays, and
+        there is no `_SUCCESS`.
+      ExportError: the export does not load.
+      NothingToDo: an earlier start had predicted everything; nothing was touched.
+      OSError: a file cannot be written; none is there in half.
+    """
+    assert config.predict_dir is not None and config.export_dir is not None
+    for flag in ("export_dir", "predict_dir"):
+        file_systems.check(getattr(config, flag), flag=f"--{flag}")
+    try:
+        folders.check_new(config.predict_dir, noun=_NOUN)
+        export = exports.read(config.export_dir, config.spec)
+        paths = files.expand(config.predict_files, flag="--predict_files")
+        kind = kinds.kind_of_all(paths)
+        screened = _screened(config, export.spec, paths, kind)
+        paths = screened.files["--predict_files"]
+        table, fields, notes = _table(config, export, paths, kind)
+        notes += _notes_of_empty(paths, kind, screened.damaged)
+        _check_kept(config.keep_columns, export, paths, kind, table, screened.damaged)
+        names = output_names(paths)
+        shards = tuple(
+            ScoredFile(
+                names[path], path, tuple(places.stamp(path)),
+                sum(table.row_groups(path)) if table is not None else None,
+            )
+            for path in paths
+        )  # fmt: skip
+        csv = table.csv if table is not None else CsvOptions()
+        plan = Plan(
+            export, kind, shards, config.keep_columns, csv, screened.left_out("--predict_files")
+        )
+        output = folders.Output(config.predict_dir, plan, noun=_NOUN, called=CALLED)
+        output.check()
+        with output.held():
+            return _predicted(config, plan, output, table, fields, screened, notes)
+    except folders.FolderError as error:
+        raise ConfigError(f"--predict_dir: {error}") from error
+
+
+def _screened(
+    config: ExperimentConfig, spec: Optional[FeatureSpec], paths: list[str], kind: str
+) -> bad_data.Screened:
+    """The files as the policy for bad data leaves them."""
+    if kind == kinds.TFRECORD and spec is not None:
+        screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+        stored_records.check_kind(
+            spec, _first_records(screened.files["--predict_files"], screened.damaged)
+        )
+        return screened
+    if config.corrupt_data_policy != "fail":
+        what = "TFRecord files" if spec is None else kind
+        lacks = "has no feature spec to tell them by" if spec is None else "is read by rows"
+        raise ConfigError(
+            f"--corrupt_data_policy={config.corrupt_data_policy} finds bad records in TFRecord "
+            f"files by the spec of the export; {what} {lacks}"
+        )
+    return bad_data.Screened({"--predict_files": paths})
+
+
+def _first_records(
+    paths: Sequence[str], damaged: tfrecords.Damaged
+) -> dict[str, list[bytes]]:
+    """As `tfrecords.first_records`, of the files that have a byte; an error when none has."""
+    filled = [path for path in paths if path in damaged or places.stamp(path)[0]]
+    return tfrecords.first_records(filled or paths, damaged=damaged)
+
+
+def _notes_of_empty(paths: Sequence[str], kind: str, damaged: tfrecords.Damaged) -> list[str]:
+    """What a user should know of TFRecord files without a byte: they are taken for no rows."""
+    if kind != kinds.TFRECORD:
+        return []
+    empty = [path for path in paths if path not in damaged and not places.stamp(path)[0]]
+    if len(empty) == len(paths):
+        raise DataError(f"there is no record in {paths[0]}{_others(paths)}; nothing to predict")
+    return [f"{path} is empty, and so is the file of its predictions" for path in empty]
+
+
+def _others(paths: Sequence[str]) -> str:
+    return " and the other files" if len(paths) > 1 else ""
+
+
+def _table(
+    config: ExperimentConfig, export: Export, paths: Sequence[str], kind: str
+) -> tuple[Optional[Table], tuple[Field, ...], list[str]]:
+    """The files as a table, the features of its records, and notes of how it is read."""
+    csv, spec = config.csv_options(), export.spec
+    if kind == kinds.TFRECORD:
+        if csv != CsvOptions():
+            raise ConfigError(
+                "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and "
+                f"--csv_missing are for CSV files; {paths[0]} is TFRecord by its name"
+            )
+        return None, (), []
+    if spec is None:
+        raise ConfigError(
+            f"--export_dir={export.path} keeps no feature spec, which says how rows of a table "
+            "become records; give the one that it was made by with --spec"
+        )
+    used = spec.used_features()
+    known = field_rules.dtypes_of(spec)
+    dtypes = {name: known[name] for name in used}
+    table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used)
+    if not sum(sum(table.row_groups(path)) for path in paths):
+        raise DataError(
+            f"there is no row in {paths[0]}{_others(paths)}; nothing to predict"
+        )
+    fields, missing = field_rules.of_spec(table, spec, only=used, remedy="correct the table")
+    return table, fields, [*table.notes, *missing]
+
+
+def _check_kept(
+    keep: Sequence[str], export: Export, paths: Sequence[str], kind: str,
+    table: Optional[Table], damaged: tfrecords.Damaged,
+) -> None:  # fmt: skip
+    """Raises ConfigError when a column that is to be kept is not there, or has no place."""
+    taken = [output.name for output in export.outputs]
+    if kind == kinds.CSV:
+        for output in export.outputs:
+            if output.width is None:
+                raise ConfigError(
+                    f"--predict_files: the output {output.name!r} has any number of values, for "
+                    "which CSV has no columns; predict Parquet, JSON lines or TFRecords"
+                )
+        taken = [name for output in export.outputs for name in csv_columns(output)]
+    for name in keep:
+        if name in taken:
+            raise ConfigError(f"--keep_columns: {name!r} is the name of a prediction; rename it")
+    spec = export.spec
+    if table is not None:
+        known: Iterable[str] = [*(column.name for column in table.columns), *table.left_out]
+        where = f"the table has no column {{!r}}, as {paths[0]} says"
+    elif keep:
+        lists = spec.feature_lists if spec is not None else ()
+        for name in keep:
+            if name in lists:
+                raise ConfigError(
+                    f"--keep_columns: {name!r} is a feature list, and predictions are written as "
+                    "Examples, which have none; keep a feature of the context"
+                )
+        known = [*_stored_names(paths, damaged), *(spec.features if spec is not None else ())]
+        where = "no record at the start of the files has a feature {!r}"
+    for name in keep:
+        if name not in known:
+            hint = did_you_mean(name, sorted(set(known)))
+            raise ConfigError(f"--keep_columns: {where.format(name)}{hint}")
+
+
+def _stored_names(paths: Sequence[str], damaged: tfrecords.Damaged) -> set[str]:
+    """The features of the first records of each file; of SequenceExamples those of the context."""
+    found: set[str] = set()
+    for records in _first_records(paths, damaged).values():
+        for record in records:
+            try:
+                found.update(tf.train.Example.FromString(record).features.feature)
+            except Exception as error:  # Protobuf's DecodeError; the prediction names the record.
+                if type(error).__name__ != "DecodeError":
+                    raise
+    return found
+
+
+def _predicted(
+    config: ExperimentConfig, plan: Plan, output: folders.Output, table: Optional[Table],
+    fields: tuple[Field, ...], screened: bad_data.Screened, notes: Sequence[str],
+) -> tuple[RunResult, str]:  # fmt: skip
+    """What is missing of a plan, predicted."""
+    whole = output.begin()
+    missing = folders.missing(plan.shards, whole)
+    if not missing and output.is_finished:
+        raise NothingToDo(
+            f"--predict_dir: {output.folder!r} has the predictions of all {len(whole):,} files, "
+            "whole; nothing was touched"
+        )
+    workers = _processes(config, missing)
+    context = _context(config, plan, output, fields, screened.damaged, workers)
+    progress = Progress(every_secs=config.log_every_secs, what="files")
+    written: dict[str, Written] = dict(whole)
+    rounded: Counter[str] = Counter()
+
+    def on_rows(rows: int) -> None:
+        progress(rows, len(written), len(plan.shards))
+
+    tasks = [work.FileTask(file, _part(table, file)) for file in missing]
+    try:
+        with processes.Workers(
+            workers, context, on_rows, perform=work.perform, killed=_KILLED
+        ) as pool:
+            for done in pool.run(tasks):
+                written[done.written.name] = done.written
+                rounded.update(done.rounded)
+    finally:
+        work.release()
+    output.finish(written)
+    result = RunResult(
+        mode=config.mode,
+        rows_evaluated=sum(file.rows for file in written.values()),
+        bad_data=screened.counts,
+    )
+    return result, _text(plan, output.folder, written, len(missing),
+                         [*notes, *reader.rounding_notes(rounded)])  # fmt: skip
+
+
+def _part(table: Optional[Table], file: ScoredFile) -> Any:
+    if table is None:
+        return None
+    return table.rows_of(file.path, 0, file.rows or 0, table.row_groups(file.path))
+
+
+def _processes(config: ExperimentConfig, missing: Sequence[ScoredFile]) -> int:
+    count = config.predict_processes
+    if count is None:
+        count = min(cores(), 1 + sum(file.stamp[0] for file in missing) // _BYTES_OF_A_PROCESS)
+    return max(1, min(count, len(missing)))
+
+
+def _context(
+    config: ExperimentConfig, plan: Plan, output: folders.Output, fields: tuple[Field, ...],
+    damaged: tfrecords.Damaged, workers: int,
+) -> work.Context:  # fmt: skip
+    export = plan.export
+    share = max(1, cores() // workers) if workers > 1 else 0
+    return work.Context(
+        folder=output.folder,
+        temporary=output.temporary,
+        export_dir=export.path,
+        signature=export.signature,
+        argument=export.argument,
+        outputs=export.outputs,
+        spec=export.spec.source if export.spec is not None else "",
+        kind=plan.kind,
+        fields=fields,
+        keep=plan.keep,
+        csv=plan.csv,
+        batch_size=config.eval_batch_size,
+        damaged=damaged,
+        threads=(config.intra_op_threads or share, config.inter_op_threads or share),
+        memory_growth=config.memory_growth,
+    )
+
+
+def _text(
+    plan: Plan, folder: str, written: Mapping[str, Written], new: int, notes: Sequence[str]
+) -> str:
+    """The result in lines, for people."""
+    rows = sum(file.rows for file in written.values())
+    lines = [
+        f"{folder}: predicted {rows:,} rows of {len(written):,} {plan.kind} files",
+        f"  by {plan.export.path}: {', '.join(output.name for output in plan.export.outputs)}",
+    ]
+    if plan.keep:
+        lines.append(f"  with {', '.join(plan.keep)} of each row")
+    if new < len(written):
+        lines.append(f"  {len(written) - new:,} files were there from before")
+    return "\n".join([*lines, *(f"  note: {note}" for note in notes)])

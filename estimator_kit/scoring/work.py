@@ -1,0 +1,203 @@
+"""One file from its first to its last row: a task of `input_pipelines.convert.processes`.
+
+Each process loads the export once. An error leaves it in a form that another process can be told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.errors import ExportError
+from estimator_kit.scoring import outputs, rows
+from estimator_kit.scoring.export import Output
+from estimator_kit.scoring.plan import ScoredFile
+from estimator_kit.scoring.rows import Batch
+from estimator_kit.serving.loaded_model import LoadedModel
+from estimator_kit.session_errors import explained
+from estimator_kit.tensorflow_errors import reason
+from feature_specs import parser
+from input_pipelines import checks, diagnosis, tfrecords
+from input_pipelines.convert.fields import Field
+from input_pipelines.convert.processes import OnRows
+from input_pipelines.convert.shard_files import ShardFile, Written
+from input_pipelines.errors import DataError
+from input_pipelines.tables.options import CsvOptions
+from input_pipelines.tables.reader import Part
+
+_NOTHING = np.zeros(0, np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What the files have in common.
+
+    Attributes:
+      folder, temporary: where outputs go, and where they are written.
+      export_dir, signature, argument: the export, and how it is asked.
+      outputs: what it answers.
+      spec: the path of its feature spec; empty without one.
+      kind: of the files.
+      fields: of tables, the features of the records.
+      keep: columns or features that are kept.
+      csv: how CSV is written.
+      batch_size: rows that are asked for at once.
+      damaged: TFRecord files that are read in part.
+      threads: inside an op, and ops at the same time; 0 lets TensorFlow choose.
+      memory_growth: whether memory of a GPU is taken as it is needed.
+    """
+
+    folder: str
+    temporary: str
+    export_dir: str
+    signature: str
+    argument: str
+    outputs: tuple[Output, ...]
+    spec: str
+    kind: str
+    fields: tuple[Field, ...]
+    keep: tuple[str, ...]
+    csv: CsvOptions
+    batch_size: int
+    damaged: tfrecords.Damaged
+    threads: tuple[int, int]
+    memory_growth: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class FileTask:
+    """A file to predict; `part` is all of it, where it is one of a table."""
+
+    file: ScoredFile
+    part: Optional[Part] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """A file that was written, and by column the values that were rounded."""
+
+    written: Written
+    rounded: Counter[str]
+
+
+_loaded: dict[str, LoadedModel] = {}
+
+
+def perform(task: FileTask, context: Context, advance: OnRows) -> Done:
+    """Predicts one file.
+
+    Raises:
+      DataError: a row cannot be predicted; names it.
+      ExportError: the export does not load, or does not answer for each row.
+      OSError: the file cannot be written.
+    """
+    try:
+        return _score(task, context, advance)
+    except tf.errors.OpError as error:
+        # Without its op, which no process can be told of.
+        raise type(error)(None, None, error.message) from None
+
+
+def release() -> None:
+    """Gives back what this process has loaded."""
+    while _loaded:
+        _loaded.popitem()[1].close()
+
+
+def _score(task: FileTask, context: Context, advance: OnRows) -> Done:
+    model = _model(context)
+    rounded: Counter[str] = Counter()
+    name, path = task.file.name, task.file.path
+    with ShardFile(context.folder, name, context.temporary) as file:
+        writer = outputs.writer(
+            context.kind, file, path, context.outputs, context.keep, context.csv
+        )
+        try:
+            for batch, answers in _answered(model, task, context, rounded):
+                writer.write(answers, batch)
+                file.write(_NOTHING, len(batch.records))
+                advance(len(batch.records))
+            writer.finish()
+        except BaseException:
+            writer.discard()
+            raise
+        return Done(file.finish(), rounded)
+
+
+def _model(context: Context) -> LoadedModel:
+    path = context.export_dir
+    if path not in _loaded:
+        if multiprocessing.parent_process() is not None:  # As `main` does in its own.
+            logging.getLogger("tensorflow").setLevel(logging.ERROR)
+        intra, inter = context.threads
+        try:
+            _loaded[path] = LoadedModel(
+                path, 0, intra_op_threads=intra, inter_op_threads=inter,
+                memory_growth=context.memory_growth,
+            )  # fmt: skip
+        except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+            raise ExportError(f"--export_dir={path} does not load: {reason(error)}") from error
+    return _loaded[path]
+
+
+def _answered(
+    model: LoadedModel, task: FileTask, context: Context, rounded: Counter[str]
+) -> Iterator[tuple[Batch, outputs.Answers]]:
+    """The batches of a file, with what the export answers for them."""
+    path, size = task.file.path, context.batch_size
+    if task.part is not None:
+        found = rows.of_table(task.part, context.fields, context.keep, context.spec, size, rounded)
+        for batch in found:
+            try:
+                yield batch, _ask(model, context, batch.records)
+            except tf.errors.InvalidArgumentError as error:
+                raise _bad_row(model, context, batch, error) from error
+        return
+    if not task.file.stamp[0] and path not in context.damaged:
+        return  # A file without a byte has no rows; the user is told.
+    found = rows.of_tfrecords(path, size, context.damaged)
+    if context.spec:
+        spec = parser.load(context.spec)
+        with explained(spec, [path], with_labels=False, damaged=context.damaged):
+            for batch in found:
+                yield batch, _ask(model, context, batch.records)
+        return
+    with tfrecords.naming_what_is_corrupt([path], context.damaged):
+        for batch in found:
+            try:
+                yield batch, _ask(model, context, batch.records)
+            except tf.errors.InvalidArgumentError as error:
+                raise _bad_row(model, context, batch, error) from error
+
+
+def _ask(model: LoadedModel, context: Context, records: np.ndarray) -> outputs.Answers:
+    names = [output.name for output in context.outputs]
+    answers = model.run(context.signature, {context.argument: records}, names)
+    for output in context.outputs:
+        shape = np.shape(answers[output.name])
+        if shape[:1] != (len(records),):
+            raise ExportError(
+                f"--export_dir={context.export_dir}: the output {output.name!r} has the shape "
+                f"{list(shape)} for {len(records)} rows, and so no value for each"
+            )
+    return answers
+
+
+def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> Exception:
+    """The error of a batch as one of its first row that alone has one, too."""
+    for i, record in enumerate(batch.records):
+        try:
+            _ask(model, context, batch.records[i : i + 1])
+        except tf.errors.InvalidArgumentError as of_row:
+            spec = parser.load(context.spec) if context.spec else None
+            found = diagnosis.explain(spec, record, with_labels=False) if spec else None
+            reason = found or checks.text_of(of_row) or tfrecords.first_line(of_row)
+            return DataError(f"{batch.where(i)}: {reason}")
+    return DataError(f"{batch.where(0)} and those that follow it: {checks.text_of(error) or error}")

@@ -1,0 +1,268 @@
+"""Predict, classify and regress with a loaded model: arrays in, arrays out.
+
+What a request may do wrong is told with TensorFlow Serving's codes, and much as it tells it
+(tensorflow_serving/servables/tensorflow: predict_util.cc, classifier.cc, regressor.cc, util.cc). No
+protocol is known here but the requests' own messages, of the official classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.client import tensors
+from estimator_kit.serving import shapes
+from estimator_kit.serving.errors import CODES, RequestError, invalid
+from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
+from input_pipelines import checks
+
+# How the lines begin that TensorFlow puts before what went wrong.
+_AROUND = ("Graph execution error:", "Detected at node", "<stack traces unavailable>", "Node: ")
+
+_METHOD = "tensorflow/serving/"
+_METHODS = (f"{_METHOD}predict", f"{_METHOD}classify", f"{_METHOD}regress")
+
+
+def predict(
+    model: LoadedModel,
+    signature: str,
+    inputs: Mapping[str, np.ndarray],
+    output_filter: Sequence[str] = (),
+) -> dict[str, np.ndarray]:
+    """Outputs of a signature; all of them where no filter names some."""
+    name, definition = _to_predict(model, signature, inputs)
+    for alias in output_filter:
+        if alias not in definition.outputs:
+            raise invalid(
+                f"output tensor alias not found in signature: {alias} Outputs expected to be in "
+                f"the set {{{','.join(sorted(definition.outputs))}}}."
+            )
+        if list(output_filter).count(alias) > 1:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+    for alias in sorted(inputs):
+        _check_tensor(alias, definition.inputs[alias], inputs[alias])
+    return _run(model, name, inputs, list(output_filter) or sorted(definition.outputs))
+
+
+def classify(
+    model: LoadedModel, signature: str, examples: Sequence[bytes]
+) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
+    """Labels and scores, [rows, classes] each, of serialized Examples; a signature may lack one."""
+    name, definition = _of_method(model, signature, "classify", "classification")
+    if len(definition.outputs) not in (1, 2):
+        raise invalid(f"Expected one or two output Tensors, found {len(definition.outputs)}")
+    aliases = [alias for alias in ("classes", "scores") if alias in definition.outputs]
+    if not aliases:
+        raise RequestError(
+            "FAILED_PRECONDITION",
+            "Expected classification signature outputs to contain at least one of "
+            f'"classes" or "scores". Signature was: {name}',
+        )
+    found = _run(model, name, {"inputs": _vector(examples)}, aliases)
+    for alias, expected in (("classes", np.object_), ("scores", np.float32)):
+        array = found.get(alias)
+        if array is None:
+            continue
+        if array.ndim != 2:
+            raise invalid(
+                "Expected Tensor shape: [batch_size num_classes] but got "
+                f"{shapes.text(array.shape)}"
+            )
+        if array.dtype != expected:
+            raise invalid(f"Expected {alias} Tensor of another type. Got: {array.dtype}")
+        if len(array) != len(examples):
+            raise invalid(
+                f"Expected {alias} output batch size of {len(examples)}. Got: {len(array)}"
+            )
+    return found.get("classes"), found.get("scores")
+
+
+def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np.ndarray:
+    """Values, float32 [rows], of serialized Examples."""
+    name, definition = _of_method(model, signature, "regress", "regression")
+    if len(definition.outputs) != 1:
+        raise invalid("Expected one output Tensor.")
+    if "outputs" not in definition.outputs:
+        raise RequestError(
+            "FAILED_PRECONDITION", f"No regression outputs found in SignatureDef: {name}"
+        )
+    values = _run(model, name, {"inputs": _vector(examples)}, ["outputs"])["outputs"]
+    if values.ndim != 1 and (values.ndim != 2 or values.shape[1] != 1):
+        raise invalid(
+            "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got "
+            f"{shapes.text(values.shape)}"
+        )
+    if len(values) != len(examples):
+        raise invalid(
+            f"Input batch size did not match output batch size: {len(examples)} vs. {len(values)}"
+        )
+    if values.dtype != np.float32:
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {values.dtype}")
+    return values.reshape(-1)
+
+
+def predict_message(
+    model: LoadedModel, request: Any, max_bytes: Optional[int] = None
+) -> dict[str, np.ndarray]:
+    """`predict` of a `PredictRequest`, whose arrays may take so many bytes each."""
+    name = request.model_spec.signature_name
+    # First, so that there are no more arrays than the signature has.
+    _to_predict(model, name, request.inputs)
+    inputs = {}
+    for alias in sorted(request.inputs):
+        try:
+            inputs[alias] = tensors.to_array(request.inputs[alias], max_bytes)
+        except ValueError as error:
+            raise invalid(f"input {alias}: {error}") from error
+    return predict(model, name, inputs, list(request.output_filter))
+
+
+def classify_message(
+    model: LoadedModel, request: Any, max_bytes: Optional[int] = None
+) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
+    """`classify` of a `ClassificationRequest`, whose examples may take so many bytes."""
+    return classify(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
+
+
+def regress_message(
+    model: LoadedModel, request: Any, max_bytes: Optional[int] = None
+) -> np.ndarray:
+    """`regress` of a `RegressionRequest`, whose examples may take so many bytes."""
+    return regress(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
+
+
+def with_context(
+    context: bytes, examples: Sequence[bytes], max_bytes: Optional[int] = None
+) -> list[bytes]:
+    """Serialized examples, each with what all of them have in common.
+
+    Raises:
+      RequestError: all together they take more than `max_bytes`.
+    """
+    size = len(context) * len(examples) + sum(map(len, examples))
+    if context and max_bytes is not None and size > max_bytes:
+        raise invalid(
+            f"{len(examples):,} examples with their context of {len(context):,} bytes each take "
+            f"{size:,} bytes, and at most {max_bytes:,} are allowed"
+        )
+    # Two messages one after the other are one message with what both have.
+    return [context + example for example in examples]
+
+
+def reason(error: tf.errors.OpError) -> str:
+    """What a TensorFlow error says, without the nodes and stacks that it puts around it."""
+    text = checks.text_of(error)
+    if text is not None:
+        return text.replace("] [", " ")  # An assertion has each of its parts in brackets.
+    lines = [line.strip() for line in error.message.strip().splitlines()]
+    # The sentence ends where the node is named; before it, nodes may be named, too.
+    end = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), len(lines))
+    kept = lines[:end]
+    starts = [i for i, line in enumerate(kept) if line.startswith(_AROUND)]
+    kept = kept[starts[-1] + 1 :] if starts else kept
+    return "\n".join(line for line in kept if line) or error.message
+
+
+def signature_inputs(model: LoadedModel, signature: str) -> Mapping[str, Any]:
+    """`{input: TensorInfo}` of a signature, for what reads JSON by it."""
+    name = signature or DEFAULT_SIGNATURE
+    if name not in model.signatures:
+        raise invalid(f'Serving signature name: "{name}" not found in signature def')
+    return model.signatures[name].inputs
+
+
+def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
+    kind = given.WhichOneof("kind")
+    if kind == "example_list":
+        return [example.SerializeToString() for example in given.example_list.examples]
+    if kind == "example_list_with_context":
+        both = given.example_list_with_context
+        examples = [example.SerializeToString() for example in both.examples]
+        return with_context(both.context.SerializeToString(), examples, max_bytes)
+    return []
+
+
+def _to_predict(
+    model: LoadedModel, signature: str, inputs: Mapping[str, Any]
+) -> tuple[str, Any]:
+    """A signature's name and definition, which has inputs of these names."""
+    name = signature or DEFAULT_SIGNATURE
+    definition = model.signatures.get(name)
+    if definition is None:
+        raise RequestError("FAILED_PRECONDITION", f'Serving signature key "{name}" not found.')
+    if definition.method_name not in _METHODS:
+        raise RequestError(
+            "INTERNAL",
+            "Expected prediction signature method_name to be one of "
+            f"{{{', '.join(_METHODS)}}}. Was: {definition.method_name}",
+        )
+    _check_names(definition, inputs)
+    return name, definition
+
+
+def _of_method(model: LoadedModel, signature: str, method: str, noun: str) -> tuple[str, Any]:
+    name = signature or DEFAULT_SIGNATURE
+    definition = model.signatures.get(name)
+    if definition is None:
+        raise invalid(f"No signature was found with the name: {name}")
+    if definition.method_name != _METHOD + method:
+        raise invalid(
+            f"Expected {noun} signature method_name to be {_METHOD}{method}. "
+            f"Was: {definition.method_name}"
+        )
+    if len(definition.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    if "inputs" not in definition.inputs:
+        raise RequestError(
+            "FAILED_PRECONDITION", f"No {noun} inputs found in SignatureDef: {name}"
+        )
+    return name, definition
+
+
+def _vector(examples: Sequence[bytes]) -> np.ndarray:
+    if not examples:
+        raise invalid("Input is empty.")
+    array = np.empty(len(examples), np.object_)
+    array[:] = examples
+    return array
+
+
+def _check_names(definition: Any, inputs: Mapping[str, Any]) -> None:
+    sent, known = set(inputs), set(definition.inputs)
+    extra, missing = ",".join(sorted(sent - known)), ",".join(sorted(known - sent))
+    if len(sent) != len(known):
+        raise invalid(
+            f"input size does not match signature: {len(sent)}!={len(known)} "
+            f"len({{{','.join(sorted(sent))}}}) != len({{{','.join(sorted(known))}}}). "
+            f"Sent extra: {{{extra}}}. Missing but required: {{{missing}}}."
+        )
+    if extra:
+        raise invalid(
+            f"input tensor alias not found in signature: {extra}. Inputs expected to be in the "
+            f"set {{{','.join(sorted(known))}}}."
+        )
+
+
+def _check_tensor(alias: str, info: Any, array: np.ndarray) -> None:
+    expected = tensors.numpy_type(info.dtype)
+    if expected is not None and array.dtype != expected:
+        raise invalid(
+            f"input {alias}: expected {tensors.NAMES[info.dtype]}, got "
+            f"{'string' if array.dtype == np.object_ else array.dtype}"
+        )
+    shapes.check(alias, info, array.shape)
+
+
+def _run(
+    model: LoadedModel, name: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+) -> dict[str, np.ndarray]:
+    try:
+        return model.run(name, inputs, outputs)
+    except tf.errors.OpError as error:
+        raise RequestError(CODES[error.error_code], reason(error)) from error
+    except UnicodeDecodeError as error:
+        # TensorFlow's message has the request's own bytes in it, and Python fails to read it.
+        raise invalid(bytes(error.object).decode("utf-8", "replace")) from error

@@ -1,0 +1,294 @@
+"""`--mode=serving_config`: the files that TensorFlow Serving is started with.
+
+    models.config              models, version policies, labels      ModelServerConfig
+    batching_parameters.txt    how requests share batches             BatchingParameters
+    monitoring.config          metrics for Prometheus                 MonitoringConfig
+    docker-compose.yaml        one server on this machine
+    kubernetes.yaml            ConfigMap, Deployment and Service
+
+The first three are text protocol buffers, each read back by its message before it is written. The
+message of the first is the official one; those of the other two are in no package, and made in
+`estimator_kit.client.messages`. Nothing is started here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+import yaml
+from google.protobuf import text_format
+
+from estimator_kit import storage
+from estimator_kit.client import messages
+from estimator_kit.client.base import BATCH_ROWS
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.serving_flags import ServedModel, served_models
+from input_pipelines.errors import MissingPackageError
+
+_HEAD = "# Written by estimator-kit --mode=serving_config; it is written anew by the next.\n"
+_MODELS, _CONFIG = "/models", "/config"
+_PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
+_GRPC, _REST = 8500, 8501
+
+
+def write(config: ExperimentConfig) -> str:
+    """Writes the files and returns what is to be said.
+
+    Raises:
+      MissingPackageError: the extra `serving` is not installed.
+    """
+    assert config.serving_config_dir is not None
+    models = served_models(config)
+    image = config.serving_image or default_image()
+    files = {
+        "models.config": models_config(models),
+        "monitoring.config": monitoring_config(),
+        "docker-compose.yaml": docker_compose(config, models, image),
+    }
+    if config.serving_batch_rows:
+        files["batching_parameters.txt"] = batching_parameters(config)
+    protos = {name: text for name, text in files.items() if not name.endswith(".yaml")}
+    files["kubernetes.yaml"] = kubernetes(config, models, image, protos)
+    folder = config.serving_config_dir
+    for name, text in sorted(files.items()):
+        storage.write_text(os.path.join(folder, name), _HEAD + text)
+    lines = [f"wrote to {folder}: {', '.join(sorted(files))}", f"  image: {image}"]
+    for model in models:
+        lines.append(f"  {model.name}: {model.path}, {_policy_text(model)}")
+        lines += [f"  warning: {text}" for text in _missing_versions(model)]
+    lines.append(f"  start: docker compose -f {folder}/docker-compose.yaml up")
+    return "\n".join(lines)
+
+
+def default_image() -> str:
+    """The image of the release of TensorFlow Serving whose protos are installed.
+
+    Its TensorFlow is that of the same minor version, which reads what that one exported.
+    """
+    try:
+        return f"tensorflow/serving:{metadata.version('tensorflow-serving-api')}"
+    except metadata.PackageNotFoundError as error:
+        raise _missing(error) from error
+
+
+def models_config(models: Sequence[ServedModel]) -> str:
+    """A `ModelServerConfig` in text format."""
+    try:
+        from tensorflow_serving.config import model_server_config_pb2
+    except ImportError as error:
+        raise _missing(error) from error
+
+    made = model_server_config_pb2.ModelServerConfig()
+    for model in models:
+        entry = made.model_config_list.config.add()
+        entry.name = model.name
+        entry.base_path = _base_path(model)
+        entry.model_platform = "tensorflow"
+        policy = entry.model_version_policy
+        if model.policy == "latest":
+            policy.latest.num_versions = model.latest
+        elif model.policy == "all":
+            policy.all.SetInParent()
+        else:
+            policy.specific.versions.extend(sorted(model.specific))
+        for label, version in sorted(model.labels.items()):
+            entry.version_labels[label] = version
+    return _checked(made)
+
+
+def batching_parameters(config: ExperimentConfig) -> str:
+    """`BatchingParameters` in text format.
+
+    The model is given `--serving_batch_rows` rows at once, and larger requests are split.
+    `num_batch_threads` is left to the server, which takes the number of its cores, and
+    `pad_variable_length_inputs` is false: padding with a list's own first value would change it.
+    """
+    made = messages.message("tensorflow.serving.BatchingParameters")()
+    # A request of more rows than that is refused, and the client's have so many.
+    made.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
+    made.enable_large_batch_splitting.value = True
+    made.max_execution_batch_size.value = config.serving_batch_rows
+    made.batch_timeout_micros.value = config.serving_batch_timeout_micros
+    made.max_enqueued_batches.value = 100
+    return _checked(made)
+
+
+def monitoring_config() -> str:
+    """A `MonitoringConfig` in text format: metrics for Prometheus at the REST port."""
+    made = messages.message("tensorflow.serving.MonitoringConfig")()
+    made.prometheus_config.enable = True
+    made.prometheus_config.path = _PROMETHEUS_PATH
+    return _checked(made)
+
+
+def docker_compose(config: ExperimentConfig, models: Sequence[ServedModel], image: str) -> str:
+    """A compose file whose server is reached at `--serving_host` and the ports of the flags."""
+    host = config.serving_host
+    host = f"[{host}]" if ":" in host else host
+    # The folder, not its files: one that is renamed into place would stay the old one inside.
+    mounts = [f".:{_CONFIG}:ro"]
+    mounts += [
+        f"{os.path.abspath(m.path)}:{_base_path(m)}:ro" for m in models if "://" not in m.path
+    ]
+    service = {
+        "image": image,
+        "entrypoint": ["tensorflow_model_server"],
+        "command": _arguments(config, models),
+        "ports": [
+            f"{host}:{config.serving_grpc_port}:{_GRPC}",
+            f"{host}:{config.serving_rest_port}:{_REST}",
+        ],
+        # A `$` would be a variable to compose.
+        "volumes": [mount.replace("$", "$$") for mount in mounts],
+        "restart": "unless-stopped",
+    }
+    return _yaml({"services": {"serving": service}})
+
+
+def kubernetes(
+    config: ExperimentConfig, models: Sequence[ServedModel], image: str, files: dict[str, str]
+) -> str:
+    """A ConfigMap of the other files, a Deployment and a Service.
+
+    Versions are read from a PersistentVolumeClaim `serving-models`, which has a folder a model.
+    """
+    labels = {"app": "serving"}
+    # A model's metadata are there once a version of it is; its status is there before.
+    ready = {"path": f"/v1/models/{models[0].name}/metadata", "port": "rest"}
+    container = {
+        "name": "serving",
+        "image": image,
+        "command": ["tensorflow_model_server"],
+        "args": _arguments(config, models),
+        "ports": [
+            {"name": "grpc", "containerPort": _GRPC},
+            {"name": "rest", "containerPort": _REST},
+        ],
+        "readinessProbe": {"httpGet": ready, "periodSeconds": 5},
+        "livenessProbe": {"tcpSocket": {"port": "grpc"}, "periodSeconds": 10},
+        "volumeMounts": [
+            {"name": "config", "mountPath": _CONFIG, "readOnly": True},
+            {"name": "models", "mountPath": _MODELS, "readOnly": True},
+        ],
+    }
+    volumes = [
+        {"name": "config", "configMap": {"name": "serving-config"}},
+        {"name": "models", "persistentVolumeClaim": {"claimName": "serving-models"}},
+    ]
+    annotations = {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(_REST),
+        "prometheus.io/path": _PROMETHEUS_PATH,
+    }
+    documents = [
+        {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "serving-config"},
+            "data": dict(sorted(files.items())),
+        },
+        {
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "serving", "labels": labels},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels, "annotations": annotations},
+                    "spec": {"containers": [container], "volumes": volumes},
+                },
+            },
+        },
+        {
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "serving"},
+            "spec": {
+                "selector": labels,
+                "ports": [
+                    {"name": "grpc", "port": _GRPC, "targetPort": "grpc"},
+                    {"name": "rest", "port": _REST, "targetPort": "rest"},
+                ],
+            },
+        },
+    ]  # fmt: skip
+    return "---\n".join(map(_yaml, documents))
+
+
+def _arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[str]:
+    arguments = [
+        f"--port={_GRPC}",
+        f"--rest_api_port={_REST}",
+        f"--model_config_file={_CONFIG}/models.config",
+        "--model_config_file_poll_wait_seconds=60",
+        f"--file_system_poll_wait_seconds={max(round(config.serving_poll_secs), 1)}",
+        f"--monitoring_config_file={_CONFIG}/monitoring.config",
+    ]
+    if config.serving_batch_rows:
+        arguments += [
+            "--enable_batching=true",
+            f"--batching_parameters_file={_CONFIG}/batching_parameters.txt",
+        ]
+    if any(model.labels for model in models):
+        # Without it a server that starts knows no version yet, and refuses its own labels.
+        arguments.append("--allow_version_labels_for_unavailable_models=true")
+    return arguments
+
+
+def _base_path(model: ServedModel) -> str:
+    return model.path if "://" in model.path else f"{_MODELS}/{model.name}"
+
+
+def _policy_text(model: ServedModel) -> str:
+    labels = "".join(f", {name} is {v}" for name, v in sorted(model.labels.items()))
+    if model.policy == "latest":
+        return f"the latest {model.latest} versions{labels}"
+    if model.policy == "all":
+        return f"all versions{labels}"
+    return f"the versions {', '.join(map(str, sorted(model.specific)))}{labels}"
+
+
+def _missing_versions(model: ServedModel) -> list[str]:
+    """What of a model is not there yet; a folder elsewhere is not looked at."""
+    if "://" in model.path:
+        return []
+    if not os.path.isdir(model.path):
+        return [f"{model.name}: there is no folder {model.path}"]
+    found = {name for name in os.listdir(model.path) if name.isdigit()}
+    if not found:
+        return [f"{model.name}: no version is in {model.path}"]
+    wanted = sorted({*model.specific, *model.labels.values()})
+    gone = [str(version) for version in wanted if str(version) not in found]
+    return [f"{model.name}: not in {model.path}: version {', '.join(gone)}"] if gone else []
+
+
+def _checked(message: Any) -> str:
+    text = text_format.MessageToString(message)
+    again = text_format.Parse(text, type(message)())
+    assert again == message, text
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Long texts as they are, and no references to what was said before."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> Any:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _yaml(document: Any) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=False)
+
+
+def _missing(error: Exception) -> MissingPackageError:
+    return MissingPackageError(
+        "--mode=serving_config needs tensorflow-serving-api: pip install estimator-kit[serving] "
+        f"({error})"
+    )

@@ -1,0 +1,63 @@
+"""`RequestError`: what is wrong with a request, by gRPC's codes, which HTTP's follow from.
+
+The codes and the table are TensorFlow Serving's.
+"""
+
+from __future__ import annotations
+
+# gRPC's codes by their numbers, which are TensorFlow's, too.
+CODES = (
+    "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+    "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+    "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+HTTP = {
+    "OK": "200 OK",
+    "CANCELLED": "499 Client Closed Request",
+    "UNKNOWN": "500 Internal Server Error",
+    "INVALID_ARGUMENT": "400 Bad Request",
+    "DEADLINE_EXCEEDED": "504 Gateway Timeout",
+    "NOT_FOUND": "404 Not Found",
+    "ALREADY_EXISTS": "409 Conflict",
+    "PERMISSION_DENIED": "403 Forbidden",
+    "RESOURCE_EXHAUSTED": "429 Too Many Requests",
+    "FAILED_PRECONDITION": "400 Bad Request",
+    "ABORTED": "409 Conflict",
+    "OUT_OF_RANGE": "400 Bad Request",
+    "UNIMPLEMENTED": "501 Not Implemented",
+    "INTERNAL": "500 Internal Server Error",
+    "UNAVAILABLE": "503 Service Unavailable",
+    "DATA_LOSS": "500 Internal Server Error",
+    "UNAUTHENTICATED": "401 Unauthorized",
+}
+
+# gRPC has 8 KiB for all metadata, in which a byte of what is not ASCII takes three.
+_MOST_BYTES = 2048
+
+
+class RequestError(Exception):
+    """A request that is answered with an error.
+
+    Attributes:
+      code: one of `CODES`.
+      message: for the client.
+    """
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def invalid(message: str) -> RequestError:
+    """A request that is wrong whatever model it meets."""
+    return RequestError("INVALID_ARGUMENT", message)
+
+
+def shortened(message: str) -> str:
+    """A message for an answer: gRPC makes another error of one that is too long."""
+    data = message.encode("utf-8", "replace")
+    if len(data) <= _MOST_BYTES:
+        return message
+    return f"{data[: _MOST_BYTES - 3].decode('utf-8', 'ignore')}..."

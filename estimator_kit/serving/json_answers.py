@@ -1,0 +1,116 @@
+"""The bodies of REST answers, in TensorFlow Serving's format.
+
+Floats have the fewest digits that read back as the same float32 or float64; NaN and infinities are
+`NaN`, `Infinity` and `-Infinity`, which are no JSON and what TensorFlow Serving writes, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+from google.protobuf import json_format
+
+from estimator_kit.serving.errors import invalid
+
+# Strings of an output of such a name are bytes; others are text.
+_BYTES_SUFFIX = "_bytes"
+
+
+def predictions(outputs: Mapping[str, np.ndarray], by_row: bool) -> str:
+    """Of predict: a list of rows, or an array an output; plain where there is but one output."""
+    values = {name: _values(name, outputs[name]) for name in sorted(outputs)}
+    only = next(iter(values.values())) if len(values) == 1 else None
+    if not by_row:
+        return json.dumps({"outputs": values if only is None else only}, indent=1)
+    sizes = {name: array.shape[:1] for name, array in outputs.items()}
+    for name in sorted(sizes):
+        if not sizes[name]:
+            raise invalid(f"Tensor name: {name} has no shape information ")
+        first = sizes[min(sizes)]
+        if sizes[name] != first:
+            raise invalid(
+                f"Tensor name: {name} has inconsistent batch size: {sizes[name][0]} expecting: "
+                f"{first[0] if first else 0}"
+            )
+    if only is not None:
+        return json.dumps({"predictions": only})
+    rows = [dict(zip(values, row)) for row in zip(*values.values())]
+    return json.dumps({"predictions": rows})
+
+
+def classes(labels: Optional[np.ndarray], scores: Optional[np.ndarray]) -> str:
+    """Of classify: a list of `[label, score]` a row."""
+    shape = next(array.shape for array in (labels, scores) if array is not None)
+    names = np.full(shape, b"", np.object_) if labels is None else labels
+    numbers = np.zeros(shape, np.float32) if scores is None else scores
+    texts, floats = _values("classes", names), _values("scores", numbers)
+    return json.dumps({"results": [
+        [list(pair) for pair in zip(*row)] for row in zip(texts, floats)
+    ]})  # fmt: skip
+
+
+def values(array: np.ndarray) -> str:
+    """Of regress: a number a row."""
+    return json.dumps({"results": _values("outputs", array)})
+
+
+def error(message: str) -> str:
+    return json.dumps({"error": message})
+
+
+def metadata(name: str, version: int, signature_map: Any) -> str:
+    """Of the path `metadata`."""
+    return json.dumps(
+        {
+            "model_spec": {"name": name, "signature_name": "", "version": str(version)},
+            "metadata": {"signature_def": _message(signature_map)},
+        },
+        indent=1,
+    )
+
+
+def status(response: Any) -> str:
+    """Of a model's path: a `GetModelStatusResponse`."""
+    return json.dumps(_message(response), indent=1)
+
+
+def _message(message: Any) -> Any:
+    # protobuf 5 gave it another name.
+    known = inspect.signature(json_format.MessageToDict).parameters
+    names = ("always_print_fields_with_no_presence", "including_default_value_fields")
+    whole = {name: True for name in names if name in known}
+    return json_format.MessageToDict(message, preserving_proto_field_name=True, **whole)
+
+
+def _values(name: str, array: np.ndarray) -> Any:
+    kind = array.dtype.kind
+    if kind == "f":
+        if array.dtype != np.float64:
+            # By way of the fewest digits that a float32 has.
+            array = array.astype(np.float32).astype("U32").astype(np.float64)
+        return array.tolist()
+    if kind in "iub":
+        return array.tolist()
+    if kind != "O":
+        raise invalid(f"Failed to write JSON value for tensor type: {array.dtype}")
+    flat = [_text(name, item) for item in array.ravel().tolist()]
+    texts = np.empty(len(flat), np.object_)
+    texts[:] = flat
+    return texts.reshape(array.shape).tolist()
+
+
+def _text(name: str, item: bytes) -> Any:
+    if name.endswith(_BYTES_SUFFIX):
+        return {"b64": base64.b64encode(item).decode()}
+    try:
+        return item.decode()
+    except UnicodeDecodeError as problem:
+        raise invalid(
+            f"the output {name} holds bytes that are no UTF-8, which JSON cannot; ask by gRPC, or "
+            f"export it under a name that ends in {_BYTES_SUFFIX}",
+        ) from problem

@@ -1,0 +1,88 @@
+"""One version of a model: a SavedModel in a session, asked by the names of its signatures.
+
+A session, as TensorFlow Serving's own, and not `tf.saved_model.load`: closing it gives back what
+the model held, and the functions of a program's global context do not grow with every version.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import dynamic_package
+
+DEFAULT_SIGNATURE = "serving_default"
+
+
+class LoadedModel:
+    """A version in memory.
+
+    Args:
+      path: of the SavedModel.
+      version: its number.
+      intra_op_threads, inter_op_threads: of its session; 0 lets TensorFlow choose.
+      memory_growth: whether memory of a GPU is taken as it is needed, and not all of it at once.
+
+    Attributes:
+      path, version: as given.
+      signatures: `{name: SignatureDef}`, without the one that initializes.
+
+    Raises:
+      OSError, tf.errors.OpError, ValueError, RuntimeError: it cannot be loaded, or needs ops of a
+        package that is not there.
+    """
+
+    def __init__(
+        self, path: str, version: int, *, intra_op_threads: int = 0, inter_op_threads: int = 0,
+        memory_growth: bool = False,
+    ):  # fmt: skip
+        self.path = path
+        self.version = version
+        config = tf.compat.v1.ConfigProto(
+            intra_op_parallelism_threads=intra_op_threads,
+            inter_op_parallelism_threads=inter_op_threads,
+            gpu_options=tf.compat.v1.GPUOptions(allow_growth=memory_growth),
+        )
+        dynamic_package.load_ops_of(path)
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        try:
+            with self._session.graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(self._session, ["serve"], path)
+        except BaseException:
+            self._session.close()
+            raise
+        self.signatures: dict[str, Any] = {
+            name: signature
+            for name, signature in meta_graph.signature_def.items()
+            if not name.startswith("__")
+        }
+        self._callables: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Any] = {}
+        self._lock = threading.Lock()
+
+    def run(
+        self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Outputs of a signature for its inputs; both are named as there, and have to exist."""
+        names, wanted = tuple(sorted(inputs)), tuple(outputs)
+        call = self._callables.get((signature, names, wanted))
+        if call is None:
+            definition = self.signatures[signature]
+            with self._lock:  # A graph is changed by one thread at a time.
+                call = self._session.make_callable(
+                    [definition.outputs[name].name for name in wanted],
+                    feed_list=[definition.inputs[name].name for name in names],
+                )
+                # Any subset of outputs may be asked for, and there may be many.
+                if len(self._callables) < 1000:
+                    self._callables[signature, names, wanted] = call
+        return dict(zip(wanted, call(*(inputs[name] for name in names))))
+
+    def close(self) -> None:
+        """Gives back what the model holds. No request may be under way."""
+        self._callables.clear()
+        self._session.close()
+        del self._session

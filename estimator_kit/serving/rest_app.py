@@ -1,0 +1,123 @@
+"""The REST paths as a WSGI application.
+
+    GET  /v1/models/<model>[/versions/<n>|/labels/<label>]            status
+    GET  /v1/models/<model>[/versions/<n>|/labels/<label>]/metadata   signatures
+    POST /v1/models/<model>[/versions/<n>|/labels/<label>]:predict    and :classify, :regress
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Optional
+
+from estimator_kit.serving import answers, json_answers, json_requests
+from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
+from estimator_kit.serving.versions import Models
+from estimator_kit.serving_flags import LARGEST_VERSION
+
+_log = logging.getLogger("estimator_kit")
+
+_VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
+_ASK = re.compile(
+    rf"(?i)/v1/models/(?P<model>[^/:]+){_VERSION}:(?P<method>classify|regress|predict)", re.A
+)
+_LOOK = re.compile(
+    rf"(?i)/v1/models(?:/(?P<model>[^/:]+))?{_VERSION}(?:/(?P<more>metadata))?", re.A
+)
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class RestApp:
+    """A WSGI application.
+
+    Args:
+      models: of the server.
+      max_bytes: of a body, and of all its examples with their context.
+    """
+
+    def __init__(self, models: Models, max_bytes: int):
+        self._models = models
+        self._max_bytes = max_bytes
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        status, body = self._answered(environ)
+        data = body.encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(data)))]
+        start_response(status, headers)
+        return [data]
+
+    def _answered(self, environ: dict[str, Any]) -> tuple[str, str]:
+        try:
+            return HTTP["OK"], self._answer(environ)
+        except _TooLarge as error:
+            return "413 Request Entity Too Large", json_answers.error(str(error))
+        except RequestError as error:
+            return HTTP[error.code], json_answers.error(shortened(error.message))
+        except Exception as error:  # A bug here, or TensorFlow's; the server goes on.
+            _log.exception("a request failed")
+            message = f"{type(error).__name__}: {error}"
+            return HTTP["INTERNAL"], json_answers.error(shortened(message))
+
+    def _answer(self, environ: dict[str, Any]) -> str:
+        verb = environ["REQUEST_METHOD"]
+        path = environ["PATH_INFO"]
+        if not path.lower().startswith("/v1/"):
+            raise RequestError("NOT_FOUND", f"no such path: {path}")
+        found = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
+        if verb not in ("GET", "POST") or found is None:
+            raise invalid(f"Malformed request: {verb} {path}")
+        asked = _asked(found)
+        if verb == "GET":
+            return self._look(*asked, more=found["more"])
+        if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
+            raise invalid("Content-Encoding: a compressed body is not read here")
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        if size > self._max_bytes:
+            raise _TooLarge(
+                f"the body has {size:,} bytes, and at most {self._max_bytes:,} are allowed"
+            )
+        body = environ["wsgi.input"].read(size)
+        document = json_requests.parse(body)
+        name = json_requests.signature_name(document)
+        with self._models.lease(*asked) as model:
+            return _ask(model, found["method"].lower(), document, name, self._max_bytes)
+
+    def _look(
+        self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]
+    ) -> str:
+        from estimator_kit.serving import grpc_service  # The messages of both are the same.
+
+        if not more:
+            states = self._models.states(model, version, label)
+            return json_answers.status(grpc_service.status_message(states))
+        with self._models.lease(model, version, label) as leased:
+            signatures = grpc_service.signature_map(leased)
+            return json_answers.metadata(model, leased.version, signatures)
+
+
+def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int) -> str:
+    if method == "predict":
+        known = answers.signature_inputs(model, signature)
+        inputs, by_row = json_requests.predict_inputs(document, known)
+        return json_answers.predictions(answers.predict(model, signature, inputs), by_row)
+    examples = answers.with_context(*json_requests.examples(document), max_bytes)
+    if method == "classify":
+        return json_answers.classes(*answers.classify(model, signature, examples))
+    return json_answers.values(answers.regress(model, signature, examples))
+
+
+def _asked(found: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:
+    version = found["version"]
+    number = None
+    if version is not None:
+        number = int(version) if len(version) <= 19 else LARGEST_VERSION + 1
+        if number > LARGEST_VERSION:
+            raise invalid(f"Failed to convert version: {version[:40]} to numeric.")
+    return found["model"] or "", number, found["label"]

@@ -1,0 +1,357 @@
+"""Which versions of a model are live: finds, loads, checks and swaps them, and lets old ones go.
+
+A version goes live when its folder stopped changing, it loads and it answers (`warm_up`); the one
+before it stays live until then, and is closed when its last request is through. A version that
+fails is looked at again when its files change; until then it is not served, and the log says why.
+One thread calls `poll`; any number take leases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.serving import warm_up
+from estimator_kit.serving.errors import RequestError, invalid
+from estimator_kit.serving.loaded_model import LoadedModel
+from estimator_kit.serving_flags import LARGEST_VERSION, ServedModel
+from estimator_kit.tensorflow_errors import reason
+
+_log = logging.getLogger("estimator_kit")
+
+# Of versions that ended, so many states are remembered.
+_ENDED = 20
+
+# What listing files may raise; a name that is no UTF-8 is a ValueError.
+_UNREADABLE = (tf.errors.OpError, OSError, ValueError)
+
+# How the files of a version look: names, sizes and times.
+Fingerprint = tuple[tuple[str, int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """Of a version: `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`, and what went wrong."""
+
+    name: str
+    error: str = ""
+
+
+class _Live:
+    """A loaded version, how its files looked then, and how many requests use it."""
+
+    def __init__(self, model: LoadedModel, looks: Fingerprint):
+        self.model = model
+        self.looks = looks
+        self.users = 0
+        self.retired = False
+
+
+class Versions:
+    """The versions of one model.
+
+    Args:
+      served: its name, folder, policy and labels.
+      load: makes a `LoadedModel` of a path and a number.
+    """
+
+    def __init__(self, served: ServedModel, load: Callable[[str, int], LoadedModel] = LoadedModel):
+        self._served = served
+        self._load = load
+        self._lock = threading.Lock()
+        self._live: dict[int, _Live] = {}
+        self._states: dict[int, State] = {}
+        self._seen: dict[int, Fingerprint] = {}
+        self._failed: dict[int, Fingerprint] = {}
+        self._said: dict[Any, str] = {}
+        self._closed = 0
+
+    @property
+    def live(self) -> list[int]:
+        """Numbers of the versions that are served, in order."""
+        with self._lock:
+            return sorted(self._live)
+
+    def states(self) -> dict[int, State]:
+        """All versions that were met, by number."""
+        with self._lock:
+            return dict(sorted(self._states.items()))
+
+    @contextmanager
+    def lease(
+        self, version: Optional[int] = None, label: Optional[str] = None
+    ) -> Iterator[LoadedModel]:
+        """A version for the length of one request: the newest, or the one asked for.
+
+        Raises:
+          RequestError: it is not served.
+        """
+        if label is not None:
+            if label not in self._served.labels:
+                raise invalid(f"Unrecognized servable version label: {label}")
+            version = self._served.labels[label]
+        with self._lock:
+            number = max(self._live, default=None) if version is None else version
+            live = None if number is None else self._live.get(number)
+            if live is not None:
+                live.users += 1
+        if live is None:
+            name = self._served.name
+            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise RequestError("NOT_FOUND", f"Servable not found for request: {wanted}")
+        try:
+            yield live.model
+        finally:
+            with self._lock:
+                live.users -= 1
+                is_last = live.retired and not live.users
+            if is_last:
+                self._close(live)
+
+    def poll(self) -> None:
+        """Looks at the folder once: loads what is new and good, lets go what it replaced."""
+        try:
+            found = self._found()
+        except _UNREADABLE as error:  # A disk that is away for a while ends no server.
+            self._say("none", f"{self._served.path} cannot be listed: {_one_line(error)}")
+            return
+        chosen = []
+        for version in self._served.candidates(found):
+            if self._is_good(version):
+                chosen.append(version)
+            if len(chosen) == self._served.most(found):
+                break
+        for version in [v for v in self._seen if v not in found]:
+            for known in (self._seen, self._failed, self._said):
+                known.pop(version, None)
+        if chosen:
+            self._retire([version for version in self.live if version not in chosen])
+        elif self.live:
+            self._say("none", f"no version is left in {self._served.path}; {self._what_stays()}")
+        elif all(version in self._failed for version in found):
+            self._say("none", f"there is no version in {self._served.path} that can be served")
+        live = self.live
+        for label, version in sorted(self._served.labels.items()):
+            if live and version not in live:
+                self._say(
+                    ("label", label, *live),
+                    f"the label {label} is version {version}, which is not served; live: "
+                    f"{', '.join(map(str, live))}",
+                )
+        if self._closed:
+            self._closed = 0
+            gc.collect()  # A graph refers to itself.
+
+    def close(self) -> None:
+        """Lets all versions go."""
+        self._retire(self.live)
+
+    def _found(self) -> list[int]:
+        if not tf.io.gfile.isdir(self._served.path):
+            return []
+        names = [name.rstrip("/") for name in tf.io.gfile.listdir(self._served.path)]
+        found = []
+        for name in names:
+            # `007` would be another folder than `7` with the same number.
+            if not re.fullmatch("0|[1-9][0-9]*", name):
+                continue
+            if len(name) > 19 or int(name) > LARGEST_VERSION:  # gRPC's are int64.
+                self._say(
+                    f"{name} is too large",
+                    f"the folder {name[:40]} is no version: numbers end at {LARGEST_VERSION}",
+                )
+                continue
+            found.append(int(name))
+        return sorted(found)
+
+    def _is_good(self, version: int) -> bool:
+        with self._lock:
+            live = self._live.get(version)
+        if live is not None:
+            self._renew(version, live)
+            return True
+        path = os.path.join(self._served.path, str(version))
+        try:
+            looks = _fingerprint(path)
+        except _UNREADABLE as error:
+            return self._refuse(version, f"its files cannot be listed: {_one_line(error)}")
+        before, self._seen[version] = self._seen.get(version), looks
+        if self._failed.get(version) == looks:
+            return False
+        if before != looks:
+            self._set_state(version, State("START"))
+            return False  # It may be being copied; the next poll tells.
+        if not _has_graph(looks):
+            return self._refuse(version, "it has no saved_model.pb; is it still being copied?")
+        return self._try(version, path, looks)
+
+    def _renew(self, version: int, live: _Live) -> None:
+        """Loads a live version anew, where other files have come under its number."""
+        path = os.path.join(self._served.path, str(version))
+        try:
+            looks = _fingerprint(path)
+        except _UNREADABLE:  # What is live needs its files no more.
+            return
+        before, self._seen[version] = self._seen.get(version), looks
+        if looks in (live.looks, self._failed.get(version)):
+            return
+        # Files that are going, or are still coming, are no other version.
+        if before == looks and _has_graph(looks) and not self._try(version, path, looks):
+            self._set_state(version, State("AVAILABLE"))
+
+    def _try(self, version: int, path: str, looks: Fingerprint) -> bool:
+        self._set_state(version, State("LOADING"))
+        try:
+            model = self._load(path, version)
+        except Exception as error:  # Whatever a damaged file makes of TensorFlow's reading.
+            self._failed[version] = looks
+            return self._refuse(version, f"it cannot be loaded: {_one_line(error)}")
+        try:
+            warmed = warm_up.check(model)
+        except Exception as error:
+            model.close()
+            self._failed[version] = looks
+            return self._refuse(version, f"it does not answer: {_one_line(error)}")
+        with self._lock:
+            old = self._live.get(version)
+            self._live[version] = _Live(model, looks)
+            self._failed.pop(version, None)
+            if old is not None:
+                old.retired = True
+            is_unused = old is not None and not old.users
+        if old is not None and is_unused:
+            self._close(old)
+        self._set_state(version, State("AVAILABLE"))
+        self._said.clear()
+        _log.info(
+            "model %s: version %d is live (%d warm-up requests)", self._served.name, version, warmed
+        )
+        return True
+
+    def _refuse(self, version: int, why: str) -> bool:
+        self._set_state(version, State("END", why))
+        self._say(version, f"version {version} is not served: {why}; {self._what_stays()}")
+        return False
+
+    def _what_stays(self) -> str:
+        live = self.live
+        return f"version {live[-1]} stays live" if live else "none is live"
+
+    def _say(self, key: Any, text: str) -> None:
+        if self._said.get(key) != text:
+            self._said[key] = text
+            _log.warning("model %s: %s", self._served.name, text)
+
+    def _retire(self, versions: Sequence[int]) -> None:
+        for version in versions:
+            with self._lock:
+                live = self._live.pop(version)
+                live.retired = True
+                unused = not live.users
+            self._set_state(version, State("UNLOADING"))
+            if unused:
+                self._close(live)
+
+    def _close(self, live: _Live) -> None:
+        live.model.close()
+        self._closed += 1
+        with self._lock:
+            is_replaced = live.model.version in self._live
+        if is_replaced:  # By other files of the same number.
+            return
+        self._set_state(live.model.version, State("END"))
+        _log.info("model %s: version %d is gone", self._served.name, live.model.version)
+
+    def _set_state(self, version: int, state: State) -> None:
+        with self._lock:
+            self._states[version] = state
+            ended = [v for v, known in sorted(self._states.items()) if known.name == "END"]
+            for old in ended[:-_ENDED]:
+                del self._states[old]
+
+
+class Models:
+    """All models that a server has, by name."""
+
+    def __init__(
+        self,
+        served: Sequence[ServedModel],
+        load: Callable[[str, int], LoadedModel] = LoadedModel,
+    ):
+        self._models: Mapping[str, Versions] = {s.name: Versions(s, load) for s in served}
+
+    def poll(self) -> None:
+        """Looks at each model's folder once. What is live stays so, whatever one of them raises."""
+        for name, versions in self._models.items():
+            try:
+                versions.poll()
+            except Exception:
+                _log.exception("model %s: its folder could not be looked at", name)
+
+    def lease(
+        self, name: str, version: Optional[int] = None, label: Optional[str] = None
+    ) -> Any:
+        """As `Versions.lease`, of the model of that name."""
+        if not name:
+            raise invalid("ModelSpec has no name specified.")
+        if name not in self._models:
+            wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise RequestError("NOT_FOUND", f"Servable not found for request: {wanted}")
+        return self._models[name].lease(version, label)
+
+    def states(
+        self, name: str, version: Optional[int] = None, label: Optional[str] = None
+    ) -> dict[int, State]:
+        """States of the versions of a model, or of one."""
+        if not name:
+            raise invalid("Missing model name in request.")
+        known = self._models[name].states() if name in self._models else {}
+        if label is not None:
+            with self.lease(name, None, label) as model:
+                version = model.version
+        if version is None and not known:
+            raise RequestError("NOT_FOUND", f"Could not find any versions of model {name}")
+        if version is not None and version not in known:
+            raise RequestError("NOT_FOUND", f"Could not find version {version} of model {name}")
+        return known if version is None else {version: known[version]}
+
+    def live(self) -> dict[str, list[int]]:
+        """Numbers of the versions that are served, by model."""
+        return {name: versions.live for name, versions in self._models.items()}
+
+    def close(self) -> None:
+        """Lets all versions of all models go."""
+        for versions in self._models.values():
+            versions.close()
+
+
+def _fingerprint(path: str) -> Fingerprint:
+    found = []
+    for folder, _, names in tf.io.gfile.walk(path):
+        for name in names:
+            file = os.path.join(folder, name)
+            if "://" in path:
+                stat = tf.io.gfile.stat(file)
+                size, time = int(stat.length), int(stat.mtime_nsec)
+            else:  # TensorFlow's times are whole seconds.
+                local = os.stat(file)
+                size, time = local.st_size, local.st_mtime_ns
+            found.append((os.path.relpath(file, path), size, time))
+    return tuple(sorted(found))
+
+
+def _has_graph(looks: Fingerprint) -> bool:
+    return any(name in ("saved_model.pb", "saved_model.pbtxt") for name, _, _ in looks)
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {reason(error)}"

@@ -1,0 +1,114 @@
+"""A training step of several processes together: `--strategy=sync_replicas`.
+
+TensorFlow's `SyncReplicasOptimizer` (Chen et al., Revisiting Distributed Synchronous SGD, 2016)
+gathers the gradients of so many batches on the parameter servers, applies their mean, and lets
+everybody go on. With backup workers it gathers fewer batches than there are processes, and drops
+those that come late.
+
+The mean of a dense gradient is over all batches of the step; that of a row of a table is over the
+batches that have it, as TensorFlow's accumulators count. Limits on gradients are those of each
+batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass
+class Synchronous:
+    """How the processes of a cluster step together; of one task.
+
+    Attributes:
+      replicas: processes that train.
+      aggregate: batches that a step waits for.
+      is_chief: whether this task applies the steps.
+      hook: of the last graph that was built; its session needs it.
+    """
+
+    replicas: int
+    aggregate: int
+    is_chief: bool
+    hook: Optional[Any] = None
+
+    def step(
+        self,
+        pairs: Sequence[tuple[Any, Any]],
+        apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation],
+        global_step: Any,
+    ) -> tf.Operation:
+        """The op that hands the gradients of a batch in, and ends when a step was made.
+
+        Args:
+          pairs: (gradient, variable).
+          apply: the op that applies gradients; called with their means.
+          global_step: counted once a step.
+        """
+        optimizer = tf.compat.v1.train.SyncReplicasOptimizer(
+            _Applying(apply), replicas_to_aggregate=self.aggregate,
+            total_num_replicas=self.replicas,
+        )  # fmt: skip
+        summed = [(_sorted_rows(gradient), variable) for gradient, variable in pairs]
+        step = optimizer.apply_gradients(summed, global_step=global_step)
+        # Without a token, all wait for the first step; with those of the default it is not one of
+        # all.
+        hook = optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
+        # Those that wait for a token when the chief is through take it for the end of their input.
+        closing = optimizer._sync_token_queue.close() if self.is_chief else None
+        self.hook = _OwnThreads(hook, closing)
+        return step
+
+
+class _Applying(tf.compat.v1.train.Optimizer):
+    """What SyncReplicasOptimizer wraps: several optimizers, each for its variables."""
+
+    def __init__(self, apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation]):
+        super().__init__(use_locking=False, name="together")
+        self._apply = apply
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None
+    ) -> tf.Operation:
+        with tf.control_dependencies([self._apply(list(grads_and_vars))]):
+            return tf.compat.v1.assign_add(global_step, 1).op
+
+
+class _OwnThreads(tf.compat.v1.train.SessionRunHook):
+    """Gives the hook's thread a coordinator of its own; that of the session waits long for it.
+
+    Args:
+      hook: the hook.
+      at_end: an op that runs at the end, or None.
+    """
+
+    def __init__(self, hook: Any, at_end: Optional[tf.Operation]):
+        self._hook, self._at_end = hook, at_end
+        self._coordinator = tf.compat.v1.train.Coordinator()
+
+    def begin(self) -> None:
+        self._hook.begin()
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._coordinator = tf.compat.v1.train.Coordinator()
+        self._hook.after_create_session(session, self._coordinator)
+
+    def end(self, session: Any) -> None:
+        self._coordinator.request_stop()
+        if self._at_end is not None:
+            with contextlib.suppress(tf.errors.OpError):  # The thread may have closed it.
+                session.run(self._at_end)
+
+
+def _sorted_rows(gradient: Any) -> Any:
+    """A sparse gradient with each row once and in order, as an accumulator merges them."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, _ = tf.unique(tf.sort(gradient.indices))
+    place = tf.searchsorted(rows, gradient.indices)
+    summed = tf.math.unsorted_segment_sum(gradient.values, place, tf.size(rows))
+    return tf.IndexedSlices(summed, rows, gradient.dense_shape)

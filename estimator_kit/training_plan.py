@@ -1,0 +1,190 @@
+"""Where a training starts and ends, found out before anything is written.
+
+Training length is always a number of steps: epochs are turned into steps by counting rows. Where
+several processes train, the shards of all of them are counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_kit import checkpoints, run_record, training_input, warm_start
+from estimator_kit.checkpoints import ModelOutline
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.input_position import InputPosition, find_position
+from estimator_kit.result import read_result
+from estimator_kit.session_errors import explained
+from estimator_kit.training_input import TrainingInput, check_records
+from estimator_kit.warm_start import WarmStart
+from feature_specs.errors import did_you_mean
+from feature_specs.schema import FeatureSpec
+from input_pipelines import label_order
+from input_pipelines.selection import RowCounts
+
+_log = logging.getLogger("estimator_kit")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Where a training starts and ends.
+
+    Attributes:
+      start_step: of the checkpoint that it goes on from, 0 without one.
+      max_steps: the global step that it ends at.
+      stop_reason: what that end means.
+      counts: rows of the training files (of each part of a mix), where they were counted; of this
+        process' shard.
+      position: where in them reading goes on.
+      selected: the same rows of all shards together.
+    """
+
+    start_step: int
+    max_steps: int
+    stop_reason: str
+    counts: Optional[list[RowCounts]]
+    position: InputPosition
+    selected: Sequence[RowCounts] = ()
+
+
+def check_apart(train_files: list[str], eval_files: list[str]) -> None:
+    shared = sorted(set(train_files) & set(eval_files))
+    if shared:
+        raise ConfigError(
+            f"--train_files and --eval_files share {len(shared)} files, the first {shared[0]}: "
+            "a model must not be scored on what it was trained on"
+        )
+
+
+def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
+    if config.mode != "train_and_evaluate":
+        return
+    asked = {"early_stopping_metric": config.early_stopping_metric}
+    if {"best", "best_k"}.intersection(config.exporters):
+        asked["best_metric"] = config.best_metric
+    for flag, metric in asked.items():
+        if metric is not None and metric not in outline.metrics:
+            raise ConfigError(
+                f"--{flag}={metric}: the model has no such metric"
+                f"{did_you_mean(metric, sorted(outline.metrics))}"
+            )
+
+
+def check_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[int]:
+    """The step to go on from, or None; refuses a checkpoint that does not fit."""
+    assert config.model_dir is not None
+    checkpoint = checkpoints.latest(config.model_dir)
+    if checkpoint is None:
+        return None
+    run_record.check_spec_unchanged(config.model_dir, spec)
+    checkpoints.check_fit(checkpoint, outline.variables)
+    return checkpoints.latest_step(config.model_dir)
+
+
+def find_warm_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[WarmStart]:
+    """What a first start takes from another model, where that is asked for."""
+    if config.warm_start_from is None:
+        return None
+    warm = warm_start.plan(
+        config.warm_start_from, outline, spec, mode=config.warm_start_mode,
+        pattern=config.warm_start_vars, renames=config.warm_start_rename,
+    )  # fmt: skip
+    if config.max_steps is not None and warm.step >= config.max_steps:
+        raise ConfigError(
+            f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
+            f"--max_steps={config.max_steps} is not above it; raise it, or take all_but_step"
+        )
+    return warm
+
+
+def make_plan(
+    config: ExperimentConfig,
+    source: TrainingInput,
+    start_step: Optional[int],
+    first_step: int,
+) -> Plan:
+    """Where training goes; `first_step` is where it starts when `start_step` is None."""
+    start = start_step or 0
+    position = find_position(
+        config, source.files, start, source.left_out, selection=source.identity()
+    )
+    if start_step is None and first_step:
+        start, position = first_step, dataclasses.replace(position, first_step=first_step)
+    counts = None
+    ends: list[tuple[int, str]] = []
+    if config.max_steps is not None:
+        ends.append((config.max_steps, "max_steps"))
+    first = check_records(source.spec, source.files, source.flag, source.damaged)
+    if config.shuffle:
+        for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
+            _log.warning(warning)
+    team, batch_size = source.team, config.batch_size
+    goes_on = start < (config.max_steps or math.inf)
+    skips = position.steps_read and goes_on
+    selected: list[RowCounts] = []
+    if config.epochs is not None or skips or source.must_be_counted:
+        with explained(source.spec, source.files, damaged=source.damaged):
+            skip_rows = source.own_skip(position.steps_read)
+            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
+            selected += counts
+            others: list[list[RowCounts]] = []
+            if config.epochs is not None or source.must_be_counted:
+                others = [
+                    source.of_member(i).count(epochs=config.epochs, skip_rows=0)
+                    for i in range(team.size)
+                    if i != team.index
+                ]
+            selected += [part for other in others for part in other]
+    if config.epochs is not None and counts is not None:
+        epochs = config.epochs
+        rows = [sum(part.in_epochs(epochs) for part in one) for one in (counts, *others)]
+        steps = team.steps_of(rows, batch_size)
+        ends.append((position.first_step + steps, "input_exhausted"))
+    max_steps, reason = min(ends)
+    return Plan(start, max_steps, reason, counts, position, selected)
+
+
+def selected_rows(
+    source: TrainingInput, plan: Plan, evaluated: Optional[RowCounts]
+) -> dict[str, dict[str, int]]:
+    selected = {}
+    if source.must_be_counted and plan.selected:
+        selected["train"] = training_input.summary(plan.selected)
+    if evaluated is not None:
+        selected["eval"] = training_input.summary([evaluated])
+    return selected
+
+
+def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
+    """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
+    assert config.model_dir is not None
+    before = read_result(config.model_dir) or {}
+    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
+    covered = before.get("mode") in (config.mode, "train_and_evaluate")
+    if not (finished and covered and plan.start_step):
+        return
+    lost = before.get("rows_lost", 0)
+    if lost and before.get("steps_planned") == plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to the end of its epochs, at step "
+            f"{plan.start_step}, less {lost:,} rows that a worker of --data_service took along; "
+            "raise --max_steps or --epochs, or choose another --model_dir"
+        )
+    if plan.start_step >= plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to step {plan.start_step} of "
+            f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
+        )
+    if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
+        raise NothingToDo(
+            f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
+            "--early_stopping_metric to go on, or choose another --model_dir"
+        )

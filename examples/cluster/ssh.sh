@@ -1,0 +1,47 @@
+#!/bin/sh
+# A cluster by ssh: one task on each host, all of which see the same folder under the same name and
+# have the kit installed there. Each task's lines go to a file of its own; the exit status is the
+# chief's. Started again after a failure, it goes on from the last checkpoint.
+#
+#   ./ssh.sh "host0 host1 host2" "host3" host4 --flagfile=exp.flags --model_dir=runs/ads
+#             chief and workers  ps      evaluator
+set -eu
+workers=$1 ps=$2 evaluator=$3
+shift 3
+folder=${FOLDER:-$PWD} port=${PORT:-2222} logs=${LOGS:-logs}
+remote=${REMOTE:-ssh -o BatchMode=yes}
+mkdir -p "$logs"
+
+addresses() {
+  list=
+  for host in $1; do list="$list${list:+,}$host:$port"; done
+  echo "$list"
+}
+
+quoted() {  # Words as the shell of the other host reads them again.
+  for word in "$@"; do
+    printf " '%s'" "$(printf %s "$word" | sed "s/'/'\\\\''/g")"
+  done
+}
+
+task() {  # host job index flags...
+  host=$1 job=$2 index=$3
+  shift 3
+  $remote "$host" "cd '$folder' && exec estimator-kit$(quoted "$@") --job_name=$job --task_index=$index \
+    --worker_hosts=$(addresses "$workers") --ps_hosts=$(addresses "$ps")" \
+    > "$logs/$job-$index.log" 2>&1
+}
+
+index=0
+for host in $ps; do task "$host" ps $index "$@" & index=$((index + 1)); done
+task "$evaluator" evaluator 0 "$@" &
+index=0
+for host in $workers; do
+  task "$host" worker $index "$@" &
+  [ $index -gt 0 ] || chief=$!
+  index=$((index + 1))
+done
+status=0
+wait "$chief" || status=$?
+wait
+exit $status

@@ -1,0 +1,99 @@
+"""The client's own messages against the official ones: names, numbers, types, bytes."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+from google.protobuf import any_pb2, wrappers_pb2
+from google.protobuf.descriptor import FieldDescriptor
+from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    input_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+    status_pb2,
+)
+
+from estimator_kit.client import messages, tensors
+
+_MODULES = (
+    classification_pb2, get_model_metadata_pb2, get_model_status_pb2, input_pb2, model_pb2,
+    predict_pb2, regression_pb2, status_pb2, any_pb2, wrappers_pb2, tensor_pb2, tensor_shape_pb2,
+    meta_graph_pb2, tf.train,
+)  # fmt: skip
+
+# Configuration files, whose messages no package has; theirs are in TensorFlow Serving's sources.
+_WITHOUT_OFFICIAL = {"BatchingParameters", "PrometheusConfig", "MonitoringConfig"}
+
+_NAMES = [n for n in messages.names() if n.rpartition(".")[2] not in _WITHOUT_OFFICIAL]
+
+
+def official(name):
+    short = name.removeprefix("tensorflow.serving.").removeprefix("tensorflow.")
+    outer, _, inner = short.removeprefix("google.protobuf.").partition(".")
+    (found, *_) = [getattr(module, outer) for module in _MODULES if hasattr(module, outer)]
+    return getattr(found, inner) if inner else found
+
+
+def wire_type(field):
+    return FieldDescriptor.TYPE_INT32 if field.enum_type is not None else field.type
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_each_field_is_the_official_one(name):
+    ours = messages.message(name).DESCRIPTOR
+    theirs = official(name).DESCRIPTOR
+    assert ours.full_name == theirs.full_name == name
+    assert ours.fields
+    for field in ours.fields:
+        other = theirs.fields_by_number[field.number]
+        assert field.name == other.name
+        assert field.type == wire_type(other), field.name
+        assert is_repeated(field) == is_repeated(other), field.name
+        # What excludes each other does so in both; a oneof may have fields that are left out here.
+        groups = [f.containing_oneof and f.containing_oneof.name for f in (field, other)]
+        assert groups[0] == groups[1], field.name
+        if field.message_type is not None:
+            ours_entry = field.message_type.GetOptions().map_entry
+            assert ours_entry == other.message_type.GetOptions().map_entry
+            if ours_entry:
+                types = [[wire_type(f) for f in d.message_type.fields] for d in (field, other)]
+                assert types[0] == types[1], field.name
+            else:
+                assert field.message_type.full_name == other.message_type.full_name
+
+
+def is_repeated(field):
+    # protobuf 6 has a name of its own for it, and the old one warns from 7 on.
+    if hasattr(type(field), "is_repeated"):
+        return field.is_repeated
+    return field.label == field.LABEL_REPEATED
+
+
+def test_bytes_are_those_of_the_official_messages():
+    request = messages.message("tensorflow.serving.PredictRequest")()
+    request.model_spec.name = "ads"
+    request.model_spec.version.value = 7
+    request.output_filter.append("y")
+    tensors.fill(request.inputs["x"], tensors.as_array([["a", b"\xff"], ["", "b"]]))
+    read = predict_pb2.PredictRequest.FromString(request.SerializeToString())
+    assert read.model_spec.version.value == 7
+    assert tf.make_ndarray(read.inputs["x"]).tolist() == [[b"a", b"\xff"], [b"", b"b"]]
+    again = messages.message("tensorflow.serving.PredictRequest").FromString(
+        read.SerializeToString()
+    )
+    assert again == request
+
+
+def test_numbers_of_types_are_tensorflows():
+    for number, name in tensors.NAMES.items():
+        dtype = tf.dtypes.as_dtype(number)
+        assert {"float": "float32", "double": "float64", "half": "float16"}.get(
+            name, name
+        ) == dtype.name
+        assert tensors.numpy_type(number) == dtype.as_numpy_dtype

@@ -1,0 +1,200 @@
+"""Rows become the Examples that the spec reads; what does not fit is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, rest_client
+from estimator_kit.client.errors import ServingError
+from estimator_kit.client.retries import Retries
+from estimator_kit.client.signatures import TensorForm
+from input_pipelines import tfrecords
+
+
+class Frame:
+    """What of a DataFrame is used: its columns, and its rows as dicts."""
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+        self._data = columns
+
+    def to_dict(self, orient):
+        assert orient == "records"
+        return [dict(zip(self.columns, row)) for row in zip(*self._data.values())]
+
+
+@pytest.fixture
+def rows(document):
+    document["features"]["vector"] = {"dtype": "float32", "shape": [2, 2]}
+    document["columns"]["vector"] = {"numeric": "vector"}
+    document["groups"]["deep"].append("vector")
+    document["features"]["visits"] = {"dtype": "int64", "default": 0}
+    document["columns"]["visits"] = {"numeric": "visits"}
+    document["groups"]["deep"].append("visits")
+    return Rows(ek.parse_spec(document))
+
+
+GOOD = {"city": "rome", "vector": [[1, 2], [3, 4]]}
+
+
+def test_examples_are_those_that_tensorflow_makes(rows):
+    row = {"price": 1.5, "user": "ann", "city": b"r\xff", "tags": ["a", "b"], "visits": 3,
+           "vector": np.arange(4.0).reshape(2, 2)}  # fmt: skip
+    read = tf.train.Example.FromString(rows.serialized([row])[0])
+    assert read == tfrecords.example({**row, "vector": [0.0, 1.0, 2.0, 3.0]})
+
+
+def test_missing_values_and_labels_are_left_out(rows):
+    made = rows.examples([{**GOOD, "user": None, "click": 1}])
+    assert set(made[0].features.feature) == {"city", "vector"}
+
+
+def test_a_data_frame(rows):
+    frame = Frame({"city": ["rome", "oslo"], "price": [1.0, float("nan")],
+                   "vector": [[1, 2, 3, 4], np.ones(4)], "visits": np.array([1, 2])})  # fmt: skip
+    first, second = rows.examples(frame)
+    assert first.features.feature["price"].float_list.value[:] == [1.0]
+    assert set(second.features.feature) == {"city", "vector", "visits"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"citi": "rome"}, "row 1: no feature 'citi' in the spec; did you mean 'city'?"),
+        ({"city": None}, "row 1: the feature 'city' is required and missing"),
+        ({"city": 5}, "row 1: city: got 5, expected str or bytes"),
+        ({"price": "5"}, "row 1: price: got '5', expected a number"),
+        ({"price": True}, "row 1: price: got True, expected a number"),
+        ({"price": 1e39}, "row 1: price: got 1e+39, expected a number"),
+        ({"price": [1.0]}, "row 1: price: got [1.0], expected one value"),
+        ({"visits": 1.0}, "row 1: visits: got 1.0, expected an int64"),
+        ({"visits": 2**63}, "row 1: visits: got 9223372036854775808, expected an int64"),
+        ({"tags": "a"}, "row 1: tags: got 'a', expected a list"),
+        ({"tags": ["a", 1]}, "row 1: tags: got 1, expected str or bytes"),
+        ({"vector": [1, 2]}, "row 1: vector: got 2 values, expected 4"),
+    ],
+)
+def test_what_does_not_fit(rows, row, message):
+    with pytest.raises(RowError) as error:
+        rows.examples([GOOD, {**GOOD, **row}])
+    assert str(error.value) == message
+
+
+def test_one_dict_is_no_list_of_rows(rows):
+    with pytest.raises(RowError, match="got one dict; expected a list of dicts"):
+        rows.examples(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["abc"], "row 0: got 'abc', expected a dict"),
+        ([GOOD, None], "row 1: got None, expected a dict"),
+        ([b"abc", GOOD], "row 0: got b'abc', expected a dict"),
+        ("abc", "got 'abc'; expected a list of dicts, one a row, or a DataFrame"),
+        (b"abc", "got b'abc'; expected a list of dicts, one a row, or a DataFrame"),
+        (5, "got 5; expected a list of dicts, one a row, or a DataFrame"),
+        (np.array(5), "got array(5); expected a list of dicts, one a row, or a DataFrame"),
+    ],
+)
+def test_what_are_no_rows(rows, given, message):
+    with GrpcClient("localhost:1", "ads", rows=rows) as client:
+        for ask in (client.predict, client.classify, client.regress):
+            with pytest.raises(RowError) as error:
+                ask(given)
+            assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "shape", "expected"),
+    [
+        ([], (None, 2), (0, 2)),
+        ([], (None, None, 3), (0, 0, 3)),
+        ([[], []], (None, None, 4), (2, 0, 4)),
+        ([], (None,), (0,)),
+        ([], None, (0,)),
+        ([[1.0, 2.0]], (None, 2), (1, 2)),
+    ],
+)
+def test_the_shape_of_an_array_of_json(value, shape, expected):
+    assert rest_client._array(value, TensorForm("float", shape)).shape == expected
+    if not np.size(value):
+        assert rest_client._array(value, TensorForm("string", shape)).shape == expected
+
+
+def test_sequence_examples(document):
+    document["features"]["steps"] = {"dtype": "float32", "feature_list": True}
+    document["columns"]["steps"] = {"sequence_numeric": "steps"}
+    document["groups"]["sequence"] = ["steps"]
+    rows = Rows(ek.parse_spec(document))
+    assert rows.sequence
+    read = tf.train.SequenceExample.FromString(
+        rows.serialized([{"city": "rome", "steps": [1, 2.5]}])[0]
+    )
+    assert read == tfrecords.sequence_example({"city": "rome"}, {"steps": [1.0, 2.5]})
+    client = GrpcClient("localhost:1", "ads", rows=rows)
+    with client, pytest.raises(RowError, match="is one of SequenceExamples, which classify and r"):
+        client.regress([{"city": "rome"}])
+
+
+def test_importing_and_using_a_client_needs_no_tensorflow(ads):
+    code = """
+import sys
+import estimator_kit.client
+heavy = {"tensorflow", "pydantic", "grpc", "feature_specs"} & set(sys.modules)
+assert not heavy, heavy
+rows = estimator_kit.client.Rows.of_export(sys.argv[1])
+assert len(rows.serialized([{"city": "rome"}])) == 1
+estimator_kit.client.GrpcClient("localhost:1", "ads").close()
+assert "tensorflow" not in sys.modules and "tensorflow_serving" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code, f"{ads}/spec.yaml"], check=True)
+
+
+def test_retries_end_with_the_deadline():
+    now, waits, left = [0.0], [], []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        now[0] += seconds
+
+    def attempt(seconds):
+        left.append(seconds)
+        raise ServingError("UNAVAILABLE", "gone")
+
+    with pytest.raises(ServingError, match="UNAVAILABLE: gone"):
+        Retries(1.0, lambda: now[0], sleep).call(attempt)
+    assert len(waits) >= 4 and sum(waits) < 1.0
+    assert left[0] == 1.0 and left == sorted(left, reverse=True)
+    assert all(0.05 * 2**i / 2 <= wait <= 0.05 * 2**i for i, wait in enumerate(waits))
+
+
+def test_what_is_wrong_is_not_tried_again():
+    tries = []
+
+    def attempt(seconds):
+        tries.append(seconds)
+        raise ServingError("INVALID_ARGUMENT", "no")
+
+    with pytest.raises(ServingError):
+        Retries(1.0).call(attempt)
+    assert len(tries) == 1
+
+
+def test_clients_say_what_is_missing():
+    with pytest.raises(RowError, match=r"give rows=Rows.of_export\(<export>\)"):
+        GrpcClient("localhost:1", "ads").predict([{}])
+    with pytest.raises(ValueError, match="got 'localhost:8501', expected http://host:port"):
+        RestClient("localhost:8501", "ads")
+    with pytest.raises(ValueError, match="give version or label, not both"):
+        GrpcClient("localhost:1", "ads", version=1, label="stable")
+    with pytest.raises(ValueError, match="timeout_secs: got 0, expected more than 0"):
+        GrpcClient("localhost:1", "ads", timeout_secs=0)
+    with pytest.raises(RowError, match="inputs differ in their number of rows"):
+        GrpcClient("localhost:1", "ads").predict_tensors({"a": [1], "b": [1, 2]})

@@ -1,0 +1,127 @@
+"""Arrays as messages and back, against TensorFlow's own conversion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from estimator_kit.client import messages, tensors
+
+TYPES = [np.float32, np.float64, np.int32, np.uint8, np.int16, np.int8, np.int64, np.bool_,
+         np.uint16, np.float16, np.uint32, np.uint64]  # fmt: skip
+
+
+def proto(**fields):
+    return tf.make_tensor_proto(**fields)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: np.dtype(kind).name)
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 3)], ids=str)
+def test_an_array_goes_to_tensorflow_and_back(kind, shape):
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(kind)
+    made = messages.message("tensorflow.TensorProto")()
+    tensors.fill(made, array)
+    theirs = type(proto(values=1)).FromString(made.SerializeToString())
+    np.testing.assert_array_equal(tf.make_ndarray(theirs), array)
+    for back in (tensors.to_array(made), tensors.to_array(theirs)):
+        assert back.dtype == kind and back.shape == shape
+        np.testing.assert_array_equal(back, array)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: np.dtype(kind).name)
+def test_values_in_fields_of_their_own(kind):
+    made = proto(values=kind(1), dtype=kind, shape=[2, 2])  # One value, which stands for all.
+    assert not made.tensor_content
+    np.testing.assert_array_equal(tensors.to_array(made), np.ones([2, 2], kind))
+
+
+def test_strings():
+    array = tensors.as_array(["ä", b"\xff\x00"])
+    assert array.tolist() == [b"\xc3\xa4", b"\xff\x00"]
+    assert tensors.to_array(tf.make_tensor_proto("a", shape=[3])).tolist() == [b"a"] * 3
+    with pytest.raises(ValueError, match="got 1 in an array of strings; expected str or bytes"):
+        tensors.as_array(np.array(["a", 1], object))
+    with pytest.raises(ValueError, match="no tensor can hold complex128"):
+        tensors.as_array(np.array([1j]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": 8}, "type 8 is none that a tensor of a request may have"),
+        ({"dtype": 20}, "type 20 is none that a tensor of a request may have"),
+        ({"size": -1}, r"the shape \[-1\] is none"),
+        ({"size": 10**9}, r"the shape \[1000000000\] takes 4,000,000,000 bytes, and at most 1,000 "
+                          "are allowed"),
+        ({"size": 1}, r"float_val has 2 values, and the shape \[1\] 1"),
+        ({"content": b"123"}, r"tensor_content has 3 bytes, which are not those of \[2\] float"),
+        ({"unknown": True}, "its shape is not known"),
+    ],
+)  # fmt: skip
+def test_what_is_no_array(change, message):
+    made = messages.message("tensorflow.TensorProto")()
+    made.dtype = change.get("dtype", 1)
+    made.tensor_shape.dim.add().size = change.get("size", 2)
+    made.tensor_shape.unknown_rank = change.get("unknown", False)
+    made.tensor_content = change.get("content", b"")
+    made.float_val.extend([1, 2])
+    with pytest.raises(ValueError, match=message):
+        tensors.to_array(made, 1000)
+
+
+def test_strings_that_are_continued_count_as_often_as_they_are_there():
+    made = messages.message("tensorflow.TensorProto")()
+    made.dtype = 7
+    made.tensor_shape.dim.add().size = 100
+    made.string_val.extend([b"a", b"b" * 50])  # 8 * 100 + 1 + 50 + 98 * 50
+    assert tensors.to_array(made, 5751).shape == (100,)
+    with pytest.raises(ValueError) as error:
+        tensors.to_array(made, 5750)
+    assert str(error.value) == (
+        "the strings of the shape [100] take 5,751 bytes, and at most 5,750 are allowed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ([0.1], np.float32, np.float32([0.1])),
+        ([np.inf], np.float32, np.float32([np.inf])),
+        ([2**24 - 1], np.float32, np.float32([2**24 - 1])),
+        ([[300]], np.int32, np.int32([[300]])),
+        ([2**63 - 1], np.uint64, np.uint64([2**63 - 1])),
+        ([], np.object_, np.array([], object)),
+        ([1.5], np.int64, np.float64([1.5])),  # The server says what is wrong with these.
+        ([True], np.float32, np.array([True])),
+        ([1], np.object_, np.array([1])),
+    ],
+)
+def test_numbers_of_python_become_what_an_input_is(value, kind, expected):
+    made = tensors.cast(tensors.as_array(value), kind)
+    assert made.dtype == expected.dtype
+    np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        ([1.0, 1e39], np.float32, "got 1e+39, which float32 cannot hold"),
+        ([2**24], np.float32, "got 16777216, which float32 cannot hold"),
+        ([0, -1], np.uint64, "got -1, which uint64 cannot hold"),
+        ([2**31], np.int32, "got 2147483648, which int32 cannot hold"),
+    ],
+)
+def test_numbers_that_an_input_cannot_hold(value, kind, message):
+    with pytest.raises(ValueError) as error:
+        tensors.cast(tensors.as_array(value), kind)
+    assert str(error.value) == message
+
+
+def test_integers_that_are_none_of_their_type():
+    made = messages.message("tensorflow.TensorProto")()
+    made.dtype = 4
+    made.tensor_shape.dim.add().size = 1
+    made.int_val.append(300)
+    with pytest.raises(ValueError, match="int_val has values that are no uint8"):
+        tensors.to_array(made)

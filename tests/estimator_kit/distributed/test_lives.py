@@ -1,0 +1,260 @@
+"""What tasks know of each other, where variables go, who may connect; without any process."""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+import sys
+
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit.cluster import ClusterView
+from estimator_kit.distributed import chief as chief_module
+from estimator_kit.distributed import launcher, listening, placement, trainer
+from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
+from estimator_kit.distributed.watch import Watch
+from estimator_kit.hooks.stop import StopRequest
+
+
+@pytest.fixture
+def server():
+    """A socket that listens on every interface, as TensorFlow's servers do."""
+    with socket.socket() as listening_socket:
+        listening_socket.bind(("", 0))
+        listening_socket.listen()
+        yield listening_socket.getsockname()[1]
+
+
+def free_address() -> str:
+    return f"127.0.0.1:{launcher.free_ports(1)[0]}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="filters of the Linux kernel")
+def test_a_server_takes_connections_at_its_address_alone(server):
+    assert reachable(f"127.0.0.1:{server}") and reachable(f"127.0.0.2:{server}")
+    listening.keep_to(listening.own_addresses(f"127.0.0.1:{server}"), server)
+    assert reachable(f"127.0.0.1:{server}")
+    assert not reachable(f"127.0.0.2:{server}", 0.3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="filters of the Linux kernel")
+def test_a_server_may_be_kept_to_any_own_address(server):
+    listening.keep_to([ipaddress.ip_address("127.0.0.3")], server)
+    assert reachable(f"127.0.0.3:{server}") and reachable(f"127.0.0.1:{server}")
+    assert not reachable(f"127.0.0.2:{server}", 0.3)
+
+
+def test_addresses_that_are_not_of_this_machine():
+    with pytest.raises(ek.ConfigError) as error:
+        listening.own_addresses("203.0.113.7:2222")
+    assert str(error.value) == (
+        "203.0.113.7:2222: the own address of this task in TF_CONFIG is none of this machine's, so "
+        "its server cannot be kept to it; name an address that the machine has (in Kubernetes that "
+        "of the pod, as a headless service gives), or say --listen_on_all_interfaces"
+    )
+    with pytest.raises(ek.ConfigError, match="TF_CONFIG has no known host"):
+        listening.own_addresses("nowhere.invalid:2222")
+
+
+def test_waiting_names_those_that_are_not_there(server, caplog):
+    away, now = free_address(), iter(range(0, 100, 4))
+    tasks = [("ps:0", f"127.0.0.1:{server}"), ("ps:1", away)]
+    caplog.set_level("INFO", "estimator_kit")
+    with pytest.raises(tf.errors.UnavailableError) as error:
+        wait_for(tasks, this="chief:0", seconds=6, clock=lambda: float(next(now)))
+    assert error.value.message == (
+        f"chief:0 waited 6 seconds for the server of ps:1 at {away}; look whether it runs and can "
+        "be reached from here, or raise --cluster_timeout_secs"
+    )
+    assert f"chief:0 waits for the server of ps:1 at {away}, up to 2 seconds" in caplog.text
+    assert wait_for(tasks[:1], this="chief:0", seconds=6)
+    assert not wait_until(lambda: ["x"], what="", this="", seconds=9, over=lambda: True)
+
+
+def view(server: int) -> ClusterView:
+    return ClusterView(f"127.0.0.1:{server}", (), (free_address(),), (), "ps", 0)
+
+
+def watching(marks: Marks, a_view: ClusterView, seconds: float = 60.0) -> Watch:
+    times = iter(range(0, 10_000, 5))
+    return Watch(a_view, marks, seconds=seconds, clock=lambda: float(next(times)))
+
+
+def test_an_end_counts_when_it_is_new(tmp_path, server):
+    marks = Marks(str(tmp_path))
+    watch = watching(marks, view(server))
+    assert not watch._look()
+    marks.write("end", status="stopped")
+    assert watch._look() and watch.end["status"] == "stopped"
+
+
+def test_an_old_end_counts_when_the_chief_is_gone(tmp_path, server):
+    marks = Marks(str(tmp_path))
+    marks.write("end", status="done")
+    there = watching(marks, view(server))
+    assert not any(there._look() for _ in range(10))
+    gone = watching(marks, view(launcher.free_ports(1)[0]))
+    looks = [gone._look() for _ in range(4)]
+    assert looks == [False, False, True, True] and gone.end["status"] == "done"
+
+
+@pytest.mark.parametrize("status", [None, "stopped"])
+def test_a_chief_that_is_gone_without_a_word_is_given_up(tmp_path, status):
+    marks = Marks(str(tmp_path))
+    if status is not None:  # Of a start before, which this one goes on from.
+        marks.write("end", status=status)
+    a_view = view(launcher.free_ports(1)[0])
+    watch = watching(marks, a_view, seconds=30.0)
+    assert [watch._look() for _ in range(6)] == [False] * 5 + [True]
+    with pytest.raises(tf.errors.UnavailableError) as error:
+        watch.check()
+    assert error.value.message == (
+        f"ps:0 could not reach chief:0 at {a_view.chief} for 30 seconds, and it has left no word "
+        "of an end; start it again, or raise --cluster_timeout_secs"
+    )
+
+
+def test_marks_are_cleared_by_a_start(tmp_path):
+    marks = Marks(str(tmp_path))
+    marks.clear()
+    marks.write("ended-worker:0")
+    first = marks.read("ended-worker:0")
+    marks.write("ended-worker:0")
+    assert first != marks.read("ended-worker:0")
+    marks.clear()
+    assert marks.read("ended-worker:0") is None
+
+
+def test_variables_go_to_the_server_with_the_fewest_bytes():
+    a_view = ClusterView("a:1", (), ("b:1", "c:1"), (), "chief", 0)
+    with tf.Graph().as_default() as graph, graph.device(placement.device_fn(a_view)):
+        variables = [
+            tf.compat.v1.get_variable(name, shape, use_resource=True)
+            for name, shape in [("large", [100, 4]), ("a", [50, 4]), ("b", [40, 4]), ("c", [20])]
+        ]
+        total = tf.add_n([tf.reduce_sum(v) for v in variables])
+        slots = tf.compat.v1.train.AdagradOptimizer(0.1)
+        slots.minimize(total)
+        for variable in variables:
+            assert slots.get_slot(variable, "accumulator").device == variable.device
+    assert [v.device for v in variables] == [f"/job:ps/task:{i}" for i in (0, 1, 1, 1)]
+    assert total.device == "/job:chief/task:0"
+
+
+def test_errors_of_servers_that_are_gone():
+    errors = tf.errors
+    assert trainer.is_lost(errors.UnavailableError(None, None, "x"))
+    assert trainer.is_lost(errors.FailedPreconditionError(None, None, "uninitialized value"))
+    assert not trainer.is_lost(errors.NotFoundError(None, None, "no file"))
+    assert not trainer.is_lost(ValueError("x"))
+
+
+def test_a_local_cluster_and_its_exit_status():
+    jobs = {"chief": 1, "worker": 1, "ps": 1, "evaluator": 1}
+    views = launcher.views_of(jobs, [1, 2, 3])
+    assert [v.name for v in views] == ["ps:0", "worker:0", "chief:0", "evaluator:0"]
+    hosts = {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "ps": ["127.0.0.1:3"]}
+    assert all(v.cluster_dict() == hosts for v in views)
+    assert launcher.exit_status({"chief:0": 0, "ps:0": 0}) == 0
+    assert launcher.exit_status({"chief:0": 99, "ps:0": 1}) == 99
+    assert launcher.exit_status({"chief:0": 0, "ps:0": 0, "worker:0": -9}) == 137
+
+
+def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_is_there(
+    tmp_path, server, monkeypatch
+):
+    marks = Marks(str(tmp_path))
+    config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    chief = Chief(config, view(server), StopRequest())
+    assert not chief.leaves_evaluation
+    with Watch(view(server), marks, seconds=60.0, presence="evaluator"):
+        assert wait_until(
+            lambda: [] if marks.read("evaluator") else ["x"], what="", this="", seconds=60
+        )
+        chief.begin()
+        assert chief.leaves_evaluation
+    chief.begin()
+    monkeypatch.setattr(chief_module, "_EVALUATOR_SAYS", 0.1)
+    assert not chief.leaves_evaluation  # It has left.
+
+
+class StandIns:
+    """Tasks that end at a time, and what was sent to them; instead of processes."""
+
+    def __init__(self, **ends: tuple[float, int]):
+        self._ends = {name.replace("_", ":"): end for name, end in ends.items()}
+        self._now, self.codes, self.sent = 0.0, {}, []
+
+    def running(self):
+        return [name for name in self._ends if name not in self.codes]
+
+    def wait(self, seconds):
+        self._now += seconds
+        self.codes.update({n: code for n, (at, code) in self._ends.items() if at <= self._now})
+
+    def send(self, name, number):
+        self.sent.append((name, number))
+        if number == signal.SIGKILL:
+            self.codes[name] = 137
+
+
+def test_the_launcher_waits_for_the_last_exports_and_for_nobody_else():
+    tasks = StandIns(chief_0=(5, 0), evaluator_0=(300, 0), ps_0=(900, 0))
+    launcher._supervise(tasks, [], asynchronous=True)
+    assert tasks.codes == {"chief:0": 0, "evaluator:0": 0, "ps:0": 137}
+    assert set(tasks.sent) == {("ps:0", signal.SIGKILL)}
+    failed = StandIns(chief_0=(5, 70), evaluator_0=(300, 0))
+    launcher._supervise(failed, [], asynchronous=True)
+    assert failed.codes == {"chief:0": 70, "evaluator:0": 137}
+
+
+def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, monkeypatch, caplog):
+    marks = Marks(str(tmp_path))
+    marks.write("end", status="done")
+    read, failed = Marks.read, []
+
+    def unsure(self, name):
+        if len(failed) < 2:
+            failed.append(name)
+            raise tf.errors.UnknownError(None, None, "stale file handle\nand more")
+        return read(self, name)
+
+    with caplog.at_level("WARNING", logger="estimator_kit"), Watch(
+        view(server), Marks(str(tmp_path / "other")), seconds=60.0
+    ) as watch:
+        monkeypatch.setattr(Marks, "read", unsure)
+        watch._marks = marks
+        assert wait_until(lambda: [] if watch.over() else ["x"], what="", this="", seconds=60)
+    assert watch.end["status"] == "done" and len(failed) == 2
+    assert [r.message for r in caplog.records] == [
+        "ps:0 cannot look for the end: stale file handle"
+    ]
+
+
+def test_a_name_that_is_loopback_here_is_no_address_for_others(monkeypatch):
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *a, **k: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))]
+    )
+    assert listening.own_addresses("host0:2222", ["host0:2222", "host0:2223"])
+    with pytest.raises(ek.ConfigError) as error:
+        listening.own_addresses("host0:2222", ["host0:2222", "host1:2222"])
+    assert str(error.value) == (
+        "host0:2222: the own address of this task in TF_CONFIG is 127.0.0.1 here, of the loopback "
+        "interface, where host1 cannot come; name the machine's address in the network, or mend "
+        "its line in /etc/hosts"
+    )
+
+
+def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
+    """As a second chief by mistake: the port is that of the one at work."""
+    config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
+    chief = Chief(config, lone, StopRequest())
+    with pytest.raises(ek.ConfigError, match="has no known host"), chief.announcing_the_end():
+        raise AssertionError("it has no server")
+    assert Marks(str(tmp_path)).read("end") is None

@@ -1,0 +1,117 @@
+"""What a cycle does about failures outside its stages' own work; nothing is trained."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from estimator_kit.errors import Stopped, TimedOut
+from estimator_kit.retraining import cycle, lineage, state
+from estimator_kit.retraining.promotion import Version
+from input_pipelines.errors import DataError
+from tests.integration.retraining_data import config, write_spec
+
+WINDOW = {
+    "as_of": "2026-01-03", "train": [], "evaluate": [], "left_out": {}, "late": [],
+    "rewritten": [], "digest": "d",
+}  # fmt: skip
+
+
+class Days:
+    """A window without days."""
+
+    digest = "d"
+
+    def to_dict(self):
+        return WINDOW
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_spec(tmp_path, label_rate={})
+    return tmp_path
+
+
+@pytest.fixture
+def without_work(monkeypatch):
+    """All stages are through at once; what is told goes to the list."""
+    outputs = {
+        "_vocabularies": {}, "_checks": {"findings": []},
+        "_train": {"global_step": 1, "metrics": {}, "rows_trained": 1},
+        "_gate": {"passed": True, "rows": 1, "live_version": None},
+        "_promote": {"version": 1, "path": "1"}, "_clean": {},
+    }  # fmt: skip
+    for name, output in outputs.items():
+        monkeypatch.setattr(cycle, name, lambda _, output=output: output)
+    monkeypatch.setattr(cycle, "choose", lambda *arguments, **named: Days())
+    monkeypatch.setattr(lineage, "write", lambda *arguments, **named: {})
+
+
+@pytest.mark.parametrize("error", [ValueError("SECRET"), Stopped("SECRET")])
+def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
+    folder, without_work, monkeypatch, caplog, error
+):
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(cycle, "_tell", fail)
+    monkeypatch.setattr(cycle.Serving, "find", lambda *arguments: Version(1, "1"))
+    with caplog.at_level(logging.WARNING):
+        _, text = cycle.run(config(folder))
+    assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
+    (done,) = state.cycles(str(folder / "model"))
+    assert done.outcome == "promoted"
+    assert done.read("report")["outcome"] == "promoted"
+    assert f"cycle 0001 could not be told of: {type(error).__name__}" in caplog.messages
+    assert "SECRET" not in caplog.text
+
+
+def test_what_fails_after_the_end_of_a_cycle_is_not_reported_as_its_failure(
+    folder, without_work, monkeypatch
+):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cycle, "_tell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cycle.run(config(folder))
+    (done,) = state.cycles(str(folder / "model"))
+    assert (done.outcome, done.read("report")["outcome"]) == ("promoted", "promoted")
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "problem"),
+    [
+        (DataError("too few days"), "failed", "too few days"),
+        (OSError("Input/output error"), "failed", "OSError: Input/output error"),
+        (Stopped("by SIGTERM"), "stopped", "Stopped: by SIGTERM"),
+        (TimedOut("over its time"), "stopped", "TimedOut: over its time"),
+    ],
+)
+def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcome, problem):
+    told = []
+
+    def fail(*arguments, **named):
+        raise error
+
+    monkeypatch.setattr(cycle, "choose", fail)
+    monkeypatch.setattr(cycle, "_tell", lambda config, found: told.append(found))
+    with pytest.raises(type(error)):
+        cycle.run(config(folder))
+    assert [(r["cycle"], r["outcome"], r["problem"]) for r in told] == [("0001", outcome, problem)]
+    assert state.cycles(str(folder / "model")) == []
+
+
+def test_a_choice_of_days_over_its_time_is_in_the_textfile(folder, monkeypatch):
+    def slow(*arguments, **named):
+        while True:  # Until the signal of the limit.
+            pass
+
+    monkeypatch.setattr(cycle, "choose", slow)
+    path = folder / "ads.prom"
+    changed = config(folder, stage_limits=("window=0.01",), prometheus_file=str(path))
+    with pytest.raises(TimedOut, match=r"^the stage window took longer than its limit of 0\.01 s"):
+        cycle.run(changed)
+    (line,) = [text for text in path.read_text().splitlines() if "failed{" in text]
+    assert line.endswith("} 1")

@@ -1,0 +1,195 @@
+"""A cycle that died after it went live is finished, whatever came between, and goes live once."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import NothingToDo
+from estimator_kit.retraining import cycle, gate_stage, modes, publication, state
+from estimator_kit.retraining.facts import FileFacts
+from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.window import Day, Window
+
+
+class Killed(BaseException):
+    """As by `kill -9`: nothing is reported."""
+
+
+@pytest.fixture
+def nights(tmp_path, monkeypatch, document):
+    """Cycles whose stages are made up; `run(night)`, with `passes` and `dies_in` to be set."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(json.dumps(document))
+
+    class Nights:
+        model = str(tmp_path / "model")
+        serving = Serving(str(tmp_path / "model/serving"), model)
+        passes = True
+        dies_in = ""
+
+        def __init__(self):
+            self.ran = []
+
+        def config(self, night, **changes):
+            fields = {
+                "mode": "retrain", "spec": str(spec), "model": "linear", "model_dir": self.model,
+                "train_files": (f"{tmp_path}/dt=*/*",), "window_days": 1, "epochs": 1,
+                "as_of": f"2026-01-{night:02d}", **changes,
+            }  # fmt: skip
+            return ExperimentConfig(**fields)
+
+        def run(self, night, **changes):
+            return cycle.run(self.config(night, **changes), clock=lambda: 5.0)
+
+        def outcomes(self):
+            return [folder.outcome for folder in state.cycles(self.model)]
+
+    nights = Nights()
+
+    def choose(config, spec, facts, *, as_of, before):
+        def day(number):
+            name = f"2026-01-{number:02d}"
+            file = FileFacts(str(tmp_path / name), 1, f"sha {number}", 10)
+            return (Day(name, f"digest {number}", 10, (file,)),)
+
+        found = Window(as_of.isoformat(), day(as_of.day - 1), day(as_of.day), {})
+        return cycle.compared(found, before)
+
+    def train(work):
+        nights.ran.append(work.folder.name)
+        export = work.folder.at("train", "export")
+        os.makedirs(export)
+        work.folder.write("start", {"kind": "scratch", "cycle": None})
+        return {
+            "export_path": export, "global_step": 7, "metrics": {}, "rows_trained": 10,
+            "start": {"kind": "scratch", "source": None, "cycle": None, "reason": ""},
+        }  # fmt: skip
+
+    def gate(work):
+        live = work.serving.live
+        return {
+            "passed": nights.passes, "candidate": work.output("train")["export_path"], "rows": 10,
+            "live_version": live.number if live is not None else None, "metrics": {},
+        }  # fmt: skip
+
+    def dying(name, function):
+        def stage(*arguments, **named):
+            if nights.dies_in == name:
+                nights.dies_in = ""
+                raise Killed
+            return function(*arguments, **named)
+
+        return stage
+
+    real_rename = os.rename
+
+    def rename(source, target, **named):
+        real_rename(source, target, **named)
+        if nights.dies_in == "rename" and ".staging-" in os.path.basename(source):
+            nights.dies_in = ""
+            raise Killed
+
+    monkeypatch.setattr(cycle, "choose", choose)
+    monkeypatch.setattr(cycle, "_vocabularies", lambda work: {"spec": str(spec)})
+    monkeypatch.setattr(cycle, "_checks", lambda work: {"findings": []})
+    monkeypatch.setattr(cycle, "_train", train)
+    monkeypatch.setattr(cycle, "_gate", gate)
+    monkeypatch.setattr(cycle, "_clean", dying("clean", cycle._clean))
+    monkeypatch.setattr(cycle, "_tell_of_failure", lambda *arguments: None)
+    monkeypatch.setattr(gate_stage, "verify", lambda export, paths: lambda path: None)
+    monkeypatch.setattr(modes, "_loads", lambda path: None)
+    monkeypatch.setattr(os, "rename", rename)
+    nights.run(2)
+    nights.ran = []
+    return nights
+
+
+def die(nights, night, where):
+    nights.dies_in = where
+    with pytest.raises(Killed):
+        nights.run(night)
+
+
+@pytest.mark.parametrize("where", ["rename", "clean"])
+def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
+    die(nights, 3, where)
+    second = state.find(nights.model, "2")
+    assert (second.read("promote") is None) == (where == "rename")
+    assert nights.serving.live.cycle == "0002" and second.outcome is None
+    nights.run(4)
+    assert nights.outcomes() == ["promoted"] * 3 and nights.ran == ["0002", "0003"]
+    assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0003"]
+    assert second.read("promote")["version"] == 2 == second.read("report")["version"]
+    lineage = second.read("lineage")
+    # Of its own start, not of the one that finished it.
+    assert lineage["version"] == 2 and "--as_of=2026-01-03" in lineage["flags"]
+    assert lineage["identity"] == second.read("window")["identity"]
+    # The third one is held against the second.
+    third = state.find(nights.model, "3").read("window")
+    assert third["identity"] != lineage["identity"]
+
+
+@pytest.mark.parametrize("night", [3, 4])
+def test_a_rollback_after_its_death_is_not_undone(nights, night):
+    die(nights, 3, "rename")
+    modes.roll_back(nights.config(3, mode="rollback", to=1))
+    assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0001"]
+    nights.passes = False  # Of the third cycle, where there is one.
+    try:
+        nights.run(night)
+    except cycle.Refused:
+        assert night == 4
+    assert nights.serving.live.number == 3 and nights.serving.live.cycle == "0001"
+    assert nights.outcomes() == ["promoted", "promoted", "refused"][: night - 1]
+    assert state.find(nights.model, "2").read("promote")["version"] == 2
+    if night == 3:
+        with pytest.raises(NothingToDo):
+            nights.run(3)
+
+
+def test_one_that_was_refused_before_it_died_is_finished_as_that(nights):
+    nights.passes = False
+    die(nights, 3, "clean")
+    nights.passes = True
+    nights.run(4)
+    assert nights.outcomes() == ["promoted", "refused", "promoted"]
+    assert state.find(nights.model, "2").read("report")["outcome"] == "refused"
+
+
+def test_one_that_was_not_judged_is_abandoned(nights, monkeypatch):
+    def dies(work):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cycle, "_gate", dies)
+        with pytest.raises(Killed):
+            nights.run(3)
+    nights.run(4)
+    assert nights.outcomes() == ["promoted", "abandoned", "promoted"]
+
+
+def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path):
+    serving = Serving(str(tmp_path / "serving"), str(tmp_path / "old"))
+    (tmp_path / "export").mkdir()
+
+    def publish(to, **named):
+        return to.publish(str(tmp_path / "export"), cycle="0001", verify=lambda p: None, **named)
+
+    (tmp_path / "old").mkdir()
+    publish(serving)
+    anew = Serving(serving.folder, str(tmp_path / "new"))
+    folder = state.new(str(tmp_path / "new"))
+    assert publication.find(folder, anew) is None
+    publication.begin(folder, anew)
+    publish(anew, rollback_of=1)  # Version 2 is of the old cycle 0001, too.
+    assert publication.find(folder, anew) is None
+    own = publish(anew)
+    publication.begin(folder, anew)  # By a start after it died; changes nothing.
+    assert publication.find(folder, anew) == own
+    publish(anew, rollback_of=1)
+    anew.remove(own)
+    assert publication.find(folder, anew) == own

@@ -1,0 +1,38 @@
+"""The rows that two models are held against each other on."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from estimator_kit.retraining import eval_rows, gate_stage
+from input_pipelines import tfrecords
+from input_pipelines.errors import DataError
+
+
+def write(folder, name, numbers):
+    # With GZIP a file without records has bytes, so that it is not a damaged one.
+    path = str(folder / f"{name}.tfrecord.gz")
+    tfrecords.write_examples(path, [{"x": number} for number in numbers])
+    return path
+
+
+def numbers(records):
+    examples = [tf.train.Example.FromString(record) for record in records]
+    return [example.features.feature["x"].int64_list.value[0] for example in examples]
+
+
+def test_requests_are_of_records_from_as_many_files_as_it_takes(tmp_path):
+    content = {"c": [4, 5], "a": [], "b": [1, 2, 3]}
+    paths = [write(tmp_path, name, there) for name, there in content.items()]
+    for count, expected in ((2, [1, 2]), (4, [1, 2, 3, 4]), (8, [1, 2, 3, 4, 5])):
+        assert numbers(eval_rows.first_records(paths, count)) == expected
+
+
+def test_a_staged_model_is_not_verified_with_nothing(tmp_path):
+    paths = [write(tmp_path, "a", []), write(tmp_path, "b", [])]
+    with pytest.raises(DataError) as error:
+        gate_stage.verify("never loaded", paths)
+    assert str(error.value) == (
+        "the 2 files of evaluation have no record, so that no model can be asked for an answer"
+    )

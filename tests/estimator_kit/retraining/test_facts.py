@@ -1,0 +1,66 @@
+"""What is known of files, also when an old window's are gone."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import pytest
+
+from estimator_kit.retraining import checks
+from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.window import Day, Window
+from feature_specs import parser
+from input_pipelines import tfrecords
+from tests.conftest import make_rows
+
+
+@pytest.fixture
+def old(tmp_path, document):
+    """(facts, the files of an old window, its folder)."""
+    folder = tmp_path / "dt=2026-01-01"
+    folder.mkdir()
+    paths = [str(folder / f"part-{i}.tfrecord") for i in range(2)]
+    for i, path in enumerate(paths):
+        tfrecords.write_examples(path, make_rows(20, seed=i))
+    facts = Facts(str(tmp_path / "facts"), parser.parse(document))
+    return facts, facts.of_files(paths), folder
+
+
+def kept(tmp_path):
+    return [path.name for path in (tmp_path / "facts").glob("statistics-*")]
+
+
+def test_statistics_of_an_old_window_are_made_while_its_files_are_there(old, tmp_path):
+    facts, files, folder = old
+    found = facts.old_statistics(files)
+    assert found is not None and found.text() == facts.statistics(files).text()
+    shutil.rmtree(folder)  # They are kept.
+    assert facts.old_statistics(files).text() == found.text()
+    # As after an upgrade.
+    (place,) = (tmp_path / "facts").glob("statistics-*")
+    place.write_text("{}")
+    assert facts.old_statistics(files) is None
+
+
+def test_a_file_that_is_gone_or_holds_something_else_has_no_old_statistics(old, tmp_path):
+    facts, files, _ = old
+    tfrecords.write_examples(files[0].path, make_rows(30, seed=9))
+    assert facts.old_statistics(files) is None
+    pathlib.Path(files[0].path).unlink()
+    assert facts.old_statistics(files) is None
+    assert kept(tmp_path) == []  # Nothing under the hashes of other bytes.
+
+
+def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document):
+    facts, files, _ = old
+    spec = parser.parse({**document, "drift": {"default": {"missing": {"warn": 0.1}}}})
+    assert spec.drift.any
+    day = (Day("2026-01-01", "digest", 40, tuple(files)),)
+    window = Window("2026-01-01", day, day, {})
+    found = checks.run(spec, window, facts, before=window, statistics=None)
+    assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
+        ("drift", "warn", "drift is not looked at: there are no statistics of the last cycle's "
+         "window as of 2026-01-01, and its files are gone or hold something else"),
+    ]  # fmt: skip
+    assert not [f for f in checks.run(spec, window, facts) if f.check == "drift"]

@@ -1,0 +1,47 @@
+"""Stages end in time, and say by what."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from estimator_kit.errors import Stopped, TimedOut
+from estimator_kit.retraining.limits import stoppable
+
+
+def wait():
+    while True:  # `signal.pause` would miss a signal that comes just before it.
+        pass
+
+
+def test_a_limit_that_is_over_at_once_is_a_limit_still():
+    for _ in range(20):
+        with pytest.raises(TimedOut) as error, stoppable() as limits, limits.stage("window", 1e-9):
+            wait()
+    assert str(error.value) == (
+        "the stage window took longer than its limit of 1e-09 s (--stage_limits); the same command "
+        "goes on with it"
+    )
+
+
+def test_a_handler_that_knows_no_limit_is_told_apart_from_sigterm():
+    def stop(number, frame):
+        raise Stopped("after a checkpoint")
+
+    with pytest.raises(TimedOut), stoppable() as limits, limits.stage("train", 0.01):
+        signal.signal(signal.SIGTERM, stop)
+        wait()
+
+
+def test_sigterm_is_no_limit():
+    message = "^stopped by SIGTERM in the stage gate; the same command goes on with it$"
+    with pytest.raises(Stopped, match=message), stoppable() as limits, limits.stage("gate", 3600):
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait()
+
+
+def test_a_stage_in_time_is_left_alone():
+    with stoppable() as limits, limits.stage("gate", 3600):
+        pass

@@ -1,0 +1,231 @@
+"""The serving directory: whole versions at every moment, and numbers that never go back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+import threading
+
+import pytest
+
+from estimator_kit import exit_codes
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.retraining import cycle, lock
+from estimator_kit.retraining.promotion import Serving
+
+
+def fine(path):
+    assert os.path.basename(path).startswith(".staging-")
+
+
+@pytest.fixture
+def serving(tmp_path):
+    return Serving(str(tmp_path / "serving"), str(tmp_path / "model"))
+
+
+def export(tmp_path, name):
+    folder = tmp_path / f"export-{name}"
+    (folder / "variables").mkdir(parents=True)
+    for part in ("saved_model.pb", "variables/variables.index", "variables/variables.data"):
+        (folder / part).write_text(name)
+    return str(folder)
+
+
+def content(version):
+    """What is in a version; fails where it is not whole or of two models."""
+    parts = ("saved_model.pb", "variables/variables.index", "variables/variables.data")
+    texts = set()
+    for part in parts:
+        with open(os.path.join(version, part), encoding="utf-8") as file:
+            texts.add(file.read())
+    (text,) = texts
+    return text
+
+
+def test_versions_follow_each_other_and_say_whose_they_are(serving, tmp_path):
+    assert serving.live is None and serving.versions() == []
+    first = serving.publish(export(tmp_path, "a"), cycle="0001", verify=fine)
+    second = serving.publish(export(tmp_path, "b"), cycle="0002", verify=fine)
+    assert (first.number, first.cycle, first.parent) == (1, "0001", None)
+    assert (second.number, second.cycle, second.parent) == (2, "0002", 1)
+    assert serving.live == second and content(second.path) == "b"
+    back = serving.publish(
+        serving.find(1).path, cycle=first.cycle, verify=fine, rollback_of=first.number
+    )
+    assert (back.number, back.cycle, back.rollback_of, back.parent) == (3, "0001", 1, 2)
+    assert content(back.path) == "a"
+
+
+def test_a_number_is_never_given_twice_even_when_versions_are_gone(serving, tmp_path):
+    one = export(tmp_path, "a")
+    for number in (1, 2, 3):
+        assert serving.publish(one, cycle=None, verify=fine).number == number
+    shutil.rmtree(os.path.join(serving.folder, "3"))
+    shutil.rmtree(os.path.join(serving.folder, "2"))
+    assert serving.publish(one, cycle=None, verify=fine).number == 4
+    assert [entry["version"] for entry in serving.past()] == [1, 2, 3, 4]
+
+
+def test_a_version_of_another_program_counts(serving, tmp_path):
+    shutil.copytree(export(tmp_path, "a"), os.path.join(serving.folder, "1700000000"))
+    assert serving.live.number == 1700000000 and serving.live.cycle is None
+    published = serving.publish(export(tmp_path, "b"), cycle="0001", verify=fine)
+    assert (published.number, published.parent) == (1700000001, 1700000000)
+
+
+def test_what_is_no_folder_of_a_plain_number_is_no_version(serving, tmp_path, caplog):
+    os.makedirs(os.path.join(serving.folder, "007"))
+    os.makedirs(os.path.join(serving.folder, "²"))
+    with open(os.path.join(serving.folder, "20260101"), "w"):
+        pass
+    assert serving.live is None
+    with caplog.at_level(logging.WARNING):
+        assert serving.publish(export(tmp_path, "a"), cycle=None, verify=fine).number == 1
+    assert [version.number for version in serving.versions()] == [1]
+    assert [message.partition(" is no version")[0] for message in caplog.messages] == [
+        os.path.join(serving.folder, name) for name in ("007", "20260101", "²")
+    ]
+
+
+def test_a_model_that_does_not_answer_never_goes_live(serving, tmp_path):
+    serving.publish(export(tmp_path, "a"), cycle="0001", verify=fine)
+
+    def refuse(path):
+        assert content(path) == "b"
+        raise ValueError("it does not answer")
+
+    with pytest.raises(ValueError, match="it does not answer"):
+        serving.publish(export(tmp_path, "b"), cycle="0002", verify=refuse)
+    assert [version.number for version in serving.versions()] == [1]
+    assert os.listdir(serving.folder) == ["1"]
+
+
+def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
+    lost = []
+
+    def check():
+        assert lost  # It is asked after the model is.
+        raise Locked("another process is at it")
+
+    serving = Serving(str(tmp_path / "serving"), str(tmp_path / "model"), check)
+    with pytest.raises(Locked):
+        serving.publish(export(tmp_path, "a"), cycle="0001", verify=lost.append)
+    assert serving.live is None and serving.past() == []
+    with lock.held(str(tmp_path / "model")) as held:
+        config = ExperimentConfig(mode="history", model_dir=str(tmp_path / "model"))
+        os.remove(tmp_path / "model" / "lock.json")
+        with pytest.raises(Locked):
+            cycle.serving_of(config, held).publish(str(tmp_path / "export-a"), cycle=None,
+                                                   verify=fine)  # fmt: skip
+
+
+def test_a_full_disk_leaves_the_live_model(serving, tmp_path, monkeypatch):
+    serving.publish(export(tmp_path, "a"), cycle="0001", verify=fine)
+
+    copy, target = shutil.copy2, tmp_path / "serving" / ".staging-2"
+
+    def full(source, into):
+        copy(source, into)
+        raise OSError(errno.ENOSPC, "No space left on device", into)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copy2", full)
+        with pytest.raises(OSError, match="No space left") as error:
+            serving.publish(export(tmp_path, "b"), cycle="0002", verify=fine)
+    assert error.value.errno == errno.ENOSPC
+    assert exit_codes.exit_code(error.value) == exit_codes.TEMPORARY
+    assert not target.exists()  # It would keep the disk full.
+    assert content(serving.live.path) == "a"
+    again = serving.publish(str(tmp_path / "export-b"), cycle="0002", verify=fine)
+    assert again.number == 2 and sorted(os.listdir(serving.folder)) == ["1", "2"]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+@pytest.mark.parametrize("step", ["makedirs", "rename"])
+def test_a_folder_that_may_not_be_written_to_is_a_sentence(
+    serving, tmp_path, monkeypatch, step, number
+):
+    model = export(tmp_path, "a")
+
+    def refuse(path, *arguments, **named):
+        raise OSError(number, "Not allowed", path)
+
+    monkeypatch.setattr(os, step, refuse)
+    with pytest.raises(ConfigError) as error:
+        serving.publish(model, cycle="0001", verify=fine)
+    where = serving.folder if step == "makedirs" else os.path.join(serving.folder, ".staging-1")
+    assert str(error.value) == (
+        f"the serving directory {serving.folder} cannot be written to: {where}: Not allowed; give "
+        "the user of this program the right to, or choose another --serving_dir"
+    )
+    assert step == "makedirs" or os.listdir(serving.folder) == []
+
+
+def test_links_and_folders_are_copied_whole(serving, tmp_path):
+    model = export(tmp_path, "a")
+    os.makedirs(os.path.join(model, "empty"))
+    os.rename(os.path.join(model, "saved_model.pb"), tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", os.path.join(model, "saved_model.pb"))
+    version = serving.publish(model, cycle=None, verify=fine)
+    assert content(version.path) == "a"
+    assert not os.path.islink(os.path.join(version.path, "saved_model.pb"))
+    assert os.path.isdir(os.path.join(version.path, "empty"))
+
+
+def test_what_is_live_is_not_removed(serving, tmp_path):
+    for name in ("a", "b"):
+        serving.publish(export(tmp_path, name), cycle=None, verify=fine)
+    with pytest.raises(ValueError, match="version 2 is live"):
+        serving.remove(serving.find(2))
+    serving.remove(serving.find(1))
+    assert os.listdir(serving.folder) == ["2"]
+    with pytest.raises(ConfigError) as error:
+        serving.find(1)
+    assert str(error.value) == f"--to=1: {serving.folder} has no such version; it has 2"
+
+
+def test_a_damaged_past_is_named(serving, tmp_path):
+    os.makedirs(tmp_path / "model")
+    (tmp_path / "model" / "versions.json").write_text(json.dumps({}))
+    with pytest.raises(ConfigError, match=r"versions\.json is damaged; repair or remove it"):
+        serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
+
+
+def test_a_reader_never_sees_a_broken_or_missing_model_in_50_promotions(serving, tmp_path):
+    models = [export(tmp_path, name) for name in ("a", "b")]
+    serving.publish(models[0], cycle=None, verify=fine)
+    through, again, seen, problems = threading.Event(), threading.Semaphore(0), [], []
+
+    def read():
+        while not through.is_set():
+            try:
+                numbers = [int(n) for n in os.listdir(serving.folder) if n.isdigit()]
+                content(os.path.join(serving.folder, str(max(numbers))))
+                seen.append(max(numbers))
+            except Exception as error:
+                problems.append(repr(error))
+                through.set()
+            again.release()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for i in range(50):
+        if i % 5 == 4:
+            old = serving.versions()[0]
+            serving.publish(old.path, cycle=None, verify=fine, rollback_of=old.number)
+        else:
+            serving.publish(models[i % 2], cycle=None, verify=fine)
+        for version in serving.versions()[:-2]:
+            serving.remove(version)
+        # A load is over before two more promotions are, as it is where these are a day apart.
+        while again.acquire(blocking=False):
+            pass
+        again.acquire()
+    through.set()
+    reader.join()
+    assert problems == [] and seen == sorted(seen)
+    assert serving.live.number == 51

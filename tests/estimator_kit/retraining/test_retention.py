@@ -1,0 +1,78 @@
+"""What is removed of old cycles and versions, and what never is."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+import pytest
+
+from estimator_kit.retraining import retention, state
+from estimator_kit.retraining.promotion import Serving
+
+TODAY = datetime.date(2026, 1, 31)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Eight cycles, one a day; those with odd numbers were promoted; the parent of 7 is 3."""
+    serving = Serving(str(tmp_path / "serving"), str(tmp_path))
+    for number in range(1, 9):
+        folder = state.new(str(tmp_path))
+        folder.write("window", {"as_of": f"2026-01-{20 + number}"})
+        folder.write("start", {"cycle": "0003" if number == 7 else None})
+        if number < 8:  # It is at work.
+            folder.write("done", {"outcome": "promoted" if number % 2 else "refused"})
+        for name in ("train", "spec"):
+            os.makedirs(folder.at(name))
+        if number % 2:
+            export = tmp_path / f"export-{number}"
+            export.mkdir()
+            serving.publish(str(export), cycle=folder.name, verify=lambda path: None)
+    return tmp_path, serving
+
+
+def clean(model, **changes):
+    folder, serving = model
+    given = {"newest": 2, "days": None, "versions": 2, "today": TODAY, **changes}
+    return retention.clean(state.cycles(str(folder)), serving, **given)
+
+
+def test_the_newest_the_live_one_its_parent_and_those_of_versions_stay(model):
+    found = clean(model)
+    assert found["kept"] == ["0003", "0005", "0007", "0008"]
+    assert "0001/train" in found["removed"] and "0001/spec" in found["removed"]
+    assert (model[0] / "cycles/0001/window.json").exists()
+    assert found["versions_removed"] == [1, 2]
+    assert [v.number for v in model[1].versions()] == [3, 4]
+    assert clean(model)["removed"] == []
+
+
+def test_abandoned_cycles_are_not_counted_and_go(model):
+    for number in (4, 6):
+        state.find(str(model[0]), f"{number}").write("done", {"outcome": "abandoned"})
+    found = clean(model, newest=5)
+    assert found["kept"] == ["0002", "0003", "0005", "0007", "0008"]
+    assert "0006/train" in found["removed"]
+
+
+def test_what_is_pinned_stays_with_its_version(model):
+    (model[0] / "cycles/0001/PINNED").touch()
+    found = clean(model)
+    assert "0001" in found["kept"] and found["versions_removed"] == [2]
+
+
+def test_what_a_pinned_one_started_from_stays_too(model):
+    for number, start in ((2, {"cycle": "0001"}), (4, {"source": str(model[0] / "serving/1")})):
+        folder = state.find(str(model[0]), f"{number}")
+        folder.write("start", start)
+        (model[0] / f"cycles/{folder.name}/PINNED").touch()
+    found = clean(model)
+    assert found["kept"] == ["0001", "0002", "0003", "0004", "0005", "0007", "0008"]
+    assert found["versions_removed"] == [2]
+
+
+def test_age_counts_in_days_of_the_clock(model):
+    # Cycles 7 and 8 are 4 and 3 days old; 7 is live all the same, and version 3 is of 5.
+    assert len(clean(model, newest=8, days=30)["kept"]) == 8
+    assert clean(model, newest=8, days=3)["kept"] == ["0003", "0005", "0007", "0008"]

@@ -1,0 +1,122 @@
+"""What a cycle tells Prometheus and a webhook, and that neither learns a secret."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import logging
+import threading
+
+import pytest
+
+from estimator_kit.retraining import telling
+
+REPORT = {
+    "cycle": "0007", "outcome": "promoted", "version": 12, "live_before": 11,
+    "window": {"rows": 5000}, "seconds": {"train": 1.5},
+    "metrics": {"auc/click": {"candidate": 0.75, "live": None}},
+}  # fmt: skip
+
+
+def test_the_textfile():
+    text = telling.prometheus(REPORT, model_dir='/runs/a "model"/', last_success=1700000000.0)
+    values = [line for line in text.splitlines() if not line.startswith("#")]
+    label = r'model="a \"model\"",model_dir="/runs/a \"model\""'
+    assert values == [
+        f"estimator_kit_retraining_last_success_timestamp_seconds{{{label}}} 1700000000",
+        f"estimator_kit_retraining_cycle{{{label}}} 7",
+        f"estimator_kit_retraining_promoted{{{label}}} 1",
+        f"estimator_kit_retraining_failed{{{label}}} 0",
+        f"estimator_kit_retraining_live_version{{{label}}} 12",
+        f"estimator_kit_retraining_rows{{{label}}} 5000",
+        f'estimator_kit_retraining_stage_seconds{{{label},stage="train"}} 1.5',
+        f'estimator_kit_retraining_metric{{{label},metric="auc/click",of="candidate"}} 0.75',
+    ]
+    report = {**REPORT, "outcome": "refused"}
+    refused = telling.prometheus(report, model_dir="/m", last_success=None)
+    assert 'live_version{model="m",model_dir="/m"} 11' in refused and "last_success" not in refused
+
+
+def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    first, second = (
+        telling.prometheus(REPORT, model_dir=f"{place}/ads", last_success=None) for place in "ab"
+    )
+    assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7' in first
+    lines = set(first.splitlines()) & set(second.splitlines())
+    assert all(line.startswith("#") for line in lines)
+
+
+def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, monkeypatch):
+    def full(*arguments, **named):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(telling.storage.tf.io.gfile, "rename", full)
+    telling.write_prometheus(str(tmp_path / "ads.prom"), "text")
+    assert [path.name for path in tmp_path.iterdir()] == [".tmp-ads.prom.partial"]
+
+
+def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    with caplog.at_level(logging.WARNING):
+        telling.write_prometheus(str(tmp_path / "file" / "a.prom"), "")
+    assert caplog.messages[0].startswith(f"--prometheus_file={tmp_path}/file/a.prom could not be")
+
+
+@contextlib.contextmanager
+def server(status):
+    """A server that keeps what it gets: (address, requests)."""
+    got = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):  # The name that http.server calls.
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append((self.path, json.loads(body)))
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *arguments):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{running.server_port}/hook?token=secret", got
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_webhook_gets_the_report(tmp_path, caplog, status):
+    with server(status) as (url, got), caplog.at_level(logging.WARNING):
+        (tmp_path / "url").write_text(f"{url}\n")
+        telling.call_webhook(str(tmp_path / "url"), REPORT, timeout_secs=30)
+    assert got == [("/hook?token=secret", REPORT)]
+    expected = [] if status == 200 else [f"the webhook of {tmp_path}/url answered 500"]
+    assert caplog.messages == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("http://token@localhost:1/secret", "the webhook of {} failed: URLError"),
+        ("file:///etc/passwd", "--webhook_url_file={}: expected an http:// or https:// address"),
+        ("http://[SECRET/x", "--webhook_url_file={}: expected an http:// or https:// address"),
+        (b"http://h/\xff", "--webhook_url_file={} cannot be read: UnicodeDecodeError"),
+        (None, "--webhook_url_file={} cannot be read: No such file or directory"),
+    ],
+)
+def test_a_webhook_that_fails_is_a_warning_without_its_address(tmp_path, caplog, text, message):
+    path = tmp_path / "url"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def refuse(request, timeout):
+        raise telling.urllib.error.URLError(f"no connection to {request.full_url}")
+
+    with caplog.at_level(logging.WARNING):
+        telling.call_webhook(str(path), REPORT, timeout_secs=1, open_url=refuse)
+    assert caplog.messages == [message.format(path)]

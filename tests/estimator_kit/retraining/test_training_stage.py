@@ -1,0 +1,130 @@
+"""Where a cycle's training starts from."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.retraining import state, training_stage
+from estimator_kit.retraining.promotion import Version
+from estimator_kit.retraining.training_stage import Start
+from feature_specs import parser
+from feature_specs.retraining import Retraining
+
+LIVE = Version(3, "/serving/3", cycle="0002")
+
+
+@pytest.fixture
+def cycles(tmp_path):
+    """Four cycles; 1 is from scratch, 2 and 3 have a checkpoint, 4 is at work."""
+    for number in range(1, 5):
+        folder = state.new(str(tmp_path))
+        os.makedirs(folder.train_dir)
+        if number < 4:
+            folder.write("start", {"kind": "live" if number > 1 else "scratch"})
+            folder.write("done", {"outcome": "refused" if number == 3 else "promoted"})
+        if number in (2, 3):
+            for name in ("checkpoint", "model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"):
+                with open(os.path.join(folder.train_dir, name), "w") as file:
+                    file.write('model_checkpoint_path: "model.ckpt-5"\n')
+    return state.cycles(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("section", "live", "kind", "of", "reason"),
+    [
+        ({}, LIVE, "live", "0002", ""),
+        ({"warm_start": "last"}, LIVE, "last", "0003", ""),
+        ({"warm_start": "none"}, LIVE, "scratch", None, ""),
+        ({"full_every": 3}, LIVE, "scratch", None, "a full retrain, as of every 3 cycles"),
+        ({"full_every": 4}, LIVE, "live", "0002", ""),
+        ({}, None, "scratch", None, "there is no live model yet"),
+    ],
+)
+def test_start(cycles, document, section, live, kind, of, reason):
+    spec = dataclasses.replace(parser.parse(document), retraining=Retraining(**section))
+    found = training_stage.choose_start(
+        spec, live=live, last=cycles[2], cycles=cycles
+    )
+    assert (found.kind, found.cycle, found.reason) == (kind, of, reason)
+    if of is not None:
+        (folder,) = [cycle for cycle in cycles if cycle.name == of]
+        assert found.source == os.path.join(folder.train_dir, "model.ckpt-5")
+
+
+def test_a_full_retrain_that_died_is_not_lost(cycles, document):
+    spec = dataclasses.replace(parser.parse(document), retraining=Retraining(full_every=3))
+
+    def kind(there):
+        return training_stage.choose_start(
+            spec, live=LIVE, last=cycles[2], cycles=there
+        ).kind
+
+    assert [kind(cycles[:n]) for n in (1, 2, 3)] == ["live", "live", "scratch"]
+    cycles[3].write("start", {"kind": "scratch"})
+    cycles[3].write("done", {"outcome": "abandoned"})
+    model = os.path.dirname(os.path.dirname(cycles[3].path))
+
+    def next_one():
+        folder = state.new(model)
+        folder.write("window", {})
+        return folder
+
+    fifth = next_one()
+    assert kind([*cycles, fifth]) == "scratch"
+    fifth.write("start", {"kind": "scratch"})
+    fifth.write("done", {"outcome": "promoted"})
+    assert kind([*cycles, fifth, next_one()]) == "live"
+    # As long as none is known to have been a full one, the next is.
+    assert kind(cycles[1:3]) == "scratch"
+
+
+def test_a_last_cycle_that_cannot_be_started_from_is_told(cycles, document):
+    spec = dataclasses.replace(parser.parse(document), retraining=Retraining(warm_start="last"))
+    for last, reason in (
+        (cycles[0], "not from the last cycle: the training of cycle 0001 is gone"),
+        (None, "not from the last cycle: there is none"),
+    ):
+        found = training_stage.choose_start(spec, live=LIVE, last=last, cycles=cycles)
+        assert (found.kind, found.cycle, found.reason) == ("live", "0002", reason)
+
+
+def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cycles, document):
+    for cycle, whose in (("0001", "cycle 0001"), (None, "version 3")):
+        live = dataclasses.replace(LIVE, cycle=cycle)
+        found = training_stage.choose_start(
+            parser.parse(document), live=live, last=None, cycles=cycles
+        )
+        reason = (
+            f"the training of {whose} is not here, so from its export, without optimizer slots"
+        )
+        assert found == Start("live", "/serving/3", live.cycle, reason)
+
+
+def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
+    assert state.find(str(tmp_path), "2").name == "0002"
+    with pytest.raises(ConfigError, match=r"has no such cycle; it has from 0001 to 0004"):
+        state.find(str(tmp_path), "9")
+
+
+@pytest.mark.parametrize(
+    ("start", "warm_start_epochs", "epochs"),
+    [(Start("live", "/m/model.ckpt-5"), 1, 1), (Start("live", "/m/model.ckpt-5"), None, 3),
+     (Start("scratch"), 1, 3)],
+)  # fmt: skip
+def test_warm_start_epochs_take_the_place_of_epochs_where_a_model_is_started_from(
+    start, warm_start_epochs, epochs
+):
+    config = ExperimentConfig(
+        mode="retrain", spec="s.yaml", train_files=("data/dt=*/*.tfrecord",), model_dir="m",
+        window_days=5, epochs=3,
+    )  # fmt: skip
+    found = training_stage.training_config(
+        config, spec="t.yaml", model_dir="m/train", train_files=["a"], eval_files=["b"],
+        start=start, warm_start_epochs=warm_start_epochs,
+    )  # fmt: skip
+    assert (found.epochs, found.warm_start_from) == (epochs, start.source)

@@ -1,0 +1,192 @@
+"""Which days a cycle reads, and why it does not read the others."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import zlib
+
+import pytest
+
+from estimator_kit.retraining.facts import FileFacts
+from estimator_kit.retraining.window import Window, choose
+from feature_specs import parser
+from input_pipelines.errors import DataError
+from tests.integration.retraining_data import config, write_day, write_spec
+
+
+class FewFacts:
+    """Facts of files by what is in them, without a scan; a file that says `bad` is damaged."""
+
+    def of_files(self, paths):
+        facts = []
+        for path in paths:
+            with open(path, "rb") as file:
+                data = file.read()
+            bad = "record 0 at byte 0: no record" if data == b"bad" else None
+            facts.append(FileFacts(path, len(data), f"{zlib.crc32(data):08x}", 10, bad))
+        return facts
+
+    def statistics(self, files):
+        raise AssertionError("no label rate asks for it")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_spec(tmp_path, label_rate={})
+    for day in range(1, 7):
+        place = tmp_path / "data" / f"dt=2026-01-{day:02d}"
+        place.mkdir(parents=True)
+        for i in range(2):
+            (place / f"part-{i}.tfrecord").write_bytes(b"%d %d" % (day, i))
+        (place / "_SUCCESS").touch()
+    return tmp_path
+
+
+def day(number):
+    return f"2026-01-{number:02d}"
+
+
+def window(folder, as_of=6, before=None, facts=None, **changes):
+    spec = parser.load(folder / "spec.yaml")
+    return choose(
+        config(folder, **changes), spec, facts or FewFacts(),
+        as_of=datetime.date(2026, 1, as_of), before=before,
+    )  # fmt: skip
+
+
+def numbers(days):
+    return [int(found.name[-2:]) for found in days]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "changes", "train", "evaluate"),
+    [
+        (6, {}, [4, 5], [6]),
+        (4, {}, [2, 3], [4]),
+        (30, {"window_days": 3, "eval_window_days": 2}, [2, 3, 4], [5, 6]),
+        (6, {"window_days": 9, "window_min_days": 5}, [1, 2, 3, 4, 5], [6]),
+        (8, {"window_days": 9, "window_max_age_days": 4}, [4, 5], [6]),
+    ],
+)
+def test_the_last_days_are_scored_and_those_before_them_trained_on(
+    folder, as_of, changes, train, evaluate
+):
+    found = window(folder, as_of, **changes)
+    assert (numbers(found.train), numbers(found.evaluate)) == (train, evaluate)
+    assert found.left_out == {}
+    assert [file.rows for file in found.train_files] == [10] * 2 * len(train)
+
+
+def test_days_that_are_not_whole_are_passed_over_with_the_reason(folder):
+    data = folder / "data"
+    (data / f"dt={day(6)}" / "_SUCCESS").unlink()
+    (data / f"dt={day(4)}").rename(data / "other")
+    for path in (data / f"dt={day(3)}").glob("part-*"):
+        path.unlink()
+    found = window(folder)
+    assert (numbers(found.train), numbers(found.evaluate)) == ([1, 2], [5])
+    assert found.left_out == {
+        day(3): "it has no file",
+        day(4): "it is not there",
+        day(6): "it is not complete: there is no _SUCCESS",
+    }
+
+
+def test_a_folder_of_a_day_that_there_is_not_is_passed_over(folder, caplog):
+    (folder / "data" / "dt=2026-02-30").mkdir()
+    (folder / "data" / "dt=2026-02-30" / "_SUCCESS").touch()
+    with caplog.at_level(logging.WARNING):
+        found = choose(
+            config(folder), parser.load(folder / "spec.yaml"), FewFacts(),
+            as_of=datetime.date(2026, 3, 1),
+        )  # fmt: skip
+    assert (numbers(found.train), numbers(found.evaluate)) == ([4, 5], [6])
+    assert caplog.messages == [
+        "--train_files: there is no day 2026-02-30; its folder is passed over"
+    ]
+
+
+def test_damaged_files_stop_or_are_left_out(folder):
+    bad = folder / "data" / f"dt={day(5)}" / "part-1.tfrecord"
+    bad.write_bytes(b"bad")
+    with pytest.raises(DataError) as error:
+        window(folder)
+    assert str(error.value) == f"{bad}: record 0 at byte 0: no record"
+    found = window(folder, corrupt_data_policy="quarantine")
+    assert numbers(found.train) == [4, 5] and len(found.train_files) == 3
+    assert found.left_out == {
+        day(5): f"1 of its 2 files are damaged, as {bad}: record 0 at byte 0: no record"
+    }
+    (bad.parent / "part-0.tfrecord").write_bytes(b"bad")
+    assert numbers(window(folder, corrupt_data_policy="quarantine").train) == [3, 4]
+
+
+def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
+    place = folder / "data" / f"dt={day(6)}"
+    shards = [{"name": f"part-{i}.tfrecord", "bytes": 3, "rows": 10} for i in range(2)]
+    (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
+    assert numbers(window(folder).evaluate) == [6]
+    shards[1]["rows"] = 11
+    (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
+    found = window(folder)
+    assert numbers(found.evaluate) == [5]
+    assert found.left_out[day(6)] == (
+        f"{place}/part-1.tfrecord has 10 records in 3 bytes, and the manifest of its day says 11 "
+        "in 3"
+    )
+    shards[1] = {"name": "part-2.tfrecord", "bytes": 3, "rows": 10}
+    (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
+    assert window(folder).left_out[day(6)] == (
+        f"{place}/part-2.tfrecord is in the manifest of its day, and is not there"
+    )
+    (place / "_MANIFEST.json").write_text("{}")
+    assert "is no manifest of a conversion" in window(folder).left_out[day(6)]
+
+
+def test_late_and_rewritten_days_are_noticed(folder):
+    late = folder / "data" / f"dt={day(3)}" / "_SUCCESS"
+    late.unlink()
+    before = window(folder, 5)
+    assert numbers(before.train) == [2, 4]
+    late.touch()
+    (folder / "data" / f"dt={day(4)}" / "part-0.tfrecord").write_bytes(b"again")
+    again = window(folder, 5, before=before)
+    assert (again.late, again.rewritten) == ((day(3),), (day(4),))
+    assert again.digest != before.digest
+    assert Window.of(json.loads(json.dumps(again.to_dict()))) == again
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"as_of": 2, "window_min_days": 2},
+            "--train_files: 2 complete days up to 2026-01-02, expected 1 for evaluation "
+            "(--eval_window_days) and 2 for training (--window_min_days) at least",
+        ),
+        (
+            {"window_min_rows": 41},
+            "--train_files: 40 records in the 2 days from 2026-01-04 to 2026-01-05, expected 41 at "
+            "least (--window_min_rows)",
+        ),
+    ],
+)
+def test_too_little_is_an_error(folder, changes, message):
+    with pytest.raises(DataError) as error:
+        window(folder, **changes)
+    assert str(error.value) == message
+
+
+def test_a_day_with_another_label_rate_is_left_out(tmp_path):
+    from estimator_kit.retraining.facts import Facts
+
+    write_spec(tmp_path)
+    for number in (1, 2, 4):
+        write_day(tmp_path, number, rows=40)
+    write_day(tmp_path, 3, rows=40, click=0)
+    spec = parser.load(tmp_path / "spec.yaml")
+    found = window(tmp_path, 4, facts=Facts(str(tmp_path / "facts"), spec))
+    assert (numbers(found.train), numbers(found.evaluate)) == ([1, 2], [4])
+    assert found.left_out == {day(3): "the mean of label 'click' is 0, below min: 0.05"}

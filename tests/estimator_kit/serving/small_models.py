@@ -1,0 +1,96 @@
+"""Small SavedModels whose answers are worked out by hand, and a server of them.
+
+`write_version(folder, 3)` makes version 3, whose default signature answers y = 3 * x for x of the
+shape [rows, 2], and echoes the strings `name`. Its Examples hold one float `v`: `classify` scores
+the classes `low` and `high` with -v and v, `regress` gives 3 * v, `by_examples` 3 * v as `value`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+
+import tensorflow as tf
+
+import estimator_kit as ek
+
+v1 = tf.compat.v1
+saved_model = v1.saved_model
+
+
+def write_version(folder, version, *, warm_up=None):
+    """Writes a version, with the `PredictionLog`s of its warm-up, and returns its path."""
+    path = pathlib.Path(folder) / str(version)
+    with tf.Graph().as_default(), v1.Session() as session:
+        factor = v1.get_variable("factor", initializer=float(version))
+        # Two of them, so that a version half of whose variables is there can be made.
+        v1.get_variable("padding", initializer=tf.zeros([1000]))
+        x = v1.placeholder(tf.float32, [None, 2])
+        name = v1.placeholder(tf.string, [None])
+        count = v1.placeholder(tf.int64, [None])
+        inputs = v1.placeholder(tf.string, [None])
+        parsed = tf.io.parse_example(inputs, {"v": tf.io.FixedLenFeature([], tf.float32)})["v"]
+        labels = tf.tile([["low", "high"]], [tf.shape(parsed)[0], 1])
+        predict = saved_model.build_signature_def
+        signatures = {
+            "serving_default": _signature({"x": x, "name": name},
+                                          {"y": x * factor, "name": tf.identity(name)}, "predict"),
+            "counts": _signature({"count": count},
+                                 {"double": 2 * count, "raw_bytes": tf.as_string(count)},
+                                 "predict"),
+            "raw": _signature({"name": name}, {"name": tf.identity(name)}, "predict"),
+            "by_examples": _signature({"examples": inputs}, {"value": parsed * factor}, "predict"),
+            "classify": _signature({"inputs": inputs},
+                                   {"classes": labels, "scores": tf.stack([-parsed, parsed], 1)},
+                                   "classify"),
+            "regress": _signature({"inputs": inputs}, {"outputs": parsed * factor}, "regress"),
+            "odd": predict({"x": info(x)}, {"y": info(x * 2.0)}, "no/method"),
+        }  # fmt: skip
+        session.run(v1.global_variables_initializer())
+        builder = saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures)
+        builder.save()
+    if warm_up is not None:
+        extra = path / "assets.extra"
+        extra.mkdir()
+        with tf.io.TFRecordWriter(str(extra / "tf_serving_warmup_requests")) as writer:
+            for log in warm_up:
+                writer.write(log.SerializeToString())
+    return path
+
+
+def info(tensor):
+    return saved_model.build_tensor_info(tensor)
+
+
+def _signature(inputs, outputs, method):
+    return saved_model.build_signature_def(
+        {name: info(t) for name, t in inputs.items()},
+        {name: info(t) for name, t in outputs.items()},
+        f"tensorflow/serving/{method}",
+    )
+
+
+def config(folder, **changes):
+    values = {
+        "mode": "serve", "serving_models": (f"ads={folder}",), "serving_grpc_port": 0,
+        "serving_rest_port": 0, "serving_poll_secs": 0.001, "serving_threads": 4,
+        "serving_max_request_mib": 1,
+    }  # fmt: skip
+    return ek.ExperimentConfig(**{**values, **changes})
+
+
+@contextlib.contextmanager
+def serving(folder, **changes):
+    """Servers of a folder: their gRPC address, their URL, and their models, to poll."""
+    from estimator_kit.serving import server
+
+    with server.running(config(folder, **changes)) as (made, models):
+        yield (*made.addresses, models)
+
+
+def example(**features):
+    made = tf.train.Example()
+    for name, value in features.items():
+        made.features.feature[name].float_list.value.append(value)
+    return made

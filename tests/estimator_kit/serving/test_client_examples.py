@@ -1,0 +1,154 @@
+"""The `client_examples` of an export, sent as they are to its server: what `predict` says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit import run_record
+from estimator_kit.exporters import sample_rows, saved_model
+from estimator_kit.models import find_model
+from input_pipelines import tfrecords
+from input_pipelines.input_fns import predict_input_fn
+from input_pipelines.transforms import Transform
+from tests.conftest import DOCUMENT, make_rows
+from tests.estimator_kit.serving.small_models import serving
+
+predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of an export's examples, its server, and what the Estimator says of their row."""
+    folder = tmp_path_factory.mktemp("clicks")
+    spec = feature_specs.parse(DOCUMENT)
+    rows = make_rows(20)
+    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+
+    def input_fn():
+        batch = tf.data.Dataset.from_tensors(records)
+        transform = Transform(spec)
+        return batch.map(tf.autograph.experimental.do_not_convert(transform.features_and_labels))
+
+    config = tf.estimator.RunConfig(model_dir=f"{folder}/clicks", save_summary_steps=None)
+    model = find_model("wide_deep")(spec, {"hidden_units": [4]})
+    made = tf.estimator.Estimator(model, config=config)
+    made.train(input_fn, steps=2)
+    fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
+    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    sample = sample_rows.sample_rows(spec, [f"{folder}/eval.tfrecord"])
+    path = saved_model.export_saved_model(made, spec, f"{folder}/export", rows=sample)
+    # The examples send the first row that `predict_raw` can take.
+    row = int(sample.sendable.argmax())
+    predicted = made.predict(predict_input_fn(spec, list(sample.files), batch_size=20),
+                             yield_single_examples=False)  # fmt: skip
+    expected = {name: values[row : row + 1] for name, values in next(iter(predicted)).items()}
+    served = serving(f"{folder}/export", serving_models=(f"clicks={folder}/export",))
+    with served as (grpc_address, url, _):
+        yield pathlib.Path(path) / "client_examples", grpc_address, url, expected
+
+
+def same(found, expected):
+    """Holds named outputs, as REST or gRPC has them, to those of the Estimator."""
+    assert set(found) == set(expected)
+    for name, values in expected.items():
+        if values.dtype == np.object_:
+            texts = [v.decode() if isinstance(v, bytes) else v for v in np.ravel(found[name])]
+            assert texts == [v.decode() for v in np.ravel(values)], name
+        else:
+            np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-6, err_msg=name)
+
+
+def rest_outputs(answer):
+    """`outputs` of a body; of one output alone REST leaves the name out, and here are ten."""
+    return json.loads(answer)["outputs"]
+
+
+def json_values(text):
+    """The JSON values that stand one after the other in a text."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while text[at:].strip():
+        at += len(text[at:]) - len(text[at:].lstrip())
+        value, at = decoder.raw_decode(text, at)
+        values.append(value)
+    return values
+
+
+def test_the_requests_of_the_curl_line(exported):
+    folder, _, url, expected = exported
+    script = (folder / "curl.sh").read_text()
+    (line,) = re.findall(r"^  curl (.*)$", script, re.M)
+    (names,) = re.findall(r"^for request in (.*); do$", script, re.M)
+    assert line == '--fail-with-body -d "@$request" "$url" || status=$?'
+    (address,) = re.findall(r'^url="\$\{1:-http://localhost:8501\}(\S+)"$', script, re.M)
+    address = address.replace("${2:-clicks}", "clicks")
+    assert names.split() == ["request.json", "request_examples.json"]
+    for name in names.split():
+        asked = urllib.request.Request(url + address, (folder / name).read_bytes())
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            same(rest_outputs(answer.read()), expected)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_curl_script_from_another_folder(exported, tmp_path):
+    folder, _, url, expected = exported
+    done = subprocess.run(
+        ["/bin/sh", str(folder / "curl.sh"), url], cwd=tmp_path, capture_output=True, text=True,
+        timeout=120, check=False, env={"PATH": os.environ["PATH"], "no_proxy": "*"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answers = json_values(done.stdout)
+    assert len(answers) == 2
+    for answer in answers:
+        same(answer["outputs"], expected)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_a_refused_request_is_the_status_of_the_curl_script(exported):
+    folder, _, url, _ = exported
+    done = subprocess.run(
+        ["/bin/sh", str(folder / "curl.sh"), url, "other"], capture_output=True, text=True,
+        timeout=120, check=False, env={"PATH": os.environ["PATH"], "no_proxy": "*"},
+    )  # fmt: skip
+    assert done.returncode == 22
+    error = {"error": "Servable not found for request: Latest(other)"}
+    assert json_values(done.stdout) == [error, error]
+
+
+def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
+    folder, address, _, _ = exported
+    done = subprocess.run(
+        [sys.executable, str(folder / "predict_grpc.py"), address, "other"], cwd=tmp_path,
+        capture_output=True, text=True, timeout=240, check=False,
+        env={"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Servable not found for request: Latest(other)" in done.stderr
+
+
+def test_the_program_of_grpc(exported, tmp_path):
+    folder, address, _, expected = exported
+    done = subprocess.run(
+        [sys.executable, str(folder / "predict_grpc.py"), address], cwd=tmp_path,
+        capture_output=True, text=True, timeout=240, check=False,
+        env={"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3", "no_proxy": "*"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    response = text_format.Parse(done.stdout, predict_pb2.PredictResponse())
+    assert response.model_spec.name == "clicks"
+    assert response.model_spec.signature_name == "predict_examples"
+    same({name: tf.make_ndarray(t) for name, t in response.outputs.items()}, expected)

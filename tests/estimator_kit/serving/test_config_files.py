@@ -1,0 +1,145 @@
+"""TensorFlow Serving's own files: their text, and what its messages read in it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import yaml
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+import estimator_kit as ek
+from estimator_kit.client import messages
+from estimator_kit.client.base import BATCH_ROWS
+from estimator_kit.serving import config_files
+
+
+def config(folder, **changes):
+    values = {
+        "mode": "serving_config",
+        "serving_models": ("ads=runs/ads/export/best", "far=gs://b/far", "old=$x"),
+        "serving_versions": ("ads=5+7", "far=all", "old=latest:2"),
+        "serving_labels": ("ads:stable=5", "ads:canary=7"),
+        "serving_config_dir": str(folder), "serving_image": "tensorflow/serving:2.15.1",
+    }  # fmt: skip
+    return ek.ExperimentConfig(**{**values, **changes})
+
+
+@pytest.fixture
+def files(tmp_path):
+    config_files.write(config(tmp_path))
+    return {path.name: path.read_text() for path in tmp_path.iterdir()}
+
+
+def test_models_config(files):
+    read = text_format.Parse(files["models.config"], model_server_config_pb2.ModelServerConfig())
+    ads, far, old = read.model_config_list.config
+    assert (ads.name, ads.base_path, ads.model_platform) == ("ads", "/models/ads", "tensorflow")
+    assert list(ads.model_version_policy.specific.versions) == [5, 7]
+    assert dict(ads.version_labels) == {"stable": 5, "canary": 7}
+    assert far.base_path == "gs://b/far"
+    assert far.model_version_policy.WhichOneof("policy_choice") == "all"
+    assert old.model_version_policy.latest.num_versions == 2
+
+
+def test_batching_and_monitoring(files):
+    kind = messages.message("tensorflow.serving.BatchingParameters")
+    read = text_format.Parse(files["batching_parameters.txt"], kind())
+    assert read.batch_timeout_micros.value == 1000
+    # A request as the client makes it, of 1000 rows, is split and not refused.
+    assert read.max_batch_size.value == BATCH_ROWS == 1000
+    assert read.enable_large_batch_splitting.value
+    assert read.max_execution_batch_size.value == 128
+    assert files["monitoring.config"].endswith(
+        'prometheus_config {\n  enable: true\n  path: "/monitoring/prometheus/metrics"\n}\n'
+    )
+
+
+def test_more_rows_a_batch_than_a_client_sends(tmp_path):
+    text = config_files.batching_parameters(config(tmp_path, serving_batch_rows=4096))
+    kind = messages.message("tensorflow.serving.BatchingParameters")
+    read = text_format.Parse(text, kind())
+    assert (read.max_batch_size.value, read.max_execution_batch_size.value) == (4096, 4096)
+
+
+ARGUMENTS = [
+    "--port=8500", "--rest_api_port=8501", "--model_config_file=/config/models.config",
+    "--model_config_file_poll_wait_seconds=60", "--file_system_poll_wait_seconds=1",
+    "--monitoring_config_file=/config/monitoring.config", "--enable_batching=true",
+    "--batching_parameters_file=/config/batching_parameters.txt",
+    "--allow_version_labels_for_unavailable_models=true",
+]  # fmt: skip
+
+
+def test_docker_compose(files):
+    assert yaml.safe_load(files["docker-compose.yaml"]) == {"services": {"serving": {
+        "image": "tensorflow/serving:2.15.1",
+        "entrypoint": ["tensorflow_model_server"],
+        "command": ARGUMENTS,
+        "ports": ["127.0.0.1:8500:8500", "127.0.0.1:8501:8501"],
+        "volumes": [
+            ".:/config:ro",
+            f"{os.getcwd()}/runs/ads/export/best:/models/ads:ro",
+            f"{os.getcwd()}/$$x:/models/old:ro",
+        ],
+        "restart": "unless-stopped",
+    }}}  # fmt: skip
+
+
+def test_kubernetes(files):
+    config_map, deployment, service = yaml.safe_load_all(files["kubernetes.yaml"])
+    assert set(config_map["data"]) == {
+        "models.config", "batching_parameters.txt", "monitoring.config"
+    }  # fmt: skip
+    for name, text in config_map["data"].items():
+        assert files[name].endswith(text)
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "tensorflow/serving:2.15.1"
+    assert container["args"] == ARGUMENTS
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v1/models/ads/metadata"
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
+    assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert service["spec"]["selector"] == pod["metadata"]["labels"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {p["targetPort"]: p["port"] for p in service["spec"]["ports"]} == ports
+    assert pod["metadata"]["annotations"]["prometheus.io/port"] == "8501"
+
+
+def test_what_is_said_and_what_is_left_out(tmp_path):
+    made = config(
+        tmp_path, serving_models=("ads=x",), serving_versions=(), serving_labels=(),
+        serving_batch_rows=0,
+    )  # fmt: skip
+    assert config_files.write(made).splitlines() == [
+        f"wrote to {tmp_path}: docker-compose.yaml, kubernetes.yaml, models.config, "
+        "monitoring.config",
+        "  image: tensorflow/serving:2.15.1",
+        "  ads: x, the latest 1 versions",
+        "  warning: ads: there is no folder x",
+        f"  start: docker compose -f {tmp_path}/docker-compose.yaml up",
+    ]
+    text = (tmp_path / "docker-compose.yaml").read_text()
+    assert "batching" not in text and "labels" not in text
+
+
+def test_versions_that_are_not_there_are_warned_of(tmp_path):
+    (tmp_path / "ads" / "5").mkdir(parents=True)
+    (tmp_path / "old" / "temp-7").mkdir(parents=True)
+    models = (f"ads={tmp_path}/ads", "far=gs://b/far", f"old={tmp_path}/old")
+    said = config_files.write(config(tmp_path / "made", serving_models=models))
+    assert [line for line in said.splitlines() if "warning" in line] == [
+        f"  warning: ads: not in {tmp_path}/ads: version 7",
+        f"  warning: old: no version is in {tmp_path}/old",
+    ]
+
+
+def test_the_image_is_that_of_the_installed_line():
+    from importlib import metadata
+
+    image = config_files.default_image()
+    release = image.partition(":")[2]
+    assert image.startswith("tensorflow/serving:")
+    assert release.split(".")[:2] == metadata.version("tensorflow").split(".")[:2]

@@ -1,0 +1,577 @@
+"""gRPC by the official stubs, and REST by plain requests: answers, and errors with their codes."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import urllib.error
+import urllib.request
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+    regression_pb2,
+)
+
+from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
+from estimator_kit.serving import answers, json_requests
+from input_pipelines.checks import PREFIX
+from tests.estimator_kit.serving.small_models import example, serving, write_version
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ads")
+    for version in (2, 3):
+        write_version(folder, version)
+    with serving(folder, serving_versions=("ads=all",), serving_labels=("ads:stable=2",
+                 "ads:lost=9")) as made:  # fmt: skip
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stub(server):
+    with grpc.insecure_channel(server[0]) as channel:
+        yield prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+
+@pytest.fixture(scope="module")
+def post(server):
+    """Sends a body to a path; returns status and JSON."""
+
+    def send(path, body=None, headers=()):
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(server[1] + path, data, dict(headers))
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read()
+            is_json = error.headers["Content-Type"] == "application/json"
+            return error.code, json.loads(text) if is_json else text.decode()
+
+    return send
+
+
+X = [[1.0, 2.0], [0.1, -4.0]]
+NAMES = [b"a", b"\xff\x00"]
+
+
+def predict_request(name="ads", signature="", version=None, label=None, **inputs):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = name
+    request.model_spec.signature_name = signature
+    if version is not None:
+        request.model_spec.version.value = version
+    if label is not None:
+        request.model_spec.version_label = label
+    for key, value in inputs.items():
+        request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+    return request
+
+
+def examples_request(kind, name="ads", signature="", values=(1.5, -2.0)):
+    request = kind()
+    request.model_spec.name = name
+    request.model_spec.signature_name = signature
+    request.input.example_list.examples.extend(example(v=value) for value in values)
+    return request
+
+
+# --- Answers -------------------------------------------------------------------------------------
+
+
+def test_predict_by_grpc(stub):
+    response = stub.Predict(named(X))
+    assert response.model_spec.name == "ads"
+    assert response.model_spec.version.value == 3
+    assert response.model_spec.signature_name == "serving_default"
+    np.testing.assert_array_equal(
+        tf.make_ndarray(response.outputs["y"]), np.float32(X) * np.float32(3)
+    )
+    assert tf.make_ndarray(response.outputs["name"]).tolist() == NAMES
+
+
+def named(x, **options):
+    request = predict_request(x=np.float32(x), **options)
+    request.inputs["name"].CopyFrom(tf.make_tensor_proto(NAMES))
+    return request
+
+
+def test_versions_labels_and_filters_by_grpc(stub):
+    for options in ({"version": 2}, {"label": "stable"}):
+        request = named(X, **options)
+        request.output_filter.append("y")
+        response = stub.Predict(request)
+        assert response.model_spec.version.value == 2 and set(response.outputs) == {"y"}
+        np.testing.assert_array_equal(tf.make_ndarray(response.outputs["y"]), np.float32(X) * 2)
+
+
+def test_predict_by_rest(post):
+    texts = [{"b64": base64.b64encode(name).decode()} for name in (b"a", b"b")]
+    rows = [{"x": x, "name": text} for x, text in zip(X, texts)]
+    status, answer = post("/v1/models/ads:predict", {"instances": rows})
+    y = [[3.0, 6.0], [0.3, -12.0]]
+    assert status == 200
+    assert answer == {"predictions": [{"name": "a", "y": y[0]}, {"name": "b", "y": y[1]}]}
+    columns = {"x": X, "name": ["a", "b"]}
+    status, answer = post("/v1/models/ads/versions/2:predict", {"inputs": columns})
+    assert (status, answer) == (
+        200, {"outputs": {"name": ["a", "b"], "y": [[2.0, 4.0], [0.2, -8.0]]}}
+    )  # fmt: skip
+    status, answer = post("/V1/Models/ads/Labels/stable:predict", {"inputs": columns})
+    assert status == 200 and answer["outputs"]["y"][0] == [2.0, 4.0]
+
+
+def test_one_input_and_bytes_by_rest(post):
+    body = {"signature_name": "raw", "instances": ["a", {"b64": "Yg=="}, {"b64": "Yw"}]}
+    assert post("/v1/models/ads:predict", body) == (200, {"predictions": ["a", "b", "c"]})
+    body = {"signature_name": "raw", "inputs": ["ä"]}
+    assert post("/v1/models/ads:predict", body) == (200, {"outputs": ["ä"]})
+    body = {"signature_name": "counts", "inputs": [2**62 - 1, -5]}
+    assert post("/v1/models/ads:predict", body) == (200, {"outputs": {
+        "double": [2**63 - 2, -10],
+        "raw_bytes": [{"b64": base64.b64encode(str(n).encode()).decode()} for n in (2**62 - 1, -5)],
+    }})  # fmt: skip
+
+
+def test_floats_that_are_no_json(post):
+    body = b'{"inputs": {"x": [[NaN, -Infinity], [0.25, 3.4e38]], "name": ["a", "b"]}}'
+    status, answer = post("/v1/models/ads:predict", body)
+    assert status == 200
+    assert str(answer["outputs"]["y"]) == "[[nan, -inf], [0.75, inf]]"
+
+
+def test_classify_and_regress_by_grpc(stub):
+    kind = classification_pb2.ClassificationRequest
+    response = stub.Classify(examples_request(kind, signature="classify"))
+    assert [
+        [(c.label, c.score) for c in row.classes] for row in response.result.classifications
+    ] == [[("low", -1.5), ("high", 1.5)], [("low", 2.0), ("high", -2.0)]]
+    assert response.model_spec.version.value == 3
+    kind = regression_pb2.RegressionRequest
+    response = stub.Regress(examples_request(kind, signature="regress"))
+    assert [row.value for row in response.result.regressions] == [4.5, -6.0]
+
+
+def test_examples_with_a_context(stub, post):
+    request = regression_pb2.RegressionRequest()
+    request.model_spec.name, request.model_spec.signature_name = "ads", "regress"
+    both = request.input.example_list_with_context
+    both.context.CopyFrom(example(v=7.0))
+    both.examples.extend([tf.train.Example(), example(other=1.0)])
+    response = stub.Regress(request)
+    assert [row.value for row in response.result.regressions] == [21.0, 21.0]
+    body = {"signature_name": "regress", "context": {"v": 7.0}, "examples": [{}, {"o": [1]}]}
+    assert post("/v1/models/ads:regress", body) == (200, {"results": [21.0, 21.0]})
+
+
+@pytest.mark.parametrize("method", ["Classify", "Regress"])
+def test_a_context_may_not_make_a_request_huge(stub, post, method):
+    name = method.lower()
+    kind = {"Classify": classification_pb2.ClassificationRequest,
+            "Regress": regression_pb2.RegressionRequest}[method]  # fmt: skip
+    request = kind()
+    request.model_spec.name, request.model_spec.signature_name = "ads", name
+    both = request.input.example_list_with_context
+    both.context.features.feature["t"].bytes_list.value.append(b"a" * 50_000)
+    both.examples.extend([example(v=1.0)] * 21)
+    size, row = both.context.ByteSize(), both.examples[0].ByteSize()
+    message = (
+        f"21 examples with their context of {size:,} bytes each take {21 * (size + row):,} bytes, "
+        "and at most 1,048,576 are allowed"
+    )
+    with pytest.raises(grpc.RpcError) as error:
+        getattr(stub, method)(request)
+    assert error.value.code() == CODE.INVALID_ARGUMENT
+    assert error.value.details() == message
+    body = {"signature_name": name, "context": {"t": "a" * 50_000}, "examples": [{"v": 1.0}] * 21}
+    assert post(f"/v1/models/ads:{name}", body) == (400, {"error": message})
+
+
+def test_classify_by_rest(post):
+    body = {"signature_name": "classify", "examples": [{"v": 1.5}, {"v": [-2.0]}]}
+    assert post("/v1/models/ads:classify", body) == (
+        200, {"results": [[["low", -1.5], ["high", 1.5]], [["low", 2.0], ["high", -2.0]]]}
+    )  # fmt: skip
+
+
+def test_metadata(stub, server, post):
+    request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+    request.model_spec.name = "ads"
+    response = stub.GetModelMetadata(request)
+    assert response.model_spec.version.value == 3
+    found = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(found)
+    assert found.signature_def["regress"].method_name == "tensorflow/serving/regress"
+    status, answer = post("/v1/models/ads/versions/2/metadata")
+    assert status == 200
+    assert answer["model_spec"] == {"name": "ads", "signature_name": "", "version": "2"}
+    signature = answer["metadata"]["signature_def"]["signature_def"]["raw"]
+    assert signature["inputs"]["name"]["dtype"] == "DT_STRING"
+    assert signature["inputs"]["name"]["tensor_shape"] == {
+        "dim": [{"size": "-1", "name": ""}], "unknown_rank": False,
+    }  # fmt: skip
+    with GrpcClient(server[0], "ads") as first, RestClient(server[1], "ads") as second:
+        known = first.metadata()
+        assert known == second.metadata()
+    assert known.signatures["raw"].outputs["name"].shape == (None,)
+
+
+def test_status(server, post):
+    good = {"error_code": "OK", "error_message": ""}
+    assert post("/v1/models/ads/versions/2") == (200, {"model_version_status": [
+        {"version": "2", "state": "AVAILABLE", "status": good}]})  # fmt: skip
+    answer = post("/v1/models/ads")[1]
+    assert [entry["version"] for entry in answer["model_version_status"]] == ["2", "3"]
+    with grpc.insecure_channel(server[0]) as channel:
+        service = model_service_pb2_grpc.ModelServiceStub(channel)
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = "ads"
+        response = service.GetModelStatus(request)
+        assert [entry.state for entry in response.model_version_status] == [30, 30]
+    for client in (GrpcClient(server[0], "ads"), RestClient(server[1], "ads")):
+        with client:
+            assert client.status() == {2: "AVAILABLE", 3: "AVAILABLE"}
+
+
+@pytest.mark.parametrize("kind", [GrpcClient, RestClient])
+def test_clients_ask_in_batches_and_get_arrays(server, kind):
+    client = kind(server[0 if kind is GrpcClient else 1], "ads", batch_rows=3, label="stable")
+    with client:
+        x = np.arange(16, dtype=np.float32).reshape(8, 2) / 7
+        names = [f"ä{i}" for i in range(8)]
+        outputs = client.predict_tensors({"x": x, "name": names})
+        assert outputs["y"].dtype == np.float32
+        np.testing.assert_array_equal(outputs["y"], x * np.float32(2))
+        assert outputs["name"].tolist() == [name.encode() for name in names]
+        records = [example(v=i / 3).SerializeToString() for i in range(7)]
+        values = client.predict(records, signature="by_examples")["value"]
+        np.testing.assert_array_equal(values, np.float32(np.arange(7) / 3) * np.float32(2))
+        counts = client.predict_tensors({"count": [2**62 - 1]}, signature="counts")
+        assert counts["double"].tolist() == [2**63 - 2]
+        assert counts["raw_bytes"].tolist() == [str(2**62 - 1).encode()]
+        with pytest.raises(ServingError) as error:
+            client.predict_tensors({"x": x}, signature="nothing")
+        codes = {GrpcClient: "FAILED_PRECONDITION", RestClient: "INVALID_ARGUMENT"}
+        assert error.value.code == codes[kind] and "nothing" in error.value.message
+
+
+@pytest.mark.parametrize("kind", [GrpcClient, RestClient])
+def test_clients_send_numbers_of_python_as_the_signature_has_them(server, kind, monkeypatch):
+    asked = []
+    of = kind.metadata
+    monkeypatch.setattr(kind, "metadata", lambda self: asked.append(1) or of(self))
+    with kind(server[0 if kind is GrpcClient else 1], "ads", label="stable") as client:
+        for x in ([[0.1, 2]], np.array([[0.1, 2]]), [[3, 4]]):
+            outputs = client.predict_tensors({"x": x, "name": ["a"]}, signature="")
+            np.testing.assert_array_equal(outputs["y"], np.float32(x) * np.float32(2))
+        assert len(asked) == 1
+        with pytest.raises(RowError) as error:
+            client.predict_tensors({"x": [[1e39, 0.0]], "name": ["a"]})
+        assert str(error.value) == "input x: got 1e+39, which float32 cannot hold"
+
+
+# --- Errors --------------------------------------------------------------------------------------
+
+CODE = grpc.StatusCode
+
+
+def huge():
+    made = tf.make_tensor_proto(1.0)
+    made.tensor_shape.dim.add().size = 2**40
+    return made
+
+
+def continued():
+    return tf.make_tensor_proto("a" * 50_000, shape=[100_000])
+
+
+@pytest.mark.parametrize(
+    ("request_of", "code", "message"),
+    [
+        (lambda: predict_pb2.PredictRequest(), CODE.INVALID_ARGUMENT, "Missing ModelSpec"),
+        (lambda: predict_request(name=""), CODE.INVALID_ARGUMENT,
+         "ModelSpec has no name specified."),
+        (lambda: predict_request(name="adz"), CODE.NOT_FOUND,
+         "Servable not found for request: Latest(adz)"),
+        (lambda: predict_request(version=7), CODE.NOT_FOUND,
+         "Servable not found for request: Specific(ads, 7)"),
+        (lambda: predict_request(label="nope"), CODE.INVALID_ARGUMENT,
+         "Unrecognized servable version label: nope"),
+        (lambda: predict_request(label="lost"), CODE.NOT_FOUND,
+         "Servable not found for request: Specific(ads, 9)"),
+        (lambda: predict_request(signature="no"), CODE.FAILED_PRECONDITION,
+         'Serving signature key "no" not found.'),
+        (lambda: predict_request(signature="odd", x=np.float32(X)), CODE.INTERNAL,
+         "Expected prediction signature method_name to be one of {tensorflow/serving/predict, "
+         "tensorflow/serving/classify, tensorflow/serving/regress}. Was: no/method"),
+        (lambda: predict_request(x=np.float32(X)), CODE.INVALID_ARGUMENT,
+         "input size does not match signature: 1!=2 len({x}) != len({name,x}). Sent extra: {}. "
+         "Missing but required: {name}."),
+        (lambda: predict_request(x=np.float32(X), y=[1], z=[1]), CODE.INVALID_ARGUMENT,
+         "input size does not match signature: 3!=2 len({x,y,z}) != len({name,x}). Sent extra: "
+         "{y,z}. Missing but required: {name}."),
+        (lambda: predict_request(x=np.float32(X), nam=[b"a"]), CODE.INVALID_ARGUMENT,
+         "input tensor alias not found in signature: nam. Inputs expected to be in the set "
+         "{name,x}."),
+        (lambda: with_input("raw", name=np.float32([1])), CODE.INVALID_ARGUMENT,
+         "input name: expected string, got float32"),
+        (lambda: with_input("raw", name=[[b"a"]]), CODE.INVALID_ARGUMENT,
+         "input name: expected the shape [?], got [1,1]"),
+        (lambda: with_input("counts", count=huge()), CODE.INVALID_ARGUMENT,
+         "input count: the shape [1099511627776] takes 4,398,046,511,104 bytes, and at most "
+         "1,048,576 are allowed"),
+        # Names are looked at before any array is made.
+        (lambda: with_input("counts", count=huge(), other=huge()), CODE.INVALID_ARGUMENT,
+         "input size does not match signature: 2!=1"),
+        (lambda: filtered("z"), CODE.INVALID_ARGUMENT,
+         "output tensor alias not found in signature: z Outputs expected to be in the set "
+         "{name,y}."),
+        (lambda: filtered("y", "y"), CODE.INVALID_ARGUMENT, "duplicate output tensor alias: y"),
+        (lambda: with_input("raw", name=continued()), CODE.INVALID_ARGUMENT,
+         "input name: the strings of the shape [100000] take 5,000,800,000 bytes, and at most "
+         "1,048,576 are allowed"),
+        (lambda: with_input("by_examples", examples=[b"\xff"]), CODE.INVALID_ARGUMENT,
+         "Could not parse example input"),
+        (lambda: with_input("by_examples", examples=[b""]), CODE.INVALID_ARGUMENT,
+         "Feature: v (data type: float) is required but could not be found."),
+    ],
+    ids=map(str, itertools.count()),
+)  # fmt: skip
+def test_errors_of_predict_by_grpc(stub, request_of, code, message):
+    with pytest.raises(grpc.RpcError) as error:
+        stub.Predict(request_of())
+    assert error.value.code() == code
+    assert message in error.value.details()
+
+
+def with_input(signature, **inputs):
+    request = predict_request(signature=signature)
+    for key, value in inputs.items():
+        is_proto = hasattr(value, "tensor_shape")
+        request.inputs[key].CopyFrom(value if is_proto else tf.make_tensor_proto(value))
+    return request
+
+
+def filtered(*outputs):
+    request = named(X)
+    request.output_filter.extend(outputs)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("Could not parse it\n\t [[{{node parse}}]]\n\nOriginal stack trace for 'parse':\n  File",
+         "Could not parse it"),
+        ("Graph execution error:\n\nDetected at node 'a/b' defined at (most recent call last):\n"
+         "<stack traces unavailable>\nDetected at node 'a/b' defined at (most recent call last):\n"
+         "<stack traces unavailable>\nassertion failed: [x]\n[2 3]\n\t [[{{node a/b}}]]\n\nOrig",
+         "assertion failed: [x]\n[2 3]"),
+        ("Graph execution error:", "Graph execution error:"),
+        (f"Graph execution error:\n\nassertion failed: [{PREFIX}the rows differ:] [2 3]\n",
+         "the rows differ: 2 3"),
+    ],
+)  # fmt: skip
+def test_the_sentence_of_a_tensorflow_error(message, expected):
+    assert answers.reason(tf.errors.InvalidArgumentError(None, None, message)) == expected
+
+
+@pytest.mark.parametrize("kind", [GrpcClient, RestClient])
+def test_an_error_of_one_batch_names_its_rows(server, kind):
+    client = kind(server[0 if kind is GrpcClient else 1], "ads", batch_rows=2)
+    records = [example(v=1.0).SerializeToString()] * 2 + [b""]
+    with client:
+        with pytest.raises(ServingError) as error:
+            client.predict(records, signature="by_examples")
+        assert error.value.message.startswith("rows 2 to 2 of 3: ")
+        assert error.value.message.endswith("is required but could not be found.")
+        with pytest.raises(ServingError) as error:
+            client.predict(records[2:], signature="by_examples")
+        assert "rows" not in error.value.message
+
+
+def test_lists_of_a_wrong_shape_are_refused_before_they_are_read(post, monkeypatch):
+    monkeypatch.setattr(json_requests, "_flatten", None)
+    body = {"signature_name": "raw", "instances": [[]] * 1000}
+    message = "input name: expected the shape [?], got [1000,0]"
+    assert post(PREDICT, body) == (400, {"error": message})
+    body = {"signature_name": "raw", "inputs": [["a"]] * 1000}
+    message = "input name: expected the shape [?], got [1000,1]"
+    assert post(PREDICT, body) == (400, {"error": message})
+
+
+@pytest.mark.parametrize("letter", ["a", "ä"])
+def test_a_long_message_is_cut_and_keeps_its_code(stub, post, letter):
+    name = letter * 20_000
+    with pytest.raises(grpc.RpcError) as error:
+        stub.Predict(predict_request(signature=name))
+    assert error.value.code() == CODE.FAILED_PRECONDITION
+    start = f'Serving signature key "{letter}'
+    assert error.value.details().startswith(start) and error.value.details().endswith("...")
+    assert 2000 < len(error.value.details().encode()) <= 2048
+    code, answer = post(PREDICT, {"signature_name": name, "instances": ["a"]})
+    assert code == 400 and 2000 < len(answer["error"].encode()) <= 2048
+
+
+@pytest.mark.parametrize(
+    ("signature", "values", "message"),
+    [
+        ("no", [1.0], "No signature was found with the name: no"),
+        ("regress", [1.0], "Expected classification signature method_name to be "
+                           "tensorflow/serving/classify. Was: tensorflow/serving/regress"),
+        ("classify", [], "Input is empty."),
+    ],
+)  # fmt: skip
+def test_errors_of_classify_by_grpc(stub, signature, values, message):
+    kind = classification_pb2.ClassificationRequest
+    with pytest.raises(grpc.RpcError) as error:
+        stub.Classify(examples_request(kind, signature=signature, values=values))
+    assert error.value.code() == CODE.INVALID_ARGUMENT
+    assert error.value.details() == message
+
+
+def test_other_errors_by_grpc(stub, server):
+    request = get_model_metadata_pb2.GetModelMetadataRequest()
+    request.model_spec.name = "ads"
+    for fields, message in (
+        ([], "GetModelMetadataRequest must specify at least one metadata_field"),
+        (["x"], "Metadata field x is not supported"),
+    ):
+        request.metadata_field[:] = fields
+        with pytest.raises(grpc.RpcError) as error:
+            stub.GetModelMetadata(request)
+        assert (error.value.code(), error.value.details()) == (CODE.INVALID_ARGUMENT, message)
+    with pytest.raises(grpc.RpcError) as error:
+        stub.MultiInference(inference_pb2.MultiInferenceRequest())
+    assert error.value.code() == CODE.UNIMPLEMENTED
+    with grpc.insecure_channel(server[0]) as channel:
+        ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        whole = named(X).SerializeToString()
+        with pytest.raises(grpc.RpcError) as error:  # As gRPC itself says it, in C++, too.
+            ask(whole[:-3])
+        assert error.value.code() == CODE.INTERNAL
+        with pytest.raises(grpc.RpcError) as error:
+            ask(whole + bytes(2**20))
+        assert error.value.code() == CODE.RESOURCE_EXHAUSTED
+
+
+PREDICT = "/v1/models/ads:predict"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/v2/x", None, 404, "no such path: /v2/x"),
+        ("/v1/x", None, 400, "Malformed request: GET /v1/x"),
+        ("/v1/models/ads:explain", {}, 400, "Malformed request: POST /v1/models/ads:explain"),
+        ("/v1/models", None, 400, "Missing model name in request."),
+        ("/v1/models/adz", None, 404, "Could not find any versions of model adz"),
+        ("/v1/models/ads/versions/7", None, 404, "Could not find version 7 of model ads"),
+        ("/v1/models/ads/versions/99999999999999999999", None, 400,
+         "Failed to convert version: 99999999999999999999 to numeric."),
+        ("/v1/models/adz:predict", {}, 404, "Servable not found for request: Latest(adz)"),
+        ("/v1/models/ads/versions/7:predict", {}, 404,
+         "Servable not found for request: Specific(ads, 7)"),
+        ("/v1/models/ads/labels/no:predict", {}, 400, "Unrecognized servable version label: no"),
+        (PREDICT, b"", 400, "JSON Parse error: The document is empty"),
+        (PREDICT, b'{"inputs": [', 400, "JSON Parse error: Expecting value: line 1 column 13"),
+        (PREDICT, b"\xff", 400, "JSON Parse error: 'utf-8' codec can't decode byte 0xff"),
+        (PREDICT, [1], 400, "JSON Value: [1] Is not object"),
+        (PREDICT, {"signature_name": 5}, 400, "'signature_name' key must be a string value."),
+        (PREDICT, {"signature_name": "no"}, 400,
+         'Serving signature name: "no" not found in signature def'),
+        (PREDICT, {}, 400, "Missing 'inputs' or 'instances' key"),
+        (PREDICT, {"inputs": 1, "instances": 1}, 400, "expecting only one of 'inputs' or"),
+        (PREDICT, {"instances": 1}, 400, "Excepting 'instances' to be an list/array"),
+        (PREDICT, {"instances": []}, 400, "No values in 'instances' array"),
+        (PREDICT, {"instances": [1]}, 400, "instances is a plain list, but expecting list of obj"),
+        (PREDICT, {"instances": [{"x": [1, 2]}]}, 400,
+         "Failed to process element: 0 of 'instances' list. JSON object: {\"x\": [1, 2]} keys must "
+         "be equal to: name,x"),
+        (PREDICT, {"instances": [{"x": [1, 2], "name": "a"}, 1]}, 400,
+         "Expecting object but got list at item 1 of input list"),
+        (PREDICT, {"instances": [{"x": [1, 2], "name": "a"}, {"x": [1], "name": "a"}]}, 400,
+         "input x: Encountered list at unexpected size: 1 at level: 1 expected size: 2"),
+        (PREDICT, {"inputs": {"x": [[1, 2]]}}, 400, "Missing named input: name in 'inputs' object"),
+        (PREDICT, {"inputs": {"x": [[1, 2]], "name": ["a"], "z": 1}}, 400,
+         "JSON object: does not have named input: z"),
+        (PREDICT, {"inputs": {"x": [["1", 2]], "name": ["a"]}}, 400,
+         'input x: JSON Value: "1" Type: String is not of expected type: float'),
+        (PREDICT, {"inputs": {"x": [[2**24, 2]], "name": ["a"]}}, 400,
+         "input x: Cannot convert JSON value: 16777216 to float without loss of precision."),
+        (PREDICT, {"inputs": {"x": [[1e39, 2]], "name": ["a"]}}, 400,
+         "input x: Cannot convert JSON value: 1e+39 to float without loss of precision."),
+        (PREDICT, {"inputs": {"x": [[1, 2], 3], "name": ["a"]}}, 400,
+         "input x: JSON Value: 3 found at incorrect level: 2 in the JSON DOM. Expected at level: "
+         "2"),
+        (PREDICT, {"inputs": {"x": [1, 2], "name": ["a"]}}, 400,
+         "input x: expected the shape [?,2], got [2]"),
+        (PREDICT, {"inputs": {"x": [[1, 2]], "name": [5]}}, 400,
+         "input name: JSON Value: 5 Type: Number is not of expected type: string"),
+        (PREDICT, {"inputs": {"x": [[1, 2]], "name": [{"b64": "a"}]}}, 400,
+         "input name: Unable to base64 decode"),
+        (PREDICT, {"inputs": {"x": [[1, 2]], "name": [{"b65": "a"}]}}, 400,
+         'input name: JSON Value: {"b65": "a"} not formatted correctly for base64 data'),
+        (PREDICT, {"inputs": {"x": [[1, 2]], "name": ["\ud800"]}}, 400, "is no text"),
+        (PREDICT, {"signature_name": "counts", "inputs": [1.0]}, 400,
+         "input count: JSON Value: 1.0 Type: Number is not of expected type: int64"),
+        (PREDICT, {"signature_name": "counts", "inputs": [2**63]}, 400, "is not of expected type"),
+        (PREDICT, b'{"inputs": ' + b"1" * 5000 + b"}", 400, "a number of 5000 digits"),
+        (PREDICT, b'{"inputs": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "nested"),
+        (PREDICT, b'{"signature_name": "raw", "inputs": ' + b"[" * 300 + b"]" * 300 + b"}", 400,
+         "input name: lists are nested deeper than 32"),
+        (PREDICT, b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400, "JSON Parse error: nested"),
+        (PREDICT, b" " * (2**20 + 1), 413,
+         "the body has 1,048,577 bytes, and at most 1,048,576 are allowed"),
+        ("/v1/models/ads:classify", {"signature_name": "classify"}, 400,
+         "key 'examples' is expected and was not found"),
+        ("/v1/models/ads:classify", {"signature_name": "classify", "examples": []}, 400,
+         "'examples' value is an empty array"),
+        ("/v1/models/ads:classify", {"examples": [{}]}, 400,
+         "Expected classification signature method_name to be tensorflow/serving/classify"),
+        ("/v1/models/ads:classify", {"signature_name": "classify", "examples": [1]}, 400,
+         "Example must be JSON object but got JSON Number"),
+        ("/v1/models/ads:regress", {"signature_name": "regress", "examples": [{"v": None}]}, 400,
+         "Feature: v has element with unexpected JSON type: Null"),
+        ("/v1/models/ads:regress", {"signature_name": "regress", "examples": [{"v": [1.0, 2]}]},
+         400, "Unexpected element type in feature: v expecting type: float"),
+        ("/v1/models/ads:regress", {"signature_name": "regress", "examples": [{"v": 2**63}]}, 400,
+         "Feature: v has uint64 element. Only int64 is supported."),
+        ("/v1/models/ads:regress", {"signature_name": "regress", "examples": [{"v": 2}]}, 400,
+         "Data types don't match. Data type: int64 but expected type: float"),
+    ],
+    ids=map(str, itertools.count()),
+)  # fmt: skip
+def test_errors_by_rest(post, path, body, status, message):
+    code, answer = post(path, body)
+    text = answer["error"] if isinstance(answer, dict) else answer
+    assert (code, message in text) == (status, True), (code, text)
+    assert len(text) < 1000
+
+
+def test_a_compressed_body_and_another_verb(post, server):
+    code, answer = post(PREDICT, {}, {"Content-Encoding": "gzip"})
+    assert code == 400 and answer["error"].startswith("Content-Encoding: a compressed body")
+    request = urllib.request.Request(f"{server[1]}{PREDICT}", b"{}", method="PUT")
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(request, timeout=30)
+
+
+def test_text_that_is_no_utf_8(post):
+    body = {"signature_name": "raw", "inputs": [{"b64": base64.b64encode(b"\xff").decode()}]}
+    code, answer = post(PREDICT, body)
+    assert code == 400
+    assert answer["error"].startswith("the output name holds bytes that are no UTF-8, which JSON")

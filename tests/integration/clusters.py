@@ -1,0 +1,104 @@
+"""Clusters of real processes on loopback for tests: started by task, killed, waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from estimator_kit.cluster import ClusterView
+from estimator_kit.distributed.launcher import free_ports
+from tests.conftest import ROOT
+
+LIMIT = 150  # Seconds after which a process that hangs fails its test.
+
+
+class Cluster:
+    """The tasks of one training, each with a log of its own.
+
+    Args:
+      folder: for logs.
+      arguments: flags of every task.
+      workers, ps: how many there are.
+    """
+
+    def __init__(self, folder: pathlib.Path, *arguments: str, workers: int = 1, ps: int = 1):
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._arguments = folder, arguments
+        hosts = [f"127.0.0.1:{port}" for port in free_ports(1 + workers + ps)]
+        trainers, servers = hosts[1 : 1 + workers], hosts[1 + workers :]
+        self._whole = ClusterView(hosts[0], tuple(trainers), tuple(servers))
+        self.processes: dict[str, subprocess.Popen] = {}
+        self._all: list[tuple[str, subprocess.Popen]] = []
+
+    @property
+    def ports(self) -> list[int]:
+        return [int(host.rpartition(":")[2]) for _, host in self._whole.tasks()]
+
+    def start(self, *names: str) -> None:
+        """Starts tasks by name (`worker:0`), again where they were started before."""
+        for name in names:
+            job, _, index = name.partition(":")
+            view = ClusterView(
+                self._whole.chief, self._whole.workers, self._whole.ps, (), job, int(index)
+            )
+            with self.log(name).open("a") as log:
+                process = subprocess.Popen(
+                    [sys.executable, str(ROOT / "run.py"), *self._arguments],
+                    stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
+                    env={**os.environ, "TF_CONFIG": view.tf_config()},
+                )  # fmt: skip
+            self.processes[name] = process
+            self._all.append((name, process))
+
+    def log(self, name: str) -> pathlib.Path:
+        return self._folder / f"{name.replace(':', '-')}.log"
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        self.processes[name].send_signal(number)
+        if number == signal.SIGKILL:
+            self.processes[name].wait(LIMIT)
+
+    def wait_for(self, name: str, pattern: str) -> None:
+        """Until the log of a task has a line; the task may not end before."""
+        until(lambda: self._has(name, pattern), f"{pattern!r} in the log of {name}")
+
+    def _has(self, name: str, pattern: str) -> bool:
+        ended = self.processes[name].poll() is not None
+        if re.search(pattern, self.log(name).read_text()):
+            return True
+        assert not ended, f"{name} ended with {self.processes[name].returncode}"
+        return False
+
+    def codes(self, limit: float = LIMIT) -> dict[str, int]:
+        """Exit statuses, once all tasks have ended."""
+        end = time.monotonic() + limit
+        return {n: p.wait(max(0.1, end - time.monotonic())) for n, p in self.processes.items()}
+
+    def close(self) -> None:
+        """Kills what is left; pytest shows the logs where a test fails."""
+        for _, process in self._all:
+            if process.poll() is None:
+                process.kill()
+                process.wait(LIMIT)
+        for log in sorted(self._folder.iterdir()):
+            print(f"--- {log.name}\n{log.read_text()[-6000:]}", file=sys.stderr)
+
+
+def until(condition: Callable[[], bool], what: str, limit: float = LIMIT) -> None:
+    """Waits until something is so."""
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, f"no {what} in {limit} seconds"
+        threading.Event().wait(0.05)
+
+
+def read_result(model_dir: pathlib.Path) -> dict:
+    return json.loads((model_dir / "result.json").read_text())

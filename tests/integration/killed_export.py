@@ -1,0 +1,84 @@
+"""Exports a checkpoint and kills itself on the way.
+
+    python -m tests.integration.killed_export POINT MODEL_DIR RECORDS FOLDER SECOND
+
+POINT is one of POINTS, MODEL_DIR a trained wide_deep of the spec in tests.conftest, RECORDS a file
+to ask the export with, and SECOND the time that it takes for now. The loader, a process of its own,
+ends by itself when its stdin does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+# Where, in the order of an export: the variables are there and the graph is not; the files beside
+# it are half written; it is whole, but not asked; asked, and about to get its name; it just has it.
+POINTS = ("graph", "extra", "asked", "rename", "named")
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arrange(point: str) -> None:
+    """Puts the kill in the place of what is done there."""
+    import tensorflow as tf
+
+    from estimator_kit import storage
+    from estimator_kit.exporters import saved_model, verification
+
+    rename, write_json = tf.io.gfile.rename, storage.write_json
+
+    def renamed(source, target, overwrite=False):
+        version = os.path.basename(target).isdigit()
+        if version and point == "rename":
+            die()
+        rename(source, target, overwrite)
+        if version and point == "named":
+            die()
+
+    def written(path, value, **options):
+        if os.path.basename(path) == "metrics.json":
+            die()
+        write_json(path, value, **options)
+
+    if point == "graph":
+        tf.compat.v1.saved_model.Builder.save = lambda builder, **_: die()
+    elif point == "extra":
+        storage.write_json = written
+    elif point == "asked":
+        verification.verify = lambda *_: die()
+        assert saved_model.verification is verification
+    else:
+        tf.io.gfile.rename = renamed
+
+
+def export(model_dir: str, records: str, folder: str, second: float) -> str:
+    """Writes the export; nothing is killed by it."""
+    import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
+    import feature_specs
+    from estimator_kit.exporters import sample_rows, saved_model
+    from estimator_kit.models import find_model
+    from estimator_kit.tf_estimator import estimator
+    from tests.conftest import DOCUMENT
+
+    spec = feature_specs.parse(DOCUMENT)
+    model = find_model("wide_deep")(spec, {"hidden_units": [4]})
+    trained = estimator.Estimator(model, model_dir=model_dir)
+    rows = sample_rows.sample_rows(spec, [records])
+    return saved_model.export_saved_model(trained, spec, folder, rows=rows, now=second)
+
+
+def main() -> int:
+    point, model_dir, records, folder, second = sys.argv[1:]
+    import estimator_kit.compat  # noqa: F401
+
+    arrange(point)
+    print(export(model_dir, records, folder, float(second)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,313 @@
+"""Trainings of several processes on loopback: they start, come back after a kill -9, and end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from tests.conftest import DOCUMENT, ROOT, make_rows
+from tests.integration.clusters import LIMIT, Cluster, read_result, until
+
+TASKS = ("ps:0", "worker:0", "chief:0", "evaluator:0")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory) -> pathlib.Path:
+    """A folder with a spec, six files of 1,000 rows and one to score."""
+    folder = tmp_path_factory.mktemp("rows")
+    (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    for i in range(6):
+        ek.write_examples(f"{folder}/train-{i}.tfrecord", make_rows(1000, seed=i))
+    ek.write_examples(f"{folder}/eval.tfrecord", make_rows(500, seed=99))
+    return folder
+
+
+def flags(rows: pathlib.Path, model_dir: pathlib.Path, *more: str) -> list[str]:
+    return [
+        f"--spec={rows}/spec.yaml", "--model=wide_deep", f"--train_files={rows}/train-*",
+        f"--eval_files={rows}/eval.tfrecord", f"--model_dir={model_dir}", "--batch_size=100",
+        "--log_every_secs=0.2", "--cluster_timeout_secs=90", *more,
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def made(tmp_path, rows) -> Iterator:
+    clusters = []
+
+    def make(*more: str, **shape: int) -> tuple[Cluster, pathlib.Path]:
+        model_dir = tmp_path / "model"
+        clusters.append(Cluster(tmp_path / "logs", *flags(rows, model_dir, *more), **shape))
+        return clusters[-1], model_dir
+
+    yield make
+    for cluster in clusters:
+        cluster.close()
+
+
+def exports(model_dir: pathlib.Path) -> list[pathlib.Path]:
+    return list((model_dir / "export" / "final").glob("[0-9]*"))
+
+
+def checkpoint_after(model_dir: pathlib.Path, step: int) -> bool:
+    found = (re.search(r"ckpt-(\d+)\.index$", str(p)) for p in model_dir.glob("model.ckpt-*"))
+    return any(int(match[1]) >= step for match in found if match)
+
+
+def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int = 2) -> dict:
+    """All have ended well, with the steps, a readable checkpoint and one export that it is of."""
+    assert set(cluster.codes().values()) == {0}, cluster.codes()
+    result = read_result(model_dir)
+    assert (result["status"], result["rows_evaluated"]) == ("done", 500)
+    # Each of two trainers may have begun a step when neither had seen the last.
+    assert steps <= result["global_step"] <= steps + beyond
+    latest = tf.train.latest_checkpoint(str(model_dir))
+    assert tf.train.load_variable(latest, "global_step") == result["global_step"]
+    assert [str(path) for path in exports(model_dir)] == [result["exports"]["final"]]
+    for port in cluster.ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+    return result
+
+
+def test_asynchronous_workers_read_each_row_once_an_epoch(made):
+    cluster, model_dir = made("--epochs=2", "--save_checkpoints_steps=40", workers=2)
+    # In any order; the chief comes last.
+    cluster.start("worker:1", "worker:0", "ps:0", "evaluator:0", "chief:0")
+    codes = cluster.codes()
+    assert set(codes.values()) == {0}
+    trained = 0
+    for name in ("chief:0", "worker:0", "worker:1"):
+        found = re.search(r"trained on ([\d,]+) rows", cluster.log(name).read_text())
+        trained += int(found[1].replace(",", ""))
+    assert trained == 2 * 6 * 1000
+    result = check_end(cluster, model_dir, steps=120, beyond=0)
+    assert (result["stop_reason"], result["task"]) == ("input_exhausted", "chief:0")
+    assert "worker:1 waits for " in cluster.log("worker:1").read_text()
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_comes_back(made):
+    cluster, model_dir = made("--max_steps=600", "--save_checkpoints_steps=100")
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill("worker:0")
+    cluster.start("worker:0")
+    check_end(cluster, model_dir, 600)
+
+
+def cells(every: list, chosen: set) -> list:
+    """Parameters of a matrix; those that are not chosen are part of make test-faults alone."""
+    return [p if p in chosen else pytest.param(*p, marks=pytest.mark.matrix) for p in every]
+
+
+WHEN = ("before the first checkpoint", "between", "at the end")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("victim", "when"),
+    cells(
+        [(victim, when) for victim in TASKS for when in WHEN],
+        {("ps:0", WHEN[0]), ("worker:0", WHEN[1]), ("chief:0", WHEN[2])},
+    ),
+)
+def test_a_task_that_is_killed_comes_back(made, victim, when):
+    cluster, model_dir = made("--max_steps=600", "--save_checkpoints_steps=100")
+    cluster.start(*TASKS)
+    conditions = {
+        "before the first checkpoint": lambda: (model_dir / "input.json").exists(),
+        "between": lambda: checkpoint_after(model_dir, 200),
+        "at the end": lambda: checkpoint_after(model_dir, 600),
+    }
+    until(conditions[when], when)
+    cluster.kill(victim)
+    cluster.start(victim)
+    check_end(cluster, model_dir, 600)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "victim",
+    [t if t == "chief:0" else pytest.param(t, marks=pytest.mark.matrix) for t in TASKS],
+)
+def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, victim, tmp_path):
+    cluster, model_dir = made(
+        "--max_steps=600", "--save_checkpoints_steps=100",
+        "--model=tests.integration.saving_model:SavingModel",
+    )  # fmt: skip
+    (tmp_path / "pause").write_text("101")
+    cluster.start(*TASKS)
+    until((tmp_path / "paused").exists, "saving")
+    cluster.kill(victim)
+    (tmp_path / "pause").unlink()
+    cluster.start(victim)
+    check_end(cluster, model_dir, 600)
+
+
+@pytest.mark.long
+def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
+    cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
+    cluster.start(*TASKS)
+    cluster.wait_for("worker:0", r"step [1-9]\d")
+    cluster.kill("chief:0", signal.SIGTERM)
+    codes = cluster.codes(limit=45)
+    assert codes.pop("chief:0") == 143 and set(codes.values()) == {0}
+    stopped = read_result(model_dir)
+    assert stopped["status"] == "stopped" and stopped["rows_evaluated"] == 500
+    assert 0 < stopped["global_step"] < 2000
+    cluster.start(*TASKS)
+    check_end(cluster, model_dir, 2000)
+
+
+@pytest.mark.long
+def test_sigterm_of_all_at_once_loses_no_step(made):
+    cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
+    cluster.start(*TASKS)
+    cluster.wait_for("worker:0", r"step [1-9]\d")
+    for task in TASKS:  # The ps first: the chief has still to save what it holds.
+        cluster.kill(task, signal.SIGTERM)
+    codes = cluster.codes(limit=60)
+    assert codes["chief:0"] == codes["ps:0"] == 143 and set(codes.values()) <= {0, 143}
+    saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
+    assert 10 <= saved < 2000
+    assert "is lost" not in cluster.log("chief:0").read_text()
+
+
+@pytest.mark.long
+def test_a_worker_that_fails_for_good_leaves_the_others(made):
+    cluster, model_dir = made("--max_steps=400", "--save_checkpoints_steps=100")
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill("worker:0")
+    del cluster.processes["worker:0"]
+    check_end(cluster, model_dir, 400)
+
+
+@pytest.mark.long
+def test_synchronous_steps_and_their_backup_worker(made):
+    cluster, model_dir = made(
+        "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", workers=2
+    )
+    cluster.start("worker:1", *TASKS)
+    # 240 batches, two a step; those that have begun a batch when the last step is made, end it.
+    check_end(cluster, model_dir, 120, beyond=2)
+
+
+def launched(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "run.py"), *arguments], cwd=ROOT, timeout=LIMIT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
+        ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
+        ("--strategy=mirrored", "--mirrored_devices=2"),
+        ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
+    ],
+)
+def test_each_mode_learns_what_one_process_does(rows, tmp_path, more):
+    alone = flags(rows, tmp_path / "alone", "--epochs=20", "--exporters=final")
+    assert launched(*alone).returncode == 0
+    together = flags(rows, tmp_path / "model", "--epochs=30", "--exporters=final", *more)
+    done = launched(*together)
+    assert done.returncode == 0, done.stdout
+    one, several = (read_result(tmp_path / name) for name in ("alone", "model"))
+    assert abs(one["metrics"]["auc/click"] - several["metrics"]["auc/click"]) <= 0.01
+    for name in ("evaluate", "export"):
+        assert launched(*flags(rows, tmp_path / "model", f"--mode={name}")).returncode == 0
+
+
+@pytest.mark.long
+def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document):
+    """One file whose rows are dealt out one by one: two batches of 50 are one of 100.
+
+    Without weights: a loss is divided by those of its own batch.
+    """
+    del document["labels"]["buy"]["weight"]
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps(document))
+    common = [
+        f"--spec={spec}",
+        f"--train_files={rows}/train-0.tfrecord", "--noshuffle", "--epochs=3", "--model=dnn",
+        "--mode=train", "--model_params=hidden_units=[8]", "--save_checkpoints_steps=1",
+        "--keep_checkpoint_max=40",
+    ]  # fmt: skip
+    one, two = tmp_path / "one", tmp_path / "two"
+    done = launched(*flags(rows, one, *common, "--batch_size=100"))
+    assert done.returncode == 0, done.stdout
+    done = launched(
+        *flags(rows, two, *common, "--batch_size=50", "--strategy=multi_worker_mirrored"),
+        "--launch_local=chief:1,worker:1",
+    )
+    assert done.returncode == 0, done.stdout
+    losses = [
+        [evaluated(rows, spec, folder, step) for step in range(5, 31, 5)] for folder in (one, two)
+    ]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert losses[0][0] - losses[0][-1] > 0.01
+
+
+def evaluated(
+    rows: pathlib.Path, spec: pathlib.Path, model_dir: pathlib.Path, step: int
+) -> float:
+    """The loss at a step, from its checkpoint."""
+    (model_dir / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{step}"\n')
+    result = ek.run(
+        ek.ExperimentConfig(
+            mode="evaluate", spec=str(spec), model="dnn", model_dir=str(model_dir),
+            model_params={"hidden_units": [8]}, eval_files=(f"{rows}/eval.tfrecord",),
+        )
+    )  # fmt: skip
+    return result.metrics["loss"]
+
+
+@pytest.mark.long
+def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
+    before = set(os.listdir(tmp_path))
+    for i in range(10):
+        done = launched(
+            *flags(rows, tmp_path / "model", f"--max_steps={20 * (i + 1)}"),
+            "--launch_local=chief:1,worker:2,ps:1,evaluator:1",
+        )
+        assert done.returncode == 0, done.stdout
+        pids = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False)
+        assert not pids.stdout
+    assert set(os.listdir(tmp_path)) - before == {"model"}
+    assert len(exports(tmp_path / "model")) == 10
+    assert not [p for p in (tmp_path / "model").rglob("*") if "temp" in p.name or "tmp" in p.name]
+
+
+@pytest.mark.long
+def test_the_launcher_passes_sigterm_on(rows, tmp_path):
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "run.py"), *flags(rows, tmp_path / "model"),
+         "--max_steps=100000", "--launch_local=chief:1,worker:1,ps:1"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if re.match(r"\[worker:0\] step [1-9]\d", line):
+                process.send_signal(signal.SIGTERM)
+                break
+        rest = process.stdout.read()
+        assert process.wait(LIMIT) == 143, "".join(lines) + rest
+    assert "[worker:0] exit status 0" in rest and "[ps:0    ] exit status 0" in rest
+    assert read_result(tmp_path / "model")["status"] == "stopped"

@@ -1,0 +1,221 @@
+"""Cycles of retraining, one after the other and broken off."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pathlib
+import threading
+
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+from estimator_kit import experiment
+from estimator_kit.errors import Refused, TimedOut
+from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
+from estimator_kit.retraining.promotion import Serving
+from tests.integration.retraining_data import config, write_day, write_spec
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A folder with days and one promoted cycle: (folder, its result, its report)."""
+    folder = tmp_path_factory.mktemp("retraining")
+    write_spec(folder)
+    for day in (1, 2, 3):
+        write_day(folder, day)
+    return folder, *cycle.run(config(folder))
+
+
+def outputs(folder, name):
+    found = state.find(str(folder / "model"), name)
+    return {what: found.read(what) for what in ("window", "train", "gate", "lineage", "report")}
+
+
+def served(folder):
+    return [version.number for version in Serving(str(folder / "model/serving"), "").versions()]
+
+
+def test_the_first_cycle_is_promoted_and_says_from_what(first):
+    folder, result, text = first
+    assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
+    assert result.exports == {"final": str(folder / "model/serving/1")}
+    assert tf.saved_model.load(result.export_path).signatures["serving_default"]
+    found = outputs(folder, "1")
+    window = found["window"]
+    assert [day["name"] for day in window["train"]] == ["2026-01-01", "2026-01-02"]
+    assert [day["name"] for day in window["evaluate"]] == ["2026-01-03"]
+    lineage = found["lineage"]
+    assert [(pathlib.Path(f["path"]).name, f["rows"]) for f in lineage["data"]["evaluate"]] == [
+        ("part-0.tfrecord", 60), ("part-1.tfrecord", 60),
+    ]  # fmt: skip
+    assert (lineage["parent"]["kind"], lineage["version"]) == ("scratch", 1)
+    assert lineage["by"]["pid"] == os.getpid()
+    # oslo was there; rome and lima are new, lima the rarer or the other way round.
+    assert found["report"]["vocabularies"]["words/city.txt"]["new"] == 2
+    words = (folder / "model/cycles/0001/spec/words/city.txt").read_text().split()
+    assert words[0] == "oslo" and sorted(words[1:]) == ["lima", "rome"]
+    assert (folder / "words/city.txt").read_text() == "oslo\n"
+
+
+def test_the_gate_has_the_metrics_of_the_evaluation(first):
+    folder, _, _ = first
+    found = outputs(folder, "1")
+    both = found["gate"]["metrics"]
+    metrics = found["train"]["metrics"]
+    assert both["log_loss/click"]["candidate"] == pytest.approx(metrics["loss/click"], rel=1e-4)
+    assert both["calibration/click"]["candidate"] == pytest.approx(
+        metrics["prediction_mean/click"] / metrics["label_mean/click"], rel=1e-4
+    )
+    assert both["auc/buy"]["candidate"] == pytest.approx(metrics["auc/buy"], abs=2e-3)
+
+
+def test_the_same_command_again_changes_nothing(first):
+    folder, _, _ = first
+
+    def there():
+        # Facts are a cache of what files hold.
+        return sorted(p for p in folder.rglob("*") if "facts" not in p.parts)
+
+    before = there()
+    for as_of in ("2026-01-03", "2026-01-09"):
+        with pytest.raises(ek.NothingToDo) as error:
+            cycle.run(config(folder, as_of=as_of))
+        assert str(error.value) == (
+            "cycle 0001 with the same days, spec, code and flags was promoted; --force runs "
+            "another one"
+        )
+    assert there() == before
+
+
+@pytest.mark.long
+def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(first):
+    """Then rollback, history and reproduction, on what is there."""
+    folder, _, _ = first
+    write_day(folder, 4, city="bern")
+    _, text = cycle.run(config(folder, as_of="2026-01-04", keep_cycles=1))
+    found = outputs(folder, "2")
+    assert "started from live (0001)" in text
+    assert served(folder) == [1, 2]
+    assert found["gate"]["live_version"] == 1
+    assert found["gate"]["metrics"]["auc/click"]["live"] is not None
+    # The parent of what is live is kept, whatever the count.
+    assert (folder / "model/cycles/0001/train/checkpoint").exists()
+
+    write_spec(folder, gate={"conditions": [{"metric": "auc/click", "min": 1.01}]})
+    changed = config(folder, as_of="2026-01-04")
+    with pytest.raises(Refused) as error:
+        cycle.run(changed)
+    assert str(error.value).startswith(
+        "# cycle 0003 was refused by the gate: version 2 stays live\n"
+    )
+    assert served(folder) == [1, 2]
+    assert (folder / "model/cycles/0003/train/export/final").is_dir()
+    with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate; --force"):
+        cycle.run(changed)
+
+    assert modes.roll_back(config(folder, mode="rollback", to=1)) == (
+        "version 3 is live: it is version 1 of cycle 0001 again, in the place of version 2"
+    )
+    with pytest.raises(ek.ConfigError, match="--to=3: version 3 is live"):
+        modes.roll_back(config(folder, mode="rollback", to=3))
+    lines = modes.history(config(folder, mode="history")).splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
+    assert "version 3: cycle 0001, version 1 again, live" in lines
+
+    text = reproduction.reproduce(config(folder, mode="reproduce", cycle="2"))
+    assert text.startswith("cycle 0002, trained again:\n")
+    assert float(text.split()[-1]) < 1e-3
+    (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
+    with pytest.raises(ek.ConfigError, match=r"cannot be made again: \S*part-1.tfrecord holds"):
+        reproduction.reproduce(config(folder, mode="reproduce", cycle="2"))
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    write_spec(tmp_path)
+    for day in (1, 2, 3):
+        write_day(tmp_path, day)
+    return tmp_path
+
+
+def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
+    """A full disk at the gate and at the promotion; what was through is not done again."""
+
+    def full(*arguments, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gate_stage, "run", full)
+        with pytest.raises(OSError, match="No space left"):
+            cycle.run(config(fresh))
+    report = json.loads((fresh / "model/cycles/0001/report.json").read_text())
+    assert report["outcome"] == "failed" and "No space left" in report["problem"]
+    assert served(fresh) == []
+    with monkeypatch.context() as patched:
+        patched.setattr(experiment, "run", full)  # Not asked for again.
+        patched.setattr(Serving, "_note", full)  # After the rename.
+        with pytest.raises(OSError, match="No space left"):
+            cycle.run(config(fresh))
+    assert served(fresh) == [1]  # It is live, and no stage says so yet.
+    with monkeypatch.context() as patched:
+        patched.setattr(experiment, "run", full)
+        cycle.run(config(fresh))
+    assert served(fresh) == [1]
+    assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
+
+
+@pytest.mark.long
+def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
+    def slow(*arguments, **named):
+        while True:  # A signal that comes just before a wait without an end is not seen in it.
+            threading.Event().wait(0.05)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(gate_stage, "run", slow)
+        with pytest.raises(TimedOut) as error:
+            cycle.run(config(fresh, stage_limits=("gate=0.01",)))
+    assert str(error.value) == (
+        "the stage gate took longer than its limit of 0.01 s (--stage_limits); the same command "
+        "goes on with it"
+    )
+    # New data before it goes on: it is abandoned, and another cycle begins.
+    write_day(fresh, 4)
+    cycle.run(config(fresh, as_of="2026-01-04"))
+    assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["abandoned", "promoted"]
+
+
+def test_a_check_that_stops_trains_nothing(fresh):
+    write_spec(fresh, label_rate={"click": {"max": 0.01, "otherwise": "stop"}})
+    with pytest.raises(ek.DataError) as error:
+        cycle.run(config(fresh))
+    lines = str(error.value).splitlines()
+    assert lines[0] == "the checks before training stop this cycle"
+    assert lines[1].startswith("2026-01-01: the mean of label 'click' is 0.")
+    assert lines[1].endswith(", above max: 0.01")
+    assert not (fresh / "model/cycles/0001/train").exists()
+
+
+@pytest.mark.long
+def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(fresh):
+    cycle.run(config(fresh))
+    write_day(fresh, 4)
+    text = (fresh / "spec.yaml").read_text()
+    # Another hash size: shapes forbid the warm start.
+    (fresh / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
+    cycle.run(config(fresh, as_of="2026-01-04"))
+    start = outputs(fresh, "2")["train"]["start"]
+    assert (start["kind"], start["source"]) == ("scratch", None)
+    assert start["reason"].startswith("a warm start does not fit: cannot warm start from ")
+    assert served(fresh) == [1, 2]
+
+
+def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
+    told = config(fresh, as_of="2026-01-01", prometheus_file=str(fresh / "ads.prom"))
+    with pytest.raises(ek.DataError, match="1 complete days up to 2026-01-01, expected 1 for"):
+        cycle.run(told)
+    text = (fresh / "ads.prom").read_text()
+    assert f'failed{{model="model",model_dir="{fresh}/model"}} 1\n' in text
+    assert not (fresh / "model" / "cycles").exists()
