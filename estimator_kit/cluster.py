@@ -130,12 +130,14 @@ def view_of(config: ExperimentConfig, environment: Mapping[str, str]) -> Optiona
     from_flags = _from_flags(config)
     text = environment.get("TF_CONFIG", "").strip()
     view = parse(text) if text else None
-    if from_flags is not None and view is not None and from_flags != view:
+    # Flags cannot name an evaluator.
+    comparable = view and dataclasses.replace(view, evaluators=())
+    if from_flags is not None and view is not None and from_flags != comparable:
         raise ConfigError(
             "--job_name, --task_index, --ps_hosts and --worker_hosts describe another cluster than "
             f"TF_CONFIG, which has {view.tf_config()}; unset TF_CONFIG, or drop the flags"
         )
-    return from_flags or view
+    return view or from_flags
 
 
 def parse(text: str) -> Optional[ClusterView]:
@@ -148,7 +150,9 @@ def parse(text: str) -> Optional[ClusterView]:
         document = json.loads(text)
     except ValueError as error:
         raise ConfigError(f"TF_CONFIG is no JSON: {error}; expected {_EXAMPLE}") from error
-    _check_mapping("TF_CONFIG", document, ("cluster", "task"), _IGNORED)
+    _check_mapping("TF_CONFIG", document, ("cluster", "task"), (*_IGNORED, "rpc_layer"))
+    if document.get("rpc_layer", "grpc") != "grpc":
+        raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")
     cluster = document.get("cluster", {})
     _check_mapping("TF_CONFIG.cluster", cluster, JOBS)
     jobs = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}

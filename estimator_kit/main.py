@@ -105,7 +105,7 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     if config.launch_local:
         from estimator_kit.distributed import launcher
 
-        return launcher.launch(config.launch_local, arguments)
+        return launcher.launch(config, arguments)
     _quiet_tensorflow()
     if config.mode == "convert":
         from estimator_kit import conversion

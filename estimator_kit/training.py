@@ -177,7 +177,7 @@ def _run(
                     outcome["rows_lost"] = data_service.lost_rows(config, expected, progress.rows)
             else:
                 outcome["stop_reason"] = "already_done"
-            if evaluates and chief is not None and chief.leaves_evaluation:
+            if evaluates and chief is not None and chief.leaves_evaluation():
                 _log.info("the evaluator scores the last checkpoint and writes the exports")
             elif evaluates:
                 if not training_end.is_evaluated(after_evaluation, config.model_dir):

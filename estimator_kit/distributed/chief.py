@@ -52,6 +52,8 @@ class Chief:
         self._all_reduce = config.strategy == "multi_worker_mirrored"
         self._strategy: Any = None
         self._had_evaluator = False
+        self._scored_by = mark_names.CHIEF
+        self._session = ""
 
     @contextlib.contextmanager
     def announcing_the_end(self) -> Iterator[None]:
@@ -64,6 +66,8 @@ class Chief:
         status, reason, started = mark_names.DONE, "", False
         try:
             if self._all_reduce:
+                if not reachable(self._view.chief):  # Or else it is a second chief, by mistake.
+                    self._marks.remove("ready")
                 self._strategy = collective.start_server(self._config, self._view)
             else:
                 servers.start(self._config, self._view)
@@ -85,7 +89,10 @@ class Chief:
                 assert self._config.model_dir is not None
                 with contextlib.suppress(Exception):  # The error that is under way says more.
                     step = checkpoints.latest_step(self._config.model_dir)
-                    self._marks.write("end", status=status, reason=reason, global_step=step)
+                    self._marks.write(
+                        "end", status=status, reason=reason, global_step=step,
+                        goal=mark_names.goal_of(self._config), scored_by=self._scored_by,
+                    )  # fmt: skip
 
     @contextlib.contextmanager
     def heeding_the_evaluator(self) -> Iterator[None]:
@@ -109,19 +116,27 @@ class Chief:
 
     def begin(self) -> None:
         """Removes the marks of former starts; all checks are through."""
-        self._had_evaluator = self._marks.read("evaluator") is not None
+        self._had_evaluator = self._marks.read(mark_names.EVALUATOR) is not None
         self._marks.clear()
 
-    @property
     def leaves_evaluation(self) -> bool:
-        """Whether an evaluator scores the last checkpoint and writes the exports."""
-        if self._view.evaluators:
-            return True
-        end = time.monotonic() + (_EVALUATOR_SAYS if self._had_evaluator else 0)
-        while self._marks.read("evaluator") is None:
-            if time.monotonic() >= end:
-                return False
-            threading.Event().wait(0.25)
+        """Whether an evaluator scores the last checkpoint and writes the exports.
+
+        One that TF_CONFIG names does, and is started again where it has failed. Another one has to
+        be there at the end: its mark is taken away, and it sets it anew.
+        """
+        evaluator = mark_names.EVALUATOR
+        if not self._view.evaluators:
+            known = self._marks.read(evaluator) is not None or self._had_evaluator
+            self._marks.remove(evaluator)
+            end = time.monotonic() + (_EVALUATOR_SAYS if known else 0)
+            while self._marks.read(evaluator) is None:
+                if time.monotonic() >= end:
+                    if known:
+                        _log.warning("the evaluator is gone; chief:0 scores the last checkpoint")
+                    return False
+                threading.Event().wait(0.25)
+        self._scored_by = evaluator
         return True
 
     def train(
@@ -146,7 +161,7 @@ class Chief:
             self._marks.write("ready", max_steps=max_steps)
             collective.train(
                 self._config, self._view, self._strategy, model, make_input(),
-                max_steps=max_steps, hooks=hooks,
+                max_steps=max_steps, hooks=hooks, over=lambda: self._request.reason is not None,
             )  # fmt: skip
             return
 
@@ -159,7 +174,7 @@ class Chief:
             )  # fmt: skip
             trained.train(
                 make_input(), max_steps=max_steps,
-                hooks=[saver, *hooks, _Ready(self._marks), session],
+                hooks=[saver, *hooks, session, _AfterSession(self._say_ready)],
                 saving_listeners=list(saving_listeners),
             )  # fmt: skip
             through.append(session)
@@ -175,13 +190,20 @@ class Chief:
                 "checkpoint is lost"
             )
 
+    def _say_ready(self) -> None:
+        self._session = self._marks.write("ready")
+
+    def _has_ended(self, worker: str) -> bool:
+        """Whether a worker has trained to its end, and nothing of that was lost since."""
+        return (self._marks.read(f"ended-{worker}") or {}).get("of") == self._session
+
     def _are_done(self, step: int, max_steps: int) -> bool:
         """Whether no step of a worker is to come that would have to be saved."""
         if step >= max_steps or self._request.reason is not None:
             return True
         waiting = []
         for name, address in self._view.tasks():
-            if not name.startswith("worker:") or self._marks.read(f"ended-{name}") is not None:
+            if not name.startswith("worker:") or self._has_ended(name):
                 continue
             if reachable(address):
                 self._gone.pop(name, None)
@@ -200,14 +222,14 @@ class Chief:
         return not waiting
 
 
-class _Ready(tf.compat.v1.train.SessionRunHook):
-    """Tells workers that variables have values."""
+class _AfterSession(tf.compat.v1.train.SessionRunHook):
+    """Calls a function when there is a session, whose variables have values."""
 
-    def __init__(self, marks: Marks):
-        self._marks = marks
+    def __init__(self, call: Callable[[], None]):
+        self._call = call
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        self._marks.write("ready")
+        self._call()
 
 
 class LastToSave(tf.compat.v1.train.CheckpointSaverHook):

@@ -16,7 +16,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from typing import Any
 
 import tensorflow as tf
@@ -64,14 +65,16 @@ def train(
     *,
     max_steps: int,
     hooks: Sequence[Any],
+    over: Callable[[], bool],
 ) -> None:
-    """Trains this task's part of all steps.
+    """Trains this task's part of all steps; none where `over` comes before the others do.
 
     Raises:
       tf.errors.UnavailableError: another task is not there in time.
     """
     others = [(name, host) for name, host in view.tasks() if name != view.name]
-    wait_for(others, this=view.name, seconds=config.cluster_timeout_secs)
+    if not wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=over):
+        return
     with tf.Graph().as_default(), cluster.visible(view), _noticing_losses(view, others):
         trained = estimator.Estimator(
             model, config=make_run_config(config, view, train_distribute=strategy), params={}
@@ -91,13 +94,15 @@ def _noticing_losses(view: ClusterView, others: Sequence[tuple[str, str]]) -> It
     A collective that waits for it cannot be interrupted.
     """
     closed = threading.Event()
+    # At once: of many that do not answer, each takes a second.
+    looks = futures.ThreadPoolExecutor(min(len(others), 32))
 
     def look() -> None:
         seen = {name: time.monotonic() for name, _ in others}
         while not closed.wait(_LOOK):
-            for name, address in others:
-                if reachable(address):
-                    seen[name] = time.monotonic()
+            there = looks.map(reachable, [address for _, address in others])
+            seen.update({name: time.monotonic() for (name, _), is_there in zip(others, there)
+                         if is_there})  # fmt: skip
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
             if gone and not closed.is_set():
                 _leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
@@ -109,6 +114,8 @@ def _noticing_losses(view: ClusterView, others: Sequence[tuple[str, str]]) -> It
         yield
     finally:
         closed.set()
+        thread.join()
+        looks.shutdown()
 
 
 def _leave(message: str) -> None:

@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_kit import bad_data, checkpoints, storage, training_end, training_input
 from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
-from estimator_kit.distributed.marks import DONE, Marks
+from estimator_kit.distributed.marks import DONE, EVALUATOR, Marks, goal_of
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.after_evaluation import AfterEvaluation
@@ -105,12 +105,14 @@ def run_evaluator(
 
     Raises:
       Stopped: SIGTERM was received.
-      tf.errors.UnavailableError: the chief was gone for longer than --cluster_timeout_secs.
+      tf.errors.UnavailableError: the chief was stopped, or gone for longer than
+        --cluster_timeout_secs.
       DataError, ConfigError: see their docstrings.
     """
     own = _Evaluator(config, spec, model, view)
     with stopping_on_sigterm(own.request), Watch(
-        view, own.marks, seconds=config.cluster_timeout_secs, presence="evaluator"
+        view, own.marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
+        presence=EVALUATOR,
     ) as watch:
         said = False
         while True:
@@ -128,18 +130,34 @@ def run_evaluator(
                 _log.info("%s waits for the first checkpoint of chief:0 at %s",
                           view.name, view.chief)  # fmt: skip
             threading.Event().wait(_LOOK)
-        watch.check()
         end = watch.end or {}
+    if end.get("status") == DONE and end.get("scored_by") != EVALUATOR:
+        _log.info("chief:0 has scored the last checkpoint itself, and written the exports")
+        return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
     exports: dict[str, str] = dict(own.after.exports)
     if end.get("status") == DONE and own.scored is not None:
-        exports = training_end.final_exports(config, own.trained, own.after)
+        exports = _written_before(config) or training_end.final_exports(
+            config, own.trained, own.after
+        )
     result = RunResult(
         mode=config.mode, task=view.name, metrics=own.after.metrics, exports=exports,
         global_step=checkpoints.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
     )  # fmt: skip
     _complete(own.model_dir, result)
+    watch.check()
     return result
+
+
+def _written_before(config: ExperimentConfig) -> dict[str, str]:
+    """All exports of the last checkpoint, where a former start of this task has written them."""
+    assert config.model_dir is not None
+    kept = read_result(config.model_dir) or {}
+    exports: dict[str, str] = kept.get("exports") or {}
+    if kept.get("global_step") != checkpoints.latest_step(config.model_dir) or not exports:
+        return {}
+    whole = set(config.exporters) <= set(exports) and all(map(tf.io.gfile.exists, exports.values()))
+    return exports if whole else {}
 
 
 def _complete(model_dir: str, result: RunResult) -> None:

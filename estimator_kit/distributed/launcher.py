@@ -17,10 +17,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from estimator_kit.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
 from estimator_kit.cluster_flags import local_jobs
+
+if TYPE_CHECKING:
+    from estimator_kit.config import ExperimentConfig
 
 # Seconds that tasks have to leave after the chief has; an evaluator scores the last checkpoint.
 _LEAVE = 40.0
@@ -133,14 +136,15 @@ class _Tasks:
             thread.join()
 
 
-def launch(text: str, arguments: Sequence[str]) -> int:
+def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     """Runs a cluster until it ends, and returns the exit status.
 
     Args:
-      text: as of `--launch_local`.
+      config: its `launch_local` says which tasks.
       arguments: the flags of each task.
     """
-    jobs = local_jobs(text)
+    assert config.launch_local is not None
+    jobs = local_jobs(config.launch_local)
     ports = free_ports(jobs[CHIEF] + jobs[WORKER] + jobs[PS])
     received: list[int] = []
 
@@ -150,7 +154,7 @@ def launch(text: str, arguments: Sequence[str]) -> int:
     before = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
     tasks = _Tasks(views_of(jobs, ports), arguments)
     try:
-        _supervise(tasks, received, asynchronous=jobs[PS] > 0)
+        _supervise(tasks, received, spare=_spare_workers(config, jobs))
     finally:
         tasks.close()
         for number, handler in before.items():
@@ -158,7 +162,14 @@ def launch(text: str, arguments: Sequence[str]) -> int:
     return exit_status(tasks.codes)
 
 
-def _supervise(tasks: _Tasks, received: Sequence[int], *, asynchronous: bool) -> None:
+def _spare_workers(config: ExperimentConfig, jobs: Mapping[str, int]) -> int:
+    """How many workers the others can go on without; none is started again."""
+    if not jobs[PS]:
+        return 0  # An all-reduce waits for each.
+    return config.backup_workers if config.strategy == "sync_replicas" else jobs[WORKER]
+
+
+def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
     """Waits for the end of all tasks, and ends those that would have none."""
     chief, passed = f"{CHIEF}:0", 0
     deadline: Optional[float] = None
@@ -172,8 +183,9 @@ def _supervise(tasks: _Tasks, received: Sequence[int], *, asynchronous: bool) ->
             tasks.send(chief, signal.SIGTERM)
         ends = chief in tasks.codes or passed > 0
         failed = [name for name, code in tasks.codes.items() if code]
-        # Without a ps there are no variables, and an all-reduce waits for each of its workers.
-        ends |= any(n.startswith(PS) or (n.startswith(WORKER) and not asynchronous) for n in failed)
+        # Without a ps there are no variables.
+        ends |= any(name.startswith(PS) for name in failed)
+        ends |= sum(name.startswith(WORKER) for name in failed) > spare
         if ends and deadline is None:
             deadline = waited + _LEAVE
             if chief not in tasks.codes and not passed:

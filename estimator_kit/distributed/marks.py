@@ -1,11 +1,12 @@
 """Files in `model_dir/cluster` by which the tasks of a training know where it stands.
 
-    end.json             the chief: the training is over, and how it ended
+    end.json             the chief: the training is over, how it ended, what its goal was, and
+                         who scores the last checkpoint and writes the exports
     ready.json           the chief: its session is there, the variables have values
     stop.json            the evaluator: asks the chief for an early stop
     evaluator.json       the evaluator: it is there, and will write the exports
     joined-worker-0.json a worker: it has begun to train
-    ended-worker-0.json  a worker: it has trained to its end
+    ended-worker-0.json  a worker: it has trained to its end, of the chief's session `of`
 
 The chief removes them all when it starts. A task that starts before it finds those of a former
 start, and so never believes a mark that was there before; see `watch`.
@@ -13,6 +14,7 @@ start, and so never believes a mark that was there before; see `watch`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from typing import Any, Optional
@@ -20,8 +22,20 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.config import ExperimentConfig
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
+
+# Who scores the last checkpoint; the evaluator's is the name of its mark, too.
+CHIEF, EVALUATOR = "chief", "evaluator"
+
+
+def goal_of(config: ExperimentConfig) -> dict[str, Any]:
+    """What says how long a training is; one of another goal goes on from where this one ended."""
+    return {
+        "max_steps": config.max_steps, "epochs": config.epochs, "train_days": config.train_days,
+        "train_files": list(config.train_files),
+    }  # fmt: skip
 
 
 class Marks:
@@ -30,9 +44,11 @@ class Marks:
     def __init__(self, model_dir: str):
         self._folder = os.path.join(model_dir, "cluster")
 
-    def write(self, name: str, **what: Any) -> None:
-        """Sets a mark, with an id that no other has."""
-        storage.write_json(self._path(name), {"id": uuid.uuid4().hex, **what})
+    def write(self, name: str, **what: Any) -> str:
+        """Sets a mark, and returns its id, which no other has."""
+        new = uuid.uuid4().hex
+        storage.write_json(self._path(name), {"id": new, **what})
+        return new
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
         """A mark, or None where it is not set."""
@@ -42,6 +58,11 @@ class Marks:
             return None
         return found if isinstance(found, dict) else None
 
+    def remove(self, name: str) -> None:
+        """Takes a mark away, where it is set."""
+        with contextlib.suppress(tf.errors.NotFoundError):
+            tf.io.gfile.remove(self._path(name))
+
     def clear(self) -> None:
         """Removes all marks of a former start."""
         if not tf.io.gfile.isdir(self._folder):
@@ -49,10 +70,7 @@ class Marks:
         for name in tf.io.gfile.listdir(self._folder):
             if not name.endswith(".json") or name.startswith("."):
                 continue
-            try:
-                tf.io.gfile.remove(os.path.join(self._folder, name))
-            except tf.errors.NotFoundError:
-                continue
+            self.remove(name[: -len(".json")])
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, f"{name.replace(':', '-')}.json")

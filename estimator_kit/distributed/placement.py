@@ -34,7 +34,12 @@ class LeastLoaded:
 
 
 def size_of(op: Any) -> int:
-    """Bytes of the variable that an op makes; an axis of unknown length counts as 1."""
+    """Bytes of the variable that an op makes; an axis of unknown length counts as 1.
+
+    A hash table, which has no shape until it is filled, is 1.
+    """
+    if "shape" not in op.node_def.attr:
+        return 1
     dims = [dim.size if dim.size > 0 else 1 for dim in op.get_attr("shape").dim]
     count = 1
     for dim in dims:

@@ -18,7 +18,7 @@ import tensorflow as tf
 from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed import listening
-from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, Stopped
@@ -74,18 +74,18 @@ def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
 
     Raises:
       Stopped: SIGTERM was received.
-      tf.errors.UnavailableError: the chief was gone for longer than --cluster_timeout_secs.
+      tf.errors.UnavailableError: the chief was stopped, or gone for longer than
+        --cluster_timeout_secs.
     """
     assert config.model_dir is not None
     request = StopRequest()
     start(config, view)
     with stop_on_sigterm(request), Watch(
-        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs
+        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs, goal=goal_of(config)
     ) as watch:
         trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
         while not watch.over() and request.reason != SIGTERM:
             threading.Event().wait(0.5)
-        watch.check()
         end = time.monotonic() + (_LAST_GUESTS if watch.over() else _LAST_SAVES)
         while time.monotonic() < end and any(reachable(host) for host in trainers):
             if watch.over() and request.reason == SIGTERM:
@@ -93,4 +93,5 @@ def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
             threading.Event().wait(0.5)
     if request.reason == SIGTERM:
         raise Stopped(f"{view.name} was stopped by SIGTERM")
+    watch.check()
     return RunResult(mode=config.mode, task=view.name)

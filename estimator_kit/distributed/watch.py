@@ -5,8 +5,9 @@
         watch.over()
 
 Training is over when the chief sets the mark `end`. One that was there when this task started may
-be of a former training that this start continues: it counts only once the chief, which removes it,
-cannot be reached for a while. A chief that cannot be reached, and has set no mark, is waited for.
+be of a former training that this start continues: it counts only where that one's goal was the
+same, and once the chief, which removes it, cannot be reached for a while. A chief that cannot be
+reached, and has set no mark, is waited for.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import exit_codes
+from estimator_kit import exit_codes, storage
 from estimator_kit.cluster import ClusterView
-from estimator_kit.distributed.marks import DONE, Marks
+from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Marks
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError
 
@@ -47,6 +48,7 @@ class Watch(threading.Thread):
       view: the task that watches.
       marks: of its model directory.
       seconds: without the chief before the training is given up.
+      goal: of this start; see `goal_of`.
       on_end: called once, when it is over or given up.
       presence: a mark that is kept set until then, whoever removes it.
       leaves: whether the process is ended where it has not closed the watch 20 seconds after.
@@ -62,6 +64,7 @@ class Watch(threading.Thread):
         marks: Marks,
         *,
         seconds: float,
+        goal: Mapping[str, Any],
         on_end: Callable[[], None] = lambda: None,
         presence: Optional[str] = None,
         leaves: bool = False,
@@ -71,6 +74,7 @@ class Watch(threading.Thread):
         self.end: Optional[dict[str, Any]] = None
         self.given_up = False
         self._view, self._marks, self._seconds = view, marks, seconds
+        self._goal = storage.plain(goal)
         self._on_end, self._leaves, self._clock = on_end, leaves, clock
         self._presence = presence
         self._old = marks.read("end")
@@ -82,7 +86,17 @@ class Watch(threading.Thread):
         return self._over.is_set()
 
     def check(self) -> None:
-        """Raises UnavailableError where the chief was gone for too long."""
+        """Raises UnavailableError where the chief was gone for too long, or was stopped.
+
+        A training that was stopped is not done, and goes on when all are started again.
+        """
+        if self._is_stopped():
+            raise tf.errors.UnavailableError(
+                None,
+                None,
+                f"{self._view.name}: chief:0 was stopped, and with it the training; start all "
+                "tasks again to go on from the last checkpoint",
+            )
         if self.given_up:
             raise tf.errors.UnavailableError(
                 None,
@@ -108,6 +122,9 @@ class Watch(threading.Thread):
                                  str(error).splitlines()[0][:200])  # fmt: skip
             if over:
                 self._over.set()
+                if self.end is not None and self.end.get("status") == FAILED:
+                    _log.warning("%s: chief:0 has failed: %s", self._view.name,
+                                 self.end.get("reason"))  # fmt: skip
                 self._on_end()
                 break
         if self._leaves and not self._closed.wait(_LAST_STEP):
@@ -115,7 +132,10 @@ class Watch(threading.Thread):
                          self._view.name)  # fmt: skip
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(exit_codes.TEMPORARY if self.given_up else 0)
+            os._exit(exit_codes.TEMPORARY if self.given_up or self._is_stopped() else 0)
+
+    def _is_stopped(self) -> bool:
+        return self.end is not None and self.end.get("status") == STOPPED
 
     def _look(self) -> bool:
         mark = self._marks.read("end")
@@ -129,8 +149,12 @@ class Watch(threading.Thread):
         if reachable(self._view.chief):
             self._seen = self._clock()
             return False
-        old = mark is not None and mark.get("status") == DONE
-        if old and now - self._seen >= _OLD_END_COUNTS:
+        reached = (
+            mark is not None
+            and mark.get("status") == DONE
+            and mark.get("goal") == self._goal
+        )
+        if reached and now - self._seen >= _OLD_END_COUNTS:
             self.end = mark
             return True
         return self._gone_too_long(now)

@@ -1,20 +1,25 @@
 """The life of a worker: it trains on its shard, and writes no checkpoint.
 
 A worker that is started again takes the position of the last checkpoint for its own. One that
-cannot go on for good leaves the others: the chief ends without it.
+has come to its end stays until the training is over: where the chief or a ps is lost, what it has
+trained since the last checkpoint is, too, and it trains that again. One that cannot go on for good
+leaves the others: the chief ends without it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Optional
+
+import tensorflow as tf
 
 from estimator_kit import all_reduce, bad_data, checkpoints
 from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed import collective, servers, trainer
-from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.trainer import OneSession
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
@@ -33,6 +38,9 @@ _log = logging.getLogger("estimator_kit")
 
 _OVER = "over"
 
+# Seconds between two looks of a worker that has come to its end.
+_LOOK = 0.5
+
 
 def run_worker(
     config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
@@ -41,7 +49,7 @@ def run_worker(
 
     Raises:
       Stopped: SIGTERM was received; the others go on.
-      tf.errors.UnavailableError: the chief or a ps was gone for longer than
+      tf.errors.UnavailableError: the chief was stopped, or it or a ps was gone for longer than
         --cluster_timeout_secs.
       DataError, LossError, ConfigError: see their docstrings.
     """
@@ -59,7 +67,8 @@ def run_worker(
         servers.start(config, view)
     progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
     with stop_on_sigterm(request), Watch(
-        view, marks, seconds=config.cluster_timeout_secs, on_end=stop, leaves=True
+        view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config), on_end=stop,
+        leaves=True,
     ) as watch:
 
         def over() -> bool:
@@ -68,24 +77,55 @@ def run_worker(
         seconds = config.cluster_timeout_secs
         others = [task for task in view.tasks() if not task[0].startswith("worker:")]
         wait_for(others, this=view.name, seconds=seconds, over=over)
-        wait_until(
-            lambda: [] if marks.read("ready") else [f"chief:0 at {view.chief}"],
-            what="the first session of", this=view.name, seconds=seconds, over=over,
-        )  # fmt: skip
-        if not over():
-            _train(config, spec, model, view, request, progress, marks, strategy)
+        ready: Optional[dict[str, Any]] = None
+        while not over():
+            before, ready = ready, _next_session(view, marks, ready, seconds, over)
+            if ready is None:
+                break
+            if before is not None and strategy is not None:
+                raise tf.errors.UnavailableError(
+                    None, None, f"{view.name}: chief:0 was started again; start all tasks again"
+                )
+            _train(config, spec, model, view, request, progress, marks, strategy, ready)
+            if not over():
+                # The last one: sessions may have been lost since the training began.
+                ready = marks.read("ready") or ready
+                marks.write(f"ended-{view.name}", of=ready["id"])
         if request.reason == SIGTERM:
             raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
         watch.check()
-        marks.write(f"ended-{view.name}")
-        if strategy is not None:
-            # The chief's session has parts here, and would wait for a task that is gone.
-            while not watch.over():
-                threading.Event().wait(0.25)
     return RunResult(
         mode=config.mode, task=view.name, rows_trained=progress.rows,
         examples_per_second=progress.examples_per_second,
     )  # fmt: skip
+
+
+def _next_session(
+    view: ClusterView,
+    marks: Marks,
+    last: Optional[dict[str, Any]],
+    seconds: float,
+    over: Callable[[], bool],
+) -> Optional[dict[str, Any]]:
+    """Waits for a session of the chief, another one than the last; None where the end comes first.
+
+    Raises:
+      tf.errors.UnavailableError: there is no first one in time.
+    """
+    found: list[dict[str, Any]] = []
+
+    def missing() -> list[str]:
+        ready = marks.read("ready")
+        if ready is not None and ready["id"] != (last or {}).get("id"):
+            found.append(ready)
+        return [] if found else [f"chief:0 at {view.chief}"]
+
+    if last is None:
+        wait_until(missing, what="the first session of", this=view.name, seconds=seconds, over=over)
+    else:
+        while not over() and missing():
+            threading.Event().wait(_LOOK)
+    return found[0] if found else None
 
 
 def _train(
@@ -97,6 +137,7 @@ def _train(
     progress: ProgressHook,
     marks: Marks,
     strategy: Any,
+    ready: dict[str, Any],
 ) -> None:
     team = Team.of(config, view, len(all_reduce.devices(config)))
     source = TrainingInput.of(config, spec, team)
@@ -118,10 +159,10 @@ def _train(
         hooks = [progress, StopHook(request), session]
         if strategy is not None:
             # All end with one step, and the chief has found out which.
-            last = (marks.read("ready") or {}).get("max_steps")
             collective.train(
-                config, view, strategy, model, input_fn, max_steps=int(last or 0), hooks=hooks
-            )
+                config, view, strategy, model, input_fn, max_steps=int(ready["max_steps"]),
+                hooks=hooks, over=lambda: request.reason is not None,
+            )  # fmt: skip
             return
         trainer.cluster_estimator(config, model, view).train(
             input_fn, max_steps=config.max_steps, hooks=hooks

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A cluster by ssh: one task on each host, all of which see the same folder under the same name and
 # have the kit installed there. Each task's lines go to a file of its own; the exit status is the
-# chief's. Started again after a failure, it goes on from the last checkpoint.
+# chief's. Started again after a failure, it goes on from the last checkpoint. SIGTERM and Ctrl-C stop
+# the chief, which saves one and ends the others.
 #
 #   ./ssh.sh "host0 host1 host2" "host3" host4 --flagfile=exp.flags --model_dir=runs/ads
 #             chief and workers  ps      evaluator
@@ -27,10 +28,16 @@ quoted() {  # Words as the shell of the other host reads them again.
 task() {  # host job index flags...
   host=$1 job=$2 index=$3
   shift 3
-  $remote "$host" "cd '$folder' && exec estimator-kit$(quoted "$@") --job_name=$job --task_index=$index \
+  $remote "$host" "cd '$folder' && echo \$\$ > '.$job-$index.pid' && exec estimator-kit$(quoted "$@") --job_name=$job --task_index=$index \
     --worker_hosts=$(addresses "$workers") --ps_hosts=$(addresses "$ps")" \
     > "$logs/$job-$index.log" 2>&1
 }
+
+stop() {
+  set -- $workers
+  $remote "$1" "cd '$folder' && kill -TERM \$(cat .worker-0.pid)"
+}
+trap stop INT TERM
 
 index=0
 for host in $ps; do task "$host" ps $index "$@" & index=$((index + 1)); done
@@ -43,5 +50,9 @@ for host in $workers; do
 done
 status=0
 wait "$chief" || status=$?
+while kill -0 "$chief" 2> /dev/null; do  # A signal has interrupted the wait.
+  status=0
+  wait "$chief" || status=$?
+done
 wait
 exit $status

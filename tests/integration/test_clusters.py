@@ -157,13 +157,32 @@ def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, vict
 
 
 @pytest.mark.long
+def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(made, tmp_path):
+    """The chief is killed while it saves its first steps, and the worker's, which are its last."""
+    for i, count in enumerate((2000, 300)):
+        ek.write_examples(f"{tmp_path}/uneven-{i}.tfrecord", make_rows(count, seed=i))
+    cluster, model_dir = made(
+        f"--train_files={tmp_path}/uneven-*", "--epochs=1", "--save_checkpoints_steps=5",
+        "--model=tests.integration.saving_model:SavingModel",
+    )  # fmt: skip
+    (tmp_path / "pause").write_text("5")
+    cluster.start(*TASKS)
+    until((model_dir / "cluster" / "ended-worker-0.json").exists, "end of the worker's shard")
+    until((tmp_path / "paused").exists, "saving")
+    cluster.kill("chief:0")
+    (tmp_path / "pause").unlink()
+    cluster.start("chief:0")
+    check_end(cluster, model_dir, 20 + 3, beyond=0)
+
+
+@pytest.mark.long
 def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
     cluster.start(*TASKS)
     cluster.wait_for("worker:0", r"step [1-9]\d")
     cluster.kill("chief:0", signal.SIGTERM)
     codes = cluster.codes(limit=45)
-    assert codes.pop("chief:0") == 143 and set(codes.values()) == {0}
+    assert codes.pop("chief:0") == 143 and set(codes.values()) == {75}
     stopped = read_result(model_dir)
     assert stopped["status"] == "stopped" and stopped["rows_evaluated"] == 500
     assert 0 < stopped["global_step"] < 2000
@@ -179,7 +198,7 @@ def test_sigterm_of_all_at_once_loses_no_step(made):
     for task in TASKS:  # The ps first: the chief has still to save what it holds.
         cluster.kill(task, signal.SIGTERM)
     codes = cluster.codes(limit=60)
-    assert codes["chief:0"] == codes["ps:0"] == 143 and set(codes.values()) <= {0, 143}
+    assert codes["chief:0"] == codes["ps:0"] == 143 and set(codes.values()) <= {75, 143}
     saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
     assert 10 <= saved < 2000
     assert "is lost" not in cluster.log("chief:0").read_text()
@@ -309,5 +328,5 @@ def test_the_launcher_passes_sigterm_on(rows, tmp_path):
                 break
         rest = process.stdout.read()
         assert process.wait(LIMIT) == 143, "".join(lines) + rest
-    assert "[worker:0] exit status 0" in rest and "[ps:0    ] exit status 0" in rest
+    assert "[worker:0] exit status 75" in rest and "[ps:0    ] exit status 75" in rest
     assert read_result(tmp_path / "model")["status"] == "stopped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 
 import jsonschema
@@ -10,9 +11,10 @@ import pytest
 import yaml
 from absl import flags as absl_flags
 
-from estimator_kit import cluster
+from estimator_kit import cluster, exit_codes
 from estimator_kit.flags import config_from_flags, define_flags
 from tests.conftest import ROOT
+from tests.integration.clusters import until
 
 FOLDER = ROOT / "examples" / "cluster"
 
@@ -43,6 +45,7 @@ CONTAINER = closed(
     env=listed(closed({"name": TEXT, "value": {"type": "string"}})),
     ports=listed(closed({"containerPort": NUMBER}, name=NAME)),
     volumeMounts=listed(closed({"name": NAME, "mountPath": TEXT})),
+    resources=closed({}, limits={"type": "object", "additionalProperties": NUMBER}),
 )  # fmt: skip
 VOLUME = closed({"name": NAME}, persistentVolumeClaim=closed({"claimName": NAME}))
 POD = closed(
@@ -50,6 +53,13 @@ POD = closed(
     volumes=listed(VOLUME), restartPolicy={"enum": ["OnFailure", "Never"]}, subdomain=NAME,
 )  # fmt: skip
 LABELS = {"type": "object", "additionalProperties": TEXT}
+POD_FAILURES = closed({"rules": listed({"oneOf": [
+    closed({"action": {"enum": ["Ignore", "FailJob", "Count"]},
+            "onExitCodes": closed({"operator": {"enum": ["In", "NotIn"]},
+                                   "values": listed({"type": "integer", "minimum": 1})})}),
+    closed({"action": {"enum": ["Ignore", "FailJob", "Count"]},
+            "onPodConditions": listed(closed({"type": TEXT}))}),
+]})})  # fmt: skip
 JOB = closed(
     {
         "apiVersion": {"const": "batch/v1"}, "kind": {"const": "Job"}, "metadata": METADATA,
@@ -57,7 +67,7 @@ JOB = closed(
             {"template": closed({"spec": {**POD, "required": ["containers", "restartPolicy"]}},
                                 metadata=closed({}, labels=LABELS))},
             completions=NUMBER, parallelism=NUMBER, backoffLimit=NUMBER,
-            completionMode={"enum": ["Indexed", "NonIndexed"]},
+            completionMode={"enum": ["Indexed", "NonIndexed"]}, podFailurePolicy=POD_FAILURES,
         ),
     }
 )  # fmt: skip
@@ -67,6 +77,18 @@ SERVICE = closed(
         "spec": closed(
             {"ports": listed(closed({"port": NUMBER}, name=NAME))}, clusterIP={"const": "None"},
             publishNotReadyAddresses={"type": "boolean"}, selector=LABELS,
+        ),
+    }
+)  # fmt: skip
+POLICY = closed(
+    {
+        "apiVersion": {"const": "networking.k8s.io/v1"}, "kind": {"const": "NetworkPolicy"},
+        "metadata": METADATA,
+        "spec": closed(
+            {"podSelector": closed({"matchLabels": LABELS})},
+            policyTypes={"type": "array", "items": {"enum": ["Ingress", "Egress"]}},
+            ingress=listed(closed(
+                {"from": listed(closed({"podSelector": closed({"matchLabels": LABELS})}))})),
         ),
     }
 )  # fmt: skip
@@ -96,23 +118,39 @@ def config_of(arguments: list[str]):
     return config_from_flags(values)
 
 
-def test_the_tfjob():
-    document = yaml.safe_load((FOLDER / "tfjob.yaml").read_text())
+@pytest.mark.parametrize(
+    ("file", "strategy"),
+    [("tfjob.yaml", "parameter_server"), ("tfjob_all_reduce.yaml", "multi_worker_mirrored")],
+)
+def test_the_tfjobs(file, strategy):
+    document = yaml.safe_load((FOLDER / file).read_text())
     jsonschema.validate(document, TFJOB)
+    assert ("PS" in document["spec"]["tfReplicaSpecs"]) == (strategy == "parameter_server")
     for replicas in document["spec"]["tfReplicaSpecs"].values():
         (container,) = replicas["template"]["spec"]["containers"]
         assert container["name"] == "tensorflow"  # The operator looks for it.
         config = config_of([a for a in container["args"] if not a.startswith("--flagfile")])
-        assert config.strategy == "parameter_server"
+        assert config.strategy == strategy
+        assert config.exit_code_style == "kubernetes"
 
 
 def test_the_jobs():
     documents = list(yaml.safe_load_all((FOLDER / "jobs.yaml").read_text()))
     jsonschema.validate(documents[0], SERVICE)
+    jsonschema.validate(documents[1], POLICY)
+    selector = {"matchLabels": documents[0]["spec"]["selector"]}
+    assert documents[1]["spec"]["podSelector"] == selector
+    assert documents[1]["spec"]["ingress"] == [{"from": [{"podSelector": selector}]}]
     tasks = []
-    for document in documents[1:]:
+    for document in documents[2:]:
         jsonschema.validate(document, JOB)
         template = document["spec"]["template"]
+        # The API takes a podFailurePolicy with no other.
+        assert template["spec"]["restartPolicy"] == "Never"
+        for rule in document["spec"]["podFailurePolicy"]["rules"]:
+            assert set(rule.get("onExitCodes", {}).get("values", [])) <= {
+                exit_codes.BAD_CONFIG, exit_codes.BAD_DATA, exit_codes.EXPORT_REFUSED,
+            }  # fmt: skip
         assert template["metadata"]["labels"] == documents[0]["spec"]["selector"]
         assert template["spec"]["subdomain"] == documents[0]["metadata"]["name"]
         (container,) = template["spec"]["containers"]
@@ -121,6 +159,7 @@ def test_the_jobs():
             command = container["args"][0].replace("$(TASK)", value)
             command = command.replace("$(JOB_COMPLETION_INDEX)", str(index))
             config = config_of([a for a in command.split()[2:] if "flagfile" not in a])
+            assert config.exit_code_style == "kubernetes"
             view = cluster.view_of(config, {})
             tasks.append(view.name)
             host = f"{document['metadata']['name']}-{index}.ads:2222"
@@ -128,21 +167,38 @@ def test_the_jobs():
     assert tasks == ["chief:0", "worker:0", "worker:1", "ps:0", "evaluator:0"]
 
 
+def stand_ins(folder, kit):
+    """In the place of ssh, a script that runs the command here; in that of the kit, one that says
+    how it was called, and then does something."""
+    for name, text in {"there": 'shift\nexec sh -c "$1"\n', "estimator-kit": kit}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}")
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}",
+            "REMOTE": str(folder / "there")}  # fmt: skip
+
+
+def test_a_signal_for_the_script_with_ssh_stops_the_chief(tmp_path):
+    environment = stand_ins(
+        tmp_path,
+        'case "$*" in *worker*task_index=0*--worker*) ;; *) exit 75;; esac\n'
+        "trap 'exit 143' TERM\necho ready\nwhile :; do sleep 0.02; done\n",
+    )
+    command = [str(FOLDER / "ssh.sh"), "h0 h1", "h2", "h3", "--model_dir=m"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as process:
+        log = tmp_path / "logs" / "worker-0.log"
+        until(lambda: log.exists() and "ready" in log.read_text(), "chief")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+
+
 @pytest.mark.parametrize("code", [0, 75])
 def test_the_script_with_ssh(tmp_path, code):
-    """In the place of ssh, a script that runs the command here; in that of the kit, one that says
-    how it was called."""
-    for name, text in {
-        "there": 'shift\nexec sh -c "$1"\n',
-        "estimator-kit": f'echo "$@"\ncase "$*" in *task_index=0*--worker*) exit {code};; esac\n',
-    }.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}")
-        (tmp_path / name).chmod(0o755)
+    environment = stand_ins(
+        tmp_path, f'echo "$@"\ncase "$*" in *task_index=0*--worker*) exit {code};; esac\n'
+    )
     done = subprocess.run(
         [str(FOLDER / "ssh.sh"), "h0 h1", "h2", "h3", "--model_dir=m",
-         "--train_files=a b;echo 'c'*"], cwd=tmp_path, check=False, timeout=60,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}",
-             "REMOTE": str(tmp_path / "there")},
+         "--train_files=a b;echo 'c'*"], cwd=tmp_path, check=False, timeout=60, env=environment,
     )  # fmt: skip
     assert done.returncode == code
     tasks = []

@@ -52,6 +52,16 @@ def test_an_evaluator_may_be_named_and_is_no_member():
     assert (named.evaluators, unnamed.evaluators) == (("e:5",), ())
     assert named.cluster_dict() == unnamed.cluster_dict() == HOSTS
     assert named.address is None
+    by_hand = config(job_name="evaluator", worker_hosts=("a:1", "b:2", "c:3"), ps_hosts=("d:4",))
+    described = text({**HOSTS, "evaluator": ["e:5"]}, type="evaluator", index=0)
+    assert cluster.view_of(by_hand, {"TF_CONFIG": described}) == named
+
+
+def test_only_grpc_is_a_layer_for_calls():
+    document = {**json.loads(text(type="chief")), "rpc_layer": "grpc"}
+    assert cluster.parse(json.dumps(document)) == cluster.parse(text(type="chief"))
+    with pytest.raises(ek.ConfigError, match=r"rpc_layer: got 'grpc[+]verbs', expected grpc; an"):
+        cluster.parse(json.dumps({**document, "rpc_layer": "grpc+verbs"}))
 
 
 def test_what_is_no_cluster():

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.cluster import ClusterView
+from estimator_kit.cluster_flags import local_jobs
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import launcher, listening, placement, trainer
 from estimator_kit.distributed.chief import Chief
@@ -80,9 +81,12 @@ def view(server: int) -> ClusterView:
     return ClusterView(f"127.0.0.1:{server}", (), (free_address(),), (), "ps", 0)
 
 
+GOAL = {"max_steps": 100, "train_files": ("a",)}
+
+
 def watching(marks: Marks, a_view: ClusterView, seconds: float = 60.0) -> Watch:
     times = iter(range(0, 10_000, 5))
-    return Watch(a_view, marks, seconds=seconds, clock=lambda: float(next(times)))
+    return Watch(a_view, marks, seconds=seconds, goal=GOAL, clock=lambda: float(next(times)))
 
 
 def test_an_end_counts_when_it_is_new(tmp_path, server):
@@ -95,12 +99,33 @@ def test_an_end_counts_when_it_is_new(tmp_path, server):
 
 def test_an_old_end_counts_when_the_chief_is_gone(tmp_path, server):
     marks = Marks(str(tmp_path))
-    marks.write("end", status="done")
+    marks.write("end", status="done", goal=GOAL)
     there = watching(marks, view(server))
     assert not any(there._look() for _ in range(10))
     gone = watching(marks, view(launcher.free_ports(1)[0]))
     looks = [gone._look() for _ in range(4)]
     assert looks == [False, False, True, True] and gone.end["status"] == "done"
+
+
+def test_an_old_end_of_another_goal_is_no_end_of_this_training(tmp_path):
+    marks = Marks(str(tmp_path))
+    marks.write("end", status="done", goal={**GOAL, "max_steps": 50})
+    watch = watching(marks, view(launcher.free_ports(1)[0]), seconds=30.0)
+    assert [watch._look() for _ in range(6)] == [False] * 5 + [True]
+    assert watch.given_up and watch.end is None
+
+
+def test_a_training_that_was_stopped_is_not_done(tmp_path, server):
+    marks = Marks(str(tmp_path))
+    watch = watching(marks, view(server))
+    marks.write("end", status="stopped", goal=GOAL)
+    assert watch._look()
+    with pytest.raises(tf.errors.UnavailableError) as error:
+        watch.check()
+    assert error.value.message == (
+        "ps:0: chief:0 was stopped, and with it the training; start all tasks again to go on from "
+        "the last checkpoint"
+    )
 
 
 @pytest.mark.parametrize("status", [None, "stopped"])
@@ -146,6 +171,16 @@ def test_variables_go_to_the_server_with_the_fewest_bytes():
     assert total.device == "/job:chief/task:0"
 
 
+def test_hash_tables_of_a_model_have_a_place_too():
+    a_view = ClusterView("a:1", (), ("b:1", "c:1"), (), "chief", 0)
+    with tf.Graph().as_default() as graph, graph.device(placement.device_fn(a_view)):
+        tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+        tf.compat.v1.get_variable("next", [4], use_resource=True)
+        placed = {op.type: op.device for op in graph.get_operations() if "/job:ps" in op.device}
+    assert placed["MutableHashTableV2"] == "/job:ps/task:0"
+    assert placed["VarHandleOp"] == "/job:ps/task:1"
+
+
 def test_errors_of_servers_that_are_gone():
     errors = tf.errors
     assert trainer.is_lost(errors.UnavailableError(None, None, "x"))
@@ -171,16 +206,16 @@ def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_
     marks = Marks(str(tmp_path))
     config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
     chief = Chief(config, view(server), StopRequest())
-    assert not chief.leaves_evaluation
-    with Watch(view(server), marks, seconds=60.0, presence="evaluator"):
+    assert not chief.leaves_evaluation()
+    with Watch(view(server), marks, seconds=60.0, goal=GOAL, presence="evaluator"):
         assert wait_until(
             lambda: [] if marks.read("evaluator") else ["x"], what="", this="", seconds=60
         )
         chief.begin()
-        assert chief.leaves_evaluation
+        assert chief.leaves_evaluation()
     chief.begin()
     monkeypatch.setattr(chief_module, "_EVALUATOR_SAYS", 0.1)
-    assert not chief.leaves_evaluation  # It has left.
+    assert not chief.leaves_evaluation()  # It has left.
 
 
 class StandIns:
@@ -205,12 +240,29 @@ class StandIns:
 
 def test_the_launcher_waits_for_the_last_exports_and_for_nobody_else():
     tasks = StandIns(chief_0=(5, 0), evaluator_0=(300, 0), ps_0=(900, 0))
-    launcher._supervise(tasks, [], asynchronous=True)
+    launcher._supervise(tasks, [], spare=1)
     assert tasks.codes == {"chief:0": 0, "evaluator:0": 0, "ps:0": 137}
     assert set(tasks.sent) == {("ps:0", signal.SIGKILL)}
     failed = StandIns(chief_0=(5, 70), evaluator_0=(300, 0))
-    launcher._supervise(failed, [], asynchronous=True)
+    launcher._supervise(failed, [], spare=1)
     assert failed.codes == {"chief:0": 70, "evaluator:0": 137}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "strategy", "expected"),
+    [("chief:1,worker:3,ps:1", None, 3), ("chief:1,worker:3,ps:1", "sync_replicas", 1),
+     ("chief:1,worker:3", "multi_worker_mirrored", 0)],
+)  # fmt: skip
+def test_how_many_workers_a_local_cluster_goes_on_without(jobs, strategy, expected):
+    config = ek.ExperimentConfig(
+        spec="s", model_dir="m", train_files=("t",), eval_files=("e",), max_steps=1,
+        strategy=strategy, launch_local=jobs,
+        backup_workers=1 if strategy == "sync_replicas" else 0,
+    )  # fmt: skip
+    assert launcher._spare_workers(config, local_jobs(jobs)) == expected
+    lost = StandIns(chief_0=(1e9, 0), **{f"worker_{i}": (1, 70) for i in range(expected + 1)})
+    launcher._supervise(lost, [], spare=expected)
+    assert lost.sent[0] == ("chief:0", signal.SIGTERM)
 
 
 def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, monkeypatch, caplog):
@@ -225,7 +277,7 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
         return read(self, name)
 
     with caplog.at_level("WARNING", logger="estimator_kit"), Watch(
-        view(server), Marks(str(tmp_path / "other")), seconds=60.0
+        view(server), Marks(str(tmp_path / "other")), seconds=60.0, goal=GOAL
     ) as watch:
         monkeypatch.setattr(Marks, "read", unsure)
         watch._marks = marks
