@@ -11,18 +11,15 @@ same folder goes on, at the same port, with the trainings that it served.
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf
 
 from estimator_kit import data_service
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.signals import until_signalled
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -37,7 +34,7 @@ def serve(config: ExperimentConfig) -> None:
       ConfigError: the port cannot be bound, or the folder not be used.
       tf.errors.UnavailableError: the dispatcher of a worker is not there.
     """
-    with _signalled() as ended:
+    with until_signalled() as ended:
         if config.mode == "data_service_dispatcher":
             server, address = _dispatcher(config)
         else:
@@ -126,22 +123,3 @@ def _keep_port(folder: str, port: int) -> None:
 
 def _port_file(folder: str) -> str:
     return os.path.join(folder, "port")
-
-
-@contextmanager
-def _signalled() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set; outside the main thread nothing does."""
-    ended = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield ended
-        return
-
-    def handler(number: int, frame: Optional[Any]) -> None:
-        ended.set()
-
-    before = {s: signal.signal(s, handler) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield ended
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

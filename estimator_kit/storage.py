@@ -43,6 +43,15 @@ def read_json(path: str) -> Optional[Any]:
             raise ConfigError(f"{path} is no JSON: {error}; repair or remove it") from error
 
 
+def copy_folder(source: str, target: str) -> None:
+    """Copies a folder with all that is in it; not at once."""
+    for path, _, names in tf.io.gfile.walk(source):
+        folder = os.path.join(target, os.path.relpath(path, source))
+        tf.io.gfile.makedirs(folder)
+        for name in names:
+            tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))
+
+
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: numbers that are not finite become None."""
     if isinstance(value, dict):

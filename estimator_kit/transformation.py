@@ -24,7 +24,7 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 
-from estimator_kit import dynamic_package, dynamic_problems
+from estimator_kit import dynamic_package, dynamic_problems, storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import c_session, skew, verification
@@ -102,7 +102,7 @@ def _write(saved: Any, source: str, staged: str, kind: str) -> None:
     else:
         parts.append("variables")
     for part in parts:
-        copy_folder(os.path.join(source, part), os.path.join(staged, part))
+        storage.copy_folder(os.path.join(source, part), os.path.join(staged, part))
     name = "saved_model.pbtxt" if kind == "text" else "saved_model.pb"
     with tf.io.gfile.GFile(os.path.join(staged, name), "wb") as file:
         text = kind == "text"
@@ -247,14 +247,6 @@ def answers_of(export: str, name: str, key: str, records: list[bytes]) -> dict[s
         request = {"signature": name, "inputs": {key: c_session.encoded(np.array(records, object))}}
         asked = loader.ask(export, [request])["answers"][0]
     return {key: c_session.decoded(value) for key, value in asked.items()}
-
-
-def copy_folder(source: str, target: str) -> None:
-    for path, _, names in tf.io.gfile.walk(source):
-        folder = os.path.join(target, os.path.relpath(path, source))
-        tf.io.gfile.makedirs(folder)
-        for name in names:
-            tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))
 
 
 def folder_bytes(folder: str) -> int:

@@ -24,6 +24,25 @@ def is_better(value: float, best: float, direction: str) -> bool:
     return value < best if direction == "min" else value > best
 
 
+def read_record(path: str, empty: dict[str, Any]) -> dict[str, Any]:
+    """What a file of best exports holds, or `empty`, which has its metric and direction.
+
+    Raises:
+      ConfigError: the file is damaged, or was kept for another metric or direction.
+    """
+    found = storage.read_json(path)
+    kept = empty if found is None else found
+    if not isinstance(kept, dict) or not set(empty) <= set(kept):
+        raise ConfigError(f"{path} is damaged; repair or remove it")
+    metric, direction = empty["metric"], empty["direction"]
+    if (kept["metric"], kept["direction"]) != (metric, direction):
+        raise ConfigError(
+            f"{path} holds the best {kept['metric']} ({kept['direction']}), and now "
+            f"{metric} ({direction}) is asked for; go back, or move that folder away"
+        )
+    return kept
+
+
 class BestRecord:
     """The history of the best exporter, in `best.json`.
 
@@ -32,22 +51,13 @@ class BestRecord:
       metric, direction: what better means. They must stay the same from start to start.
 
     Raises:
-      ConfigError: the file was kept for another metric or direction.
+      ConfigError: the file is damaged, or was kept for another metric or direction.
     """
 
     def __init__(self, folder: str, metric: str, direction: str):
         self._path = os.path.join(folder, "best.json")
-        kept = storage.read_json(self._path) or {
-            "metric": metric, "direction": direction, "history": [],
-        }  # fmt: skip
-        if not isinstance(kept, dict) or not {"metric", "direction", "history"} <= set(kept):
-            raise ConfigError(f"{self._path} is damaged; repair or remove it")
-        if (kept["metric"], kept["direction"]) != (metric, direction):
-            raise ConfigError(
-                f"{self._path} holds the best {kept['metric']} ({kept['direction']}), and now "
-                f"{metric} ({direction}) is asked for; go back, or move that folder away"
-            )
-        self._kept: dict[str, Any] = kept
+        empty = {"metric": metric, "direction": direction, "history": []}
+        self._kept = read_record(self._path, empty)
 
     @property
     def best(self) -> Optional[dict[str, Any]]:

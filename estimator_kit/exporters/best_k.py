@@ -10,8 +10,7 @@ import os
 from typing import Any
 
 from estimator_kit import storage
-from estimator_kit.errors import ConfigError
-from estimator_kit.exporters.best import is_better
+from estimator_kit.exporters.best import is_better, read_record
 
 
 class BestKRecord:
@@ -30,16 +29,7 @@ class BestKRecord:
         self._path = os.path.join(folder, "best_k.json")
         self._count = count
         empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
-        kept = storage.read_json(self._path)
-        kept = empty if kept is None else kept
-        if not isinstance(kept, dict) or set(kept) != set(empty):
-            raise ConfigError(f"{self._path} is damaged; repair or remove it")
-        if (kept["metric"], kept["direction"]) != (metric, direction):
-            raise ConfigError(
-                f"{self._path} holds the best {kept['metric']} ({kept['direction']}), and now "
-                f"{metric} ({direction}) is asked for; go back, or move that folder away"
-            )
-        self._kept: dict[str, Any] = kept
+        self._kept = read_record(self._path, empty)
 
     @property
     def best(self) -> list[dict[str, Any]]:

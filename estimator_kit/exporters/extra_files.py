@@ -56,7 +56,8 @@ def write(
     """Writes all of them but `lineage.json`."""
     extra = os.path.join(staged, "assets.extra")
     tf.io.gfile.makedirs(extra)
-    _copy(os.path.join(model_dir, "feature_spec"), os.path.join(extra, "feature_spec"))
+    copied = os.path.join(extra, "feature_spec")
+    storage.copy_folder(os.path.join(model_dir, "feature_spec"), copied)
     flags = os.path.join(model_dir, "flags.txt")
     if origin.flags is not None:
         storage.write_text(os.path.join(extra, "flags.txt"), origin.flags)
@@ -106,11 +107,3 @@ def write_lineage(
 def model_name(model_dir: str) -> str:
     """The name of the model in requests: that of its directory."""
     return os.path.basename(os.path.normpath(model_dir)) or "model"
-
-
-def _copy(source: str, target: str) -> None:
-    for path, _, names in tf.io.gfile.walk(source):
-        folder = os.path.join(target, os.path.relpath(path, source))
-        tf.io.gfile.makedirs(folder)
-        for name in names:
-            tf.io.gfile.copy(os.path.join(path, name), os.path.join(folder, name))

@@ -30,7 +30,6 @@ from estimator_kit.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.transformation import (
     ROWS,
     answers_of,
-    copy_folder,
     folder_bytes,
     frozen,
     kept_spec,
@@ -74,7 +73,7 @@ def convert(config: ExperimentConfig) -> str:
         largest = _difference(config, source, meta, rows, inputs, found)
         needs = [] if kind == "onnx" else model.flex
         storage.write_json(os.path.join(staged, "signature.json"), _signature(inputs, found, needs))
-        copy_folder(
+        storage.copy_folder(
             os.path.join(source, "assets.extra", "feature_spec"),
             os.path.join(staged, "assets.extra", "feature_spec"),
         )

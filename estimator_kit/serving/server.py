@@ -8,17 +8,16 @@ There is no authentication and no encryption.
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Any
 
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.serving_flags import served_models
+from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError
 
 # Seconds that requests under way have at the end.
@@ -32,7 +31,7 @@ def serve(config: ExperimentConfig) -> None:
       ConfigError: a folder is not there, or a port cannot be bound.
       MissingPackageError: the extra `serving` is not installed.
     """
-    with _signalled() as ended, running(config) as (server, models):
+    with until_signalled() as ended, running(config) as (server, models):
         grpc_address, rest_address = server.addresses
         print(f"serve: grpc {grpc_address} rest {rest_address}", flush=True)
         while not ended.wait(config.serving_poll_secs):
@@ -148,22 +147,3 @@ def _bound(host: str, port: int) -> socket.socket:
             f"--serving_rest_port={port}: {host} cannot be bound: {error.strerror or error}"
         ) from error
     return sock
-
-
-@contextmanager
-def _signalled() -> Iterator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set; outside the main thread nothing does."""
-    ended = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield ended
-        return
-
-    def handler(number: int, frame: Optional[Any]) -> None:
-        ended.set()
-
-    before = {s: signal.signal(s, handler) for s in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield ended
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)

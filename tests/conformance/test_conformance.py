@@ -25,9 +25,9 @@ from feature_specs.column_kinds import COLUMN_KINDS
 from feature_specs.objectives import HEADS
 from input_pipelines import raw_inputs, tfrecords
 from input_pipelines.record_parsing import RecordParser
-from input_pipelines.transforms import Transform
 from tests.conformance import table
 from tests.estimator_kit.serving.small_models import serving
+from tests.estimator_kit.small_training import batch_of
 
 _READER = """
 import json, runpy, sys
@@ -76,19 +76,6 @@ def served(tmp_path_factory):
         process.stdin.close()
 
 
-def input_fn(spec, rows, *, labels=True):
-    """Twice the same batch; the kit's own pipeline, which has tests of its own, takes longer."""
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
-
-    def make():
-        transform = Transform(spec)
-        parse = transform.features_and_labels if labels else transform.features
-        batches = tf.data.Dataset.from_tensors(records).repeat(2 if labels else 1)
-        return batches.map(tf.autograph.experimental.do_not_convert(parse))
-
-    return make
-
-
 def test_every_model_and_every_head_has_an_entry():
     assert set(table.MODEL_CASES) == set(MODELS)
     assert set(table.HEAD_CASES) == set(HEADS)
@@ -110,9 +97,9 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, served, tmp
             save_summary_steps=None, log_step_count_steps=None,
         ),
     )  # fmt: skip
-    trained.train(input_fn(spec, rows), steps=2)
+    trained.train(batch_of(spec, rows), steps=2)
 
-    metrics = read_metrics(trained.evaluate(input_fn(spec, rows), steps=1))
+    metrics = read_metrics(trained.evaluate(batch_of(spec, rows), steps=1))
     assert metrics["global_step"] == 2 and metrics["rows"] == 48
     assert all(np.isfinite(metrics[f"loss/{name}"]) for name in objectives)
     slots = [n for n in trained.get_variable_names() if n.endswith(("/Adagrad", "/Ftrl"))]
@@ -130,7 +117,7 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, served, tmp
     found = served(
         export, {"predict_examples": {"examples": np.array(records, object)}, "predict_raw": raw}
     )
-    predicted = list(trained.predict(input_fn(spec, unlabelled, labels=False)))
+    predicted = list(trained.predict(batch_of(spec, unlabelled, labels=False)))
     for name, answer in found.items():
         check_same(answer, predicted, name)
     assert len(predicted[0]) >= len(objectives)
@@ -254,7 +241,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     model = EveryKind(spec, {"learning_rate": 0.5})
     config = tf.estimator.RunConfig(model_dir=str(tmp_path / "model"), save_summary_steps=None)
     trained = tf.estimator.Estimator(model, config=config)
-    trained.train(input_fn(spec, rows), steps=2)
+    trained.train(batch_of(spec, rows), steps=2)
     path = str(tmp_path / "eval.tfrecord")
     tfrecords.write_examples(path, rows)
     sample = sample_rows.sample_rows(spec, [path])
@@ -265,7 +252,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
         {"predict_examples": {"examples": np.array(sample.records, object)},
          "predict_raw": dict(sample.raw)},
     )  # fmt: skip
-    predicted = list(trained.predict(input_fn(spec, rows, labels=False)))
+    predicted = list(trained.predict(batch_of(spec, rows, labels=False)))
     for name, answer in found.items():
         check_same(answer, predicted, name)
     # The same by both protocols of servers.

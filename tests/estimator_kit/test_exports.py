@@ -12,16 +12,14 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-import feature_specs
-from estimator_kit import inspection, prediction, run_record, transformation
+from estimator_kit import inspection, prediction, transformation
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import c_session, sample_rows, saved_model, skew, verification
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
-from estimator_kit.models import find_model
 from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
 from tests.conftest import DOCUMENT, make_rows, place
+from tests.estimator_kit.small_training import trained_wide_deep
 
 NOW = 1_700_000_000.0
 
@@ -30,22 +28,9 @@ NOW = 1_700_000_000.0
 def trained(tmp_path_factory):
     """An Estimator after a step, its spec, and 40 rows in a file."""
     folder = tmp_path_factory.mktemp("ads")
-    spec = feature_specs.parse(DOCUMENT)
     rows = make_rows(40)
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
     tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
-
-    def input_fn():
-        batch = tf.data.Dataset.from_tensors(records)
-        transform = Transform(spec)
-        return batch.map(tf.autograph.experimental.do_not_convert(transform.features_and_labels))
-
-    model = find_model("wide_deep")(spec, {"hidden_units": [4]})
-    config = tf.estimator.RunConfig(model_dir=f"{folder}/clicks", save_summary_steps=None)
-    made = tf.estimator.Estimator(model, config=config)
-    made.train(input_fn, steps=1)
-    fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    made, spec = trained_wide_deep(folder, DOCUMENT, rows, steps=1)
     return made, spec, f"{folder}/eval.tfrecord"
 
 

@@ -20,10 +20,9 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import prediction, run_record
+from estimator_kit import prediction
 from estimator_kit.errors import ExportError, NothingToDo
 from estimator_kit.exporters import saved_model
-from estimator_kit.models import find_model
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import outputs, plan, scoring, work
 from estimator_kit.scoring.rows import Batch
@@ -31,9 +30,9 @@ from input_pipelines import input_fns, tfrecords
 from input_pipelines.convert.shard_files import ShardFile
 from input_pipelines.tables import kinds
 from input_pipelines.tables.options import CsvOptions
-from input_pipelines.transforms import Transform
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 from tests.estimator_kit.serving.small_models import write_version
+from tests.estimator_kit.small_training import trained_wide_deep
 
 KINDS = ("tfrecord", "tfrecord.gz", "csv", "csv.gz", "tsv", "jsonl", "parquet")
 SIZES = (37, 1, 20)
@@ -57,20 +56,7 @@ class Made:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    spec = feature_specs.parse(DOCUMENT)
-    records = [tfrecords.example(row).SerializeToString() for row in make_rows(40)]
-
-    def input_fn():
-        batch = tf.data.Dataset.from_tensors(records)
-        transform = Transform(spec)
-        return batch.map(tf.autograph.experimental.do_not_convert(transform.features_and_labels))
-
-    config = tf.estimator.RunConfig(model_dir=f"{folder}/clicks", save_summary_steps=None)
-    model = find_model("wide_deep")(spec, {"hidden_units": [4]})
-    estimator = tf.estimator.Estimator(model, config=config)
-    estimator.train(input_fn, steps=2)
-    fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    estimator, spec = trained_wide_deep(folder, DOCUMENT, make_rows(40), steps=2)
     path = saved_model.export_saved_model(estimator, spec, f"{folder}/export")
     return Made(estimator, spec, path)
 

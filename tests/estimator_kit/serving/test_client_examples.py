@@ -16,16 +16,12 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-import estimator_kit as ek
-import feature_specs
-from estimator_kit import run_record
 from estimator_kit.exporters import sample_rows, saved_model
-from estimator_kit.models import find_model
 from input_pipelines import tfrecords
 from input_pipelines.input_fns import predict_input_fn
-from input_pipelines.transforms import Transform
 from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.serving.small_models import serving
+from tests.estimator_kit.small_training import trained_wide_deep
 
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
 
@@ -34,22 +30,9 @@ predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
 def exported(tmp_path_factory):
     """The folder of an export's examples, its server, and what the Estimator says of their row."""
     folder = tmp_path_factory.mktemp("clicks")
-    spec = feature_specs.parse(DOCUMENT)
     rows = make_rows(20)
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
     tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
-
-    def input_fn():
-        batch = tf.data.Dataset.from_tensors(records)
-        transform = Transform(spec)
-        return batch.map(tf.autograph.experimental.do_not_convert(transform.features_and_labels))
-
-    config = tf.estimator.RunConfig(model_dir=f"{folder}/clicks", save_summary_steps=None)
-    model = find_model("wide_deep")(spec, {"hidden_units": [4]})
-    made = tf.estimator.Estimator(model, config=config)
-    made.train(input_fn, steps=2)
-    fields = {"spec": "s", "model_dir": config.model_dir, "train_files": ("t",), "max_steps": 1}
-    run_record.write_record(ek.ExperimentConfig(mode="train", **fields), spec)
+    made, spec = trained_wide_deep(folder, DOCUMENT, rows, steps=2)
     sample = sample_rows.sample_rows(spec, [f"{folder}/eval.tfrecord"])
     path = saved_model.export_saved_model(made, spec, f"{folder}/export", rows=sample)
     # The examples send the first row that `predict_raw` can take.

@@ -12,10 +12,9 @@ import feature_specs
 from estimator_kit.client import GrpcClient, RestClient, Rows
 from estimator_kit.exporters import saved_model
 from estimator_kit.models import MODELS
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
 from tests.conformance import table
 from tests.estimator_kit.serving.small_models import serving
+from tests.estimator_kit.small_training import batch_of
 
 # Kinds of columns that the table of the conformance test has not.
 MORE = {
@@ -53,17 +52,6 @@ def trained(tmp_path_factory):
         row["counts"] = [float(j + 1) for j in range(len(row["tags"]))]
     known = {*spec.features, *spec.labels}
     rows = [{name: value for name, value in row.items() if name in known} for row in rows]
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
-
-    def input_fn(labels):
-        def make():
-            transform = Transform(spec)
-            parse = transform.features_and_labels if labels else transform.features
-            batches = tf.data.Dataset.from_tensors(records).repeat(2 if labels else 1)
-            return batches.map(tf.autograph.experimental.do_not_convert(parse))
-
-        return make
-
     made = tf.estimator.Estimator(
         MODELS["wide_deep"](spec, table.MODEL_CASES["wide_deep"].params),
         config=tf.estimator.RunConfig(
@@ -71,9 +59,10 @@ def trained(tmp_path_factory):
             log_step_count_steps=None,
         ),
     )  # fmt: skip
-    made.train(input_fn(True), steps=2)
+    made.train(batch_of(spec, rows), steps=2)
     saved_model.export_saved_model(made, spec, str(folder / "export"))
-    expected = next(iter(made.predict(input_fn(False), yield_single_examples=False)))
+    unlabelled = batch_of(spec, rows, labels=False)
+    expected = next(iter(made.predict(unlabelled, yield_single_examples=False)))
     return folder / "export", spec, rows, expected
 
 
