@@ -283,7 +283,8 @@ def _run_stages(
         cycle.folder.write(name, {**output, "seconds": round(clock() - begun, 3)})
     lineage.write(cycle.folder, owner=held.owner, identity=identity)
     outcome = "promoted" if cycle.output("promote")["version"] is not None else "refused"
-    found = report.document(cycle.folder, outcome)
+    live = cycle.serving.live
+    found = report.document(cycle.folder, outcome, live=live.number if live is not None else None)
     report.write(cycle.folder, found)
     cycle.folder.write("done", {"outcome": outcome, "ended": clock()})
     try:
@@ -429,9 +430,11 @@ def _tell_of_failure(
     """Reports a cycle that is not through; what goes wrong here hides nothing."""
     assert config.model_dir is not None
     try:
-        found = report.document(folder or state.new(config.model_dir), outcome, problem)
         live = serving_of(config).live
-        found["live_before"] = live.number if live is not None else None
+        found = report.document(
+            folder or state.new(config.model_dir), outcome, problem,
+            live=live.number if live is not None else None,
+        )  # fmt: skip
         if folder is not None:
             report.write(folder, found)
         _tell(config, found)

@@ -14,13 +14,16 @@ from estimator_kit.retraining import lineage
 from estimator_kit.retraining.state import CycleFolder
 
 
-def document(folder: CycleFolder, outcome: str, problem: Optional[str] = None) -> dict[str, Any]:
+def document(
+    folder: CycleFolder, outcome: str, problem: Optional[str] = None, *, live: Optional[int] = None
+) -> dict[str, Any]:
     """The report as JSON.
 
     Args:
       folder: of the cycle.
       outcome: `promoted`, `refused`, `stopped` or `failed`.
       problem: what ended it, of the last two.
+      live: the version that is live now; after a rollback not the one that the cycle has promoted.
     """
     window = folder.read("window") or {}
     train = folder.read("train") or {}
@@ -49,6 +52,7 @@ def document(folder: CycleFolder, outcome: str, problem: Optional[str] = None) -
         "gate": gate.get("findings", []),
         "live_before": gate.get("live_version"),
         "version": (folder.read("promote") or {}).get("version"),
+        "live_now": live,
         "removed": (folder.read("clean") or {}).get("removed", []),
         "seconds": lineage.seconds(folder),
     }
@@ -64,8 +68,12 @@ def headline(report: dict[str, Any]) -> str:
     """One sentence: what became of the cycle."""
     cycle, before = report["cycle"], report["live_before"]
     live = f"version {before} stays live" if before is not None else "nothing is live yet"
+    version, now = report["version"], report["live_now"]
+    promoted = f"cycle {cycle} was promoted: version {version} is live"
+    if now is not None and now != version:
+        promoted = f"cycle {cycle} was promoted as version {version}; version {now} is live now"
     return {
-        "promoted": f"cycle {cycle} was promoted: version {report['version']} is live",
+        "promoted": promoted,
         "refused": f"cycle {cycle} was refused by the gate: {live}",
     }.get(report["outcome"], f"cycle {cycle} {report['outcome']}: {report['problem']}")
 

@@ -52,8 +52,7 @@ def prometheus(
             f"{name}{{{label}{',' * bool(labels)}{labels}}} {value:.17g}" for labels, value in there
         )
 
-    outcome = report["outcome"]
-    live = report["version"] if outcome == "promoted" else report["live_before"]
+    outcome, live = report["outcome"], report["live_now"]
     gauge("last_success_timestamp_seconds", "End of the last whole cycle.", [("", last_success)])
     gauge("cycle", "Number of the latest cycle.", [("", float(report["cycle"]))])
     gauge("promoted", "Whether the latest cycle went live.", [("", float(outcome == "promoted"))])

@@ -145,7 +145,12 @@ def test_a_rollback_after_its_death_is_not_undone(nights, night):
         assert night == 4
     assert nights.serving.live.number == 3 and nights.serving.live.cycle == "0001"
     assert nights.outcomes() == ["promoted", "promoted", "refused"][: night - 1]
-    assert state.find(nights.model, "2").read("promote")["version"] == 2
+    second = state.find(nights.model, "2")
+    assert second.read("promote")["version"] == 2 and second.read("report")["live_now"] == 3
+    with open(second.at("report.md"), encoding="utf-8") as file:
+        assert file.readline() == (
+            "# cycle 0002 was promoted as version 2; version 3 is live now\n"
+        )
     if night == 3:
         with pytest.raises(NothingToDo):
             nights.run(3)

@@ -13,7 +13,7 @@ import pytest
 from estimator_kit.retraining import telling
 
 REPORT = {
-    "cycle": "0007", "outcome": "promoted", "version": 12, "live_before": 11,
+    "cycle": "0007", "outcome": "promoted", "version": 12, "live_now": 12,
     "window": {"rows": 5000}, "seconds": {"train": 1.5},
     "metrics": {"auc/click": {"candidate": 0.75, "live": None}},
 }  # fmt: skip
@@ -33,7 +33,7 @@ def test_the_textfile():
         f'estimator_kit_retraining_stage_seconds{{{label},stage="train"}} 1.5',
         f'estimator_kit_retraining_metric{{{label},metric="auc/click",of="candidate"}} 0.75',
     ]
-    report = {**REPORT, "outcome": "refused"}
+    report = {**REPORT, "outcome": "refused", "live_now": 11}
     refused = telling.prometheus(report, model_dir="/m", last_success=None)
     assert 'live_version{model="m",model_dir="/m"} 11' in refused and "last_success" not in refused
 
