@@ -1,23 +1,28 @@
 """Finds what absl reads from a flagfile differently than it was meant.
 
 In an absl flagfile a trailing `# comment` and quotes become part of the value, `$HOME` is not
-expanded, and `--flag value` on one line is one unknown flag. None of these is what anyone means, so
-each is an error here, with file and line, before absl reads the file. Never changes a flag.
+expanded, `--flag value` on one line is one unknown flag, and an unknown flag is named without its
+place. Each is an error here, with file and line, before absl reads the file. Never changes a flag.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from estimator_kit.errors import ConfigError
+from feature_specs.errors import nearest
 
 _FLAGFILE = re.compile(r"^--?flagfile(?:=(.*))?$")
 
 
-def check_flagfiles(arguments: Sequence[str]) -> None:
+def check_flagfiles(arguments: Sequence[str], known: Collection[str] = ()) -> None:
     """Checks every flagfile that a command line names, and those that they name in turn.
+
+    Args:
+      arguments: of the command line.
+      known: names of all flags; where it is empty, names are not looked at.
 
     Raises:
       ConfigError: a file cannot be read, or a line would not mean what it says; all lines that are
@@ -33,14 +38,16 @@ def check_flagfiles(arguments: Sequence[str]) -> None:
         if match:
             path = match[1] if match[1] is not None else "".join(waiting[i + 1 : i + 2])
             if path:
-                _check_file(os.path.expanduser(path), "the command line", problems, seen)
+                _check_file(os.path.expanduser(path), "the command line", known, problems, seen)
             else:
                 problems.append("the command line: write --flagfile=path")
     if problems:
         raise ConfigError("\n".join(problems))
 
 
-def _check_file(path: str, where: str, problems: list[str], seen: set[str]) -> None:
+def _check_file(
+    path: str, where: str, known: Collection[str], problems: list[str], seen: set[str]
+) -> None:
     if path in seen:
         return
     seen.add(path)
@@ -63,12 +70,19 @@ def _check_file(path: str, where: str, problems: list[str], seen: set[str]) -> N
             continue
         if not text or text.startswith(("#", "//")):
             continue
-        problem = _line_problem(text)
+        problem = _line_problem(text) or _name_problem(text, known)
         match = _FLAGFILE.match(text)
         if problem:
             problems.append(f"{place}: {text!r}: {problem}")
         elif match:
-            _check_file(os.path.expanduser(match[1]), place, problems, seen)
+            _check_file(os.path.expanduser(match[1]), place, known, problems, seen)
+
+
+def _name_problem(text: str, known: Collection[str]) -> str:
+    name = text.partition("=")[0].lstrip("-")
+    if not known or name in known or name in ("flagfile", "undefok"):
+        return ""
+    return f"there is no flag --{name}{nearest(name, known)}"
 
 
 def _line_problem(text: str) -> str:

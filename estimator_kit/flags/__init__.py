@@ -39,6 +39,13 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
         group.define_flags(define)
 
 
+def known_names(values: flags.FlagValues) -> set[str]:
+    """What may stand before the equals sign: names of flags, and no<name> of those that are on or
+    off."""
+    switches = {f"no{name}" for name in values if values[name].boolean}
+    return {*values, *switches}
+
+
 def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfig:
     """The ExperimentConfig that parsed flags describe.
 
@@ -57,9 +64,9 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
     """
     arguments = ["program", f"--flagfile={path}"]
-    check_flagfiles(arguments[1:])
     values = flags.FlagValues()
     define_flags(values)
+    check_flagfiles(arguments[1:], known_names(values))
     try:
         values(arguments)
     except flags.Error as error:

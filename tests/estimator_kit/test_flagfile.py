@@ -10,7 +10,7 @@ from absl import flags
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.flagfile import check_flagfiles
-from estimator_kit.flags import define_flags
+from estimator_kit.flags import define_flags, known_names
 
 
 @pytest.fixture(autouse=True)
@@ -242,3 +242,15 @@ def test_flagfiles_that_name_each_other_end():
 def test_the_flagfile_of_the_repository_is_fine():
     root = pathlib.Path(__file__).parent.parent.parent
     check_flagfiles([f"--flagfile={root / 'exp.flags'}"])
+
+
+def test_a_flag_that_there_is_not_is_named_with_its_place():
+    values = flags.FlagValues()
+    define_flags(values)
+    write("x.flags", "--max_steps=3\n--noshuffle\n--undefok=x\n--max_stepz=3\n--no_shuffle\n")
+    with pytest.raises(ConfigError) as error:
+        check_flagfiles(["--flagfile=x.flags"], known_names(values))
+    assert str(error.value).splitlines() == [
+        "x.flags:4: '--max_stepz=3': there is no flag --max_stepz; did you mean 'max_steps'?",
+        "x.flags:5: '--no_shuffle': there is no flag --no_shuffle; did you mean 'noshuffle'?",
+    ]
