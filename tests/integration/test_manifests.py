@@ -58,7 +58,7 @@ POD_FAILURES = closed({"rules": listed({"oneOf": [
             "onExitCodes": closed({"operator": {"enum": ["In", "NotIn"]},
                                    "values": listed({"type": "integer", "minimum": 1})})}),
     closed({"action": {"enum": ["Ignore", "FailJob", "Count"]},
-            "onPodConditions": listed(closed({"type": TEXT}))}),
+            "onPodConditions": listed(closed({"type": TEXT, "status": TEXT}))}),
 ]})})  # fmt: skip
 JOB = closed(
     {
