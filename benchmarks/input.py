@@ -105,7 +105,7 @@ def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
     """An epoch of a window of seven days of which six are in the cache, beside none.
 
     What a run pays once (graphs are made) is some tenths of a second, so the ratio depends on the
-    rows of a day: it is measured for days of one shard, and for days of four in two files.
+    rows of a day: it is measured for days of one shard, and for days of eight in two files.
     """
     os.makedirs(f"{folder}-days")
     for name, days in {
@@ -121,7 +121,7 @@ def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
         def without(days=days, epochs=1) -> float:
             return epoch(files_of(days[1 : DAYS + 1]), None, epochs)
 
-        rows_a_day = rows // len(paths) * (1 if name == "one file" else 4)
+        rows_a_day = rows // len(paths) * (1 if name == "one file" else 8)
         for epochs in (1, 2):
             compare(
                 f"{epochs} epochs of seven days of {rows_a_day:,} rows in {name}, one of them new, "
@@ -137,12 +137,12 @@ def files_of(days: list[list[str]]) -> list[str]:
 
 
 def pairs(paths: list[str], day: int, folder: str) -> list[str]:
-    """Two files of a day, each the records of two shards; no two files of all days are alike."""
+    """Two files of a day, each the records of four shards; no two files of all days are alike."""
     made = []
     for distance in (1, 3):
         made.append(f"{folder}/day-{day}-{distance}.tfrecord")
         with open(made[-1], "wb") as file:
-            for shard in (day, (day + distance) % len(paths)):
+            for shard in ((day + distance * i) % len(paths) for i in range(4)):
                 with open(paths[shard], "rb") as source:
                     shutil.copyfileobj(source, file)
     return made

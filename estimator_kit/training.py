@@ -180,6 +180,10 @@ def _run(
             if evaluates and chief is not None and chief.leaves_evaluation():
                 _log.info("the evaluator scores the last checkpoint and writes the exports")
             elif evaluates:
+                if chief is not None:  # An evaluator may have gone on with their records.
+                    after_evaluation = AfterEvaluation(
+                        config, spec, request, eval_files, screened.damaged
+                    )
                 if not training_end.is_evaluated(after_evaluation, config.model_dir):
                     training_end.evaluate_now(trained, eval_input, request, after_evaluation)
                 outcome["exports"] = training_end.final_exports(config, trained, after_evaluation)

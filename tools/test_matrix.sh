@@ -5,7 +5,7 @@
 # the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
 # 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
 # With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 the
-# tests of what is done without TensorFlow, and whole runs of which others are like them.
+# tests of what is done without TensorFlow, most whole runs, and most long tests: 2.21 has them.
 # A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
 # and failed.
 set -euo pipefail
@@ -13,20 +13,21 @@ cd "$(dirname "$0")/.."
 
 between="2.16 2.17 2.18 2.19 2.20"
 of_the_oldest=""
+long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_wheel.py
+  tests/integration/test_dynamic_embeddings.py"
 case "${1:-}" in
   ends)
     between=""
     of_the_oldest="tests/estimator_kit tests/feature_specs tests/test_layering.py
       tests/input_pipelines/row_cache tests/integration/test_dynamic_embeddings.py
-      tests/integration/test_program.py tests/integration/test_training.py"
+      tests/integration/test_program.py"
+    long_on_the_oldest="tests/estimator_kit/compat tests/integration/test_dynamic_embeddings.py"
     ;;
   "") ;;
   *) echo "got '$1', expected 'ends' or nothing" >&2; exit 2 ;;
 esac
 shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
   tests/integration/test_program.py"
-long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_wheel.py
-  tests/integration/test_dynamic_embeddings.py"
 summary=()
 trap 'printf "%s\n" "" "${summary[@]}"' EXIT
 

@@ -27,11 +27,13 @@ from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
 from estimator_kit.model_fn import ModelFn
+from estimator_kit.result import read_result
 
 _log = logging.getLogger("estimator_kit")
 
 # Seconds in which an evaluator that was there before this start says that it is there still.
-_EVALUATOR_SAYS = 10.0
+# A shared file system may tell of a file only when half a minute has gone.
+_EVALUATOR_SAYS = 60.0
 
 # Seconds after which a worker that had trained, and cannot be reached, is not waited for.
 _GONE = 30.0
@@ -63,7 +65,7 @@ class Chief:
         Nor where the server did not start: it may be a second chief, started by mistake, or one
         whose name is not known yet, and the others' training is not over by that.
         """
-        status, reason, started = mark_names.DONE, "", False
+        status, reason, started, told = mark_names.DONE, "", False, False
         try:
             if self._all_reduce:
                 if not reachable(self._view.chief):  # Or else it is a second chief, by mistake.
@@ -73,8 +75,12 @@ class Chief:
                 servers.start(self._config, self._view)
             started = True
             yield
+            told = True
         except NothingToDo:
             # Others that were started with it wait for no more than what the mark says.
+            result = read_result(self._config.model_dir or "") or {}
+            if self._config.mode == "train_and_evaluate" and not result.get("metrics"):
+                self._scored_by = mark_names.EVALUATOR  # It was to, and is not through.
             raise
         except (Stopped, KeyboardInterrupt):
             status = mark_names.STOPPED
@@ -87,7 +93,8 @@ class Chief:
         finally:
             if status and started:
                 assert self._config.model_dir is not None
-                with contextlib.suppress(Exception):  # The error that is under way says more.
+                # An error that is under way says more.
+                with contextlib.nullcontext() if told else contextlib.suppress(Exception):
                     step = checkpoints.latest_step(self._config.model_dir)
                     self._marks.write(
                         "end", status=status, reason=reason, global_step=step,
@@ -127,10 +134,10 @@ class Chief:
         """
         evaluator = mark_names.EVALUATOR
         if not self._view.evaluators:
-            known = self._marks.read(evaluator) is not None or self._had_evaluator
+            known = self._marks.look(evaluator) is not None or self._had_evaluator
             self._marks.remove(evaluator)
             end = time.monotonic() + (_EVALUATOR_SAYS if known else 0)
-            while self._marks.read(evaluator) is None:
+            while self._marks.look(evaluator) is None:
                 if time.monotonic() >= end:
                     if known:
                         _log.warning("the evaluator is gone; chief:0 scores the last checkpoint")
@@ -177,14 +184,12 @@ class Chief:
                 hooks=[saver, *hooks, session, _AfterSession(self._say_ready)],
                 saving_listeners=list(saving_listeners),
             )  # fmt: skip
-            through.append(session)
 
-        through: list[OneSession] = []
         self._gone: dict[str, float] = {}
-        trainer.keep_training(
+        through = trainer.keep_training(
             self._config, self._view, attempt, lambda: self._request.reason == SIGTERM
         )
-        if not through:
+        if through is None:
             _log.warning(
                 "stopped by SIGTERM when a server was gone: what was trained after the last "
                 "checkpoint is lost"
@@ -195,7 +200,7 @@ class Chief:
 
     def _has_ended(self, worker: str) -> bool:
         """Whether a worker has trained to its end, and nothing of that was lost since."""
-        return (self._marks.read(f"ended-{worker}") or {}).get("of") == self._session
+        return (self._marks.look(f"ended-{worker}") or {}).get("of") == self._session
 
     def _are_done(self, step: int, max_steps: int) -> bool:
         """Whether no step of a worker is to come that would have to be saved."""
@@ -210,7 +215,7 @@ class Chief:
                 waiting.append(name)
                 continue
             since = self._gone.setdefault(name, time.monotonic())
-            joined = self._marks.read(f"joined-{name}") is not None
+            joined = self._marks.look(f"joined-{name}") is not None
             if time.monotonic() - since < (_GONE if joined else self._config.cluster_timeout_secs):
                 waiting.append(name)
             elif self._gone[name] > float("-inf"):

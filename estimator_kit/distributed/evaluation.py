@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 import time
-from typing import Optional
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -42,12 +42,11 @@ _LOOK = 0.5
 
 class _Evaluator:
     def __init__(
-        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, request: StopRequest
     ):
         assert config.model_dir is not None
         self.model_dir = config.model_dir
-        self.request = StopRequest()
-        self.marks = Marks(config.model_dir)
+        self.request = request
         self.scored: Optional[str] = None
         self._config, self._spec, self._model = config, spec, model
         self.trained = make_estimator(config, model)
@@ -95,7 +94,7 @@ class _Evaluator:
         _log.info("scored step %d: loss %.5f", int(metrics["global_step"]),
                   self.after.metrics["loss"])  # fmt: skip
         if self.request.reason == EARLY_STOPPED:
-            self.marks.write("stop")
+            Marks(self.model_dir).write("stop")
 
 
 def run_evaluator(
@@ -109,16 +108,22 @@ def run_evaluator(
         --cluster_timeout_secs.
       DataError, ConfigError: see their docstrings.
     """
-    own = _Evaluator(config, spec, model, view)
-    with stopping_on_sigterm(own.request), Watch(
-        view, own.marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
+    assert config.model_dir is not None
+    request, marks = StopRequest(), Marks(config.model_dir)
+    # Watching first: it says that there is an evaluator.
+    with stopping_on_sigterm(request), Watch(
+        view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
         presence=EVALUATOR,
     ) as watch:
+        own = _Evaluator(config, spec, model, request)
         said = False
         while True:
             over = watch.over()  # Looked at first: what it said was saved before.
+            if over and _is_all_done(config, watch.end):
+                _log.info("the last checkpoint is scored, and the exports are written")
+                return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
             checkpoint = own.newest()
-            if checkpoint is not None and (over or own.is_due()):
+            if checkpoint is not None and (over or (own.is_due() and not watch.may_be_over())):
                 own.score(checkpoint)
                 continue
             if over:
@@ -131,14 +136,9 @@ def run_evaluator(
                           view.name, view.chief)  # fmt: skip
             threading.Event().wait(_LOOK)
         end = watch.end or {}
-    if end.get("status") == DONE and end.get("scored_by") != EVALUATOR:
-        _log.info("chief:0 has scored the last checkpoint itself, and written the exports")
-        return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
     exports: dict[str, str] = dict(own.after.exports)
     if end.get("status") == DONE and own.scored is not None:
-        exports = _written_before(config) or training_end.final_exports(
-            config, own.trained, own.after
-        )
+        exports = training_end.final_exports(config, own.trained, own.after)
     result = RunResult(
         mode=config.mode, task=view.name, metrics=own.after.metrics, exports=exports,
         global_step=checkpoints.latest_step(own.model_dir),
@@ -149,15 +149,16 @@ def run_evaluator(
     return result
 
 
-def _written_before(config: ExperimentConfig) -> dict[str, str]:
-    """All exports of the last checkpoint, where a former start of this task has written them."""
+def _is_all_done(config: ExperimentConfig, end: Optional[dict[str, Any]]) -> bool:
+    """Whether the chief, or a former start of this task, has scored the last checkpoint."""
     assert config.model_dir is not None
+    if end is None or end.get("status") != DONE:
+        return False
     kept = read_result(config.model_dir) or {}
-    exports: dict[str, str] = kept.get("exports") or {}
-    if kept.get("global_step") != checkpoints.latest_step(config.model_dir) or not exports:
-        return {}
-    whole = set(config.exporters) <= set(exports) and all(map(tf.io.gfile.exists, exports.values()))
-    return exports if whole else {}
+    # The metrics of a cluster with an evaluator are its own, and written when all else is.
+    completed = bool(kept.get("metrics"))
+    is_last = kept.get("global_step") == checkpoints.latest_step(config.model_dir)
+    return end.get("scored_by") != EVALUATOR or (completed and is_last)
 
 
 def _complete(model_dir: str, result: RunResult) -> None:

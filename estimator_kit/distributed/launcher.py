@@ -66,10 +66,12 @@ def free_ports(count: int) -> list[int]:
 def exit_status(codes: Mapping[str, int]) -> int:
     """The status of a launch from those of its tasks: the chief's, or else the first that failed.
 
-    Of a task that a signal ended it is 128 and the signal's number, as in a shell.
+    One that was killed says nothing where another has a status of its own. Of a task that a signal
+    ended it is 128 and the signal's number, as in a shell.
     """
     ordered = [codes[f"{CHIEF}:0"], *(code for _, code in sorted(codes.items()))]
     failed = [code for code in ordered if code]
+    failed.sort(key=lambda code: code == -signal.SIGKILL)
     return 0 if not failed else failed[0] if failed[0] > 0 else 128 - failed[0]
 
 

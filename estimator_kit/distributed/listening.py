@@ -73,6 +73,15 @@ def own_addresses(address: str, others: Iterable[str] = ()) -> list[Address]:
     return own
 
 
+def is_number(address: str) -> bool:
+    """Whether the host of host:port is an address itself, and no name."""
+    try:
+        ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _is_own(address: Address) -> bool:
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_STREAM) as probe:

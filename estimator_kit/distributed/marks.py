@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.config import ExperimentConfig
+from estimator_kit.errors import ConfigError
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
@@ -32,10 +33,10 @@ CHIEF, EVALUATOR = "chief", "evaluator"
 
 def goal_of(config: ExperimentConfig) -> dict[str, Any]:
     """What says how long a training is; one of another goal goes on from where this one ended."""
-    return {
-        "max_steps": config.max_steps, "epochs": config.epochs, "train_days": config.train_days,
-        "train_files": list(config.train_files),
-    }  # fmt: skip
+    names = ("mode", "max_steps", "epochs", "batch_size", "seed", "train_files", "train_days",
+             "early_stopping_metric")  # fmt: skip
+    plain: dict[str, Any] = storage.plain({name: getattr(config, name) for name in names})
+    return plain
 
 
 class Marks:
@@ -57,6 +58,13 @@ class Marks:
         except tf.errors.NotFoundError:  # Removed since it was looked for.
             return None
         return found if isinstance(found, dict) else None
+
+    def look(self, name: str) -> Optional[dict[str, Any]]:
+        """As `read`, for who looks again and again: None where the storage does not answer now."""
+        try:
+            return self.read(name)
+        except (tf.errors.OpError, OSError, ConfigError):
+            return None
 
     def remove(self, name: str) -> None:
         """Takes a mark away, where it is set."""

@@ -34,6 +34,9 @@ _LAST_GUESTS = 15.0
 # Seconds that a ps which is to stop stays for trainers: they may save what it holds.
 _LAST_SAVES = 20.0
 
+# Seconds in which the name of a task has to become known.
+_NAME = 30.0
+
 # A server that is collected would stop; it belongs to the process.
 _STARTED: list[Any] = []
 
@@ -49,7 +52,7 @@ def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> A
     assert view.address is not None
     only: list[listening.Address] = []
     if not config.listen_on_all_interfaces:
-        only = listening.own_addresses(view.address, [host for _, host in view.tasks()])
+        only = _own_addresses(view, min(_NAME, config.cluster_timeout_secs))
     session = session if session is not None else session_config(config)
     if view.task_type == "ps":
         session.device_count["GPU"] = 0  # It keeps variables in memory, and leaves GPUs alone.
@@ -67,6 +70,22 @@ def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> A
         listening.keep_to(only, int(view.address.rpartition(":")[2]))
     _STARTED.append(server)
     return server
+
+
+def _own_addresses(view: ClusterView, seconds: float) -> list[listening.Address]:
+    """The addresses of this task, whose name may become known after its start, as that of a pod."""
+    assert view.address is not None
+    end, said = time.monotonic() + seconds, False
+    while True:
+        try:
+            return listening.own_addresses(view.address, [host for _, host in view.tasks()])
+        except ConfigError as error:
+            if listening.is_number(view.address) or time.monotonic() >= end:
+                raise
+            if not said:
+                said = True
+                _log.warning("%s; looking again for %g seconds", error, seconds)
+            threading.Event().wait(1)
 
 
 def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:

@@ -4,7 +4,8 @@ Between-graph replication, TensorFlow's classic one: each process has its own gr
 variables are on the ps, and the chief alone gives them values and saves them. When a ps or the
 chief is lost, TensorFlow makes a new session by itself, which would read the input from the row of
 the process' start. So here a session that is lost ends the training, and the next one is made with
-the position of the last checkpoint.
+the position of the last checkpoint. A worker notices by itself that a ps is lost; that a chief has
+taken the variables back to the last checkpoint it is told by the mark `ready`.
 """
 
 from __future__ import annotations
@@ -43,20 +44,45 @@ class SessionLost(Exception):
 
 
 class OneSession(tf.compat.v1.train.SessionRunHook):
-    """Raises SessionLost in the place of a second session.
+    """Raises SessionLost in the place of a second session, and ends one that was taken back.
+
+    Args:
+      ready: the id of the chief's session, or None where it cannot be told now; not for the chief.
 
     Attributes:
       steps: that were made.
+      of: the id of the chief's session that this one goes with.
+      taken_back: whether the chief has made another one since.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ready: Optional[Callable[[], Optional[str]]] = None) -> None:
         self.steps = 0
+        self.of: Optional[str] = None
+        self.taken_back = False
+        self._ready = ready
         self._made = False
+        self._closed = threading.Event()
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         if self._made:
             raise SessionLost("a server of the cluster was started again")
         self._made = True
+        if self._ready is not None:
+            self.of = self._ready()
+            threading.Thread(target=self._look, args=(session, self._ready), daemon=True).start()
+
+    def _look(self, session: Any, ready: Callable[[], Optional[str]]) -> None:
+        while not self._closed.wait(_LOOK):
+            found = ready()
+            self.of = found if self.of is None else self.of
+            if found is not None and found != self.of:
+                self.taken_back = True
+                session.close()  # A step that waits for others would not end by itself.
+                break
+
+    def close(self) -> None:
+        """Looks no longer."""
+        self._closed.set()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self.steps += 1
@@ -102,7 +128,8 @@ def keep_training(
     view: ClusterView,
     attempt: Callable[[OneSession], None],
     over: Callable[[], bool],
-) -> None:
+    ready: Optional[Callable[[], Optional[str]]] = None,
+) -> Optional[OneSession]:
     """Trains, anew whenever a server is lost, until an attempt comes to its end.
 
     Args:
@@ -110,29 +137,38 @@ def keep_training(
       view: the task that trains.
       attempt: one training, with the hook among its hooks; goes on from the last checkpoint.
       over: whether the training is over, so that what is lost is no longer needed.
+      ready: as of `OneSession`.
+
+    Returns:
+      The session of the attempt that came to its end; None where the training is over.
     """
     fruitless = 0
     ps = [task for task in view.tasks() if task[0].startswith("ps:")]
     while not over() and wait_for(ps, this=view.name, seconds=config.cluster_timeout_secs,
                                   over=over):  # fmt: skip
-        session = OneSession()
+        session = OneSession(ready)
         try:
             with _quick_sessions(), partitions.of_size(
                 config.partition_mib
             ), dynamic_tables.on_servers(len(ps)):
                 attempt(session)
-            return
+            return session
         except Exception as error:
-            if not is_lost(error):
+            if not (is_lost(error) or session.taken_back):
                 raise
             if over():
-                return
+                return None
             fruitless = 0 if session.steps else fruitless + 1
             if fruitless >= _TRIES:
                 raise
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            if session.taken_back:
+                reason = "chief:0 has gone back to the last checkpoint"
             _log.warning("%s: the session was lost (%s); making another one", view.name, reason)
             threading.Event().wait(_LOOK)
+        finally:
+            session.close()
+    return None
 
 
 def is_lost(error: BaseException) -> bool:

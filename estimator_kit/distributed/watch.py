@@ -79,11 +79,16 @@ class Watch(threading.Thread):
         self._presence = presence
         self._old = marks.read("end")
         self._seen = self._looked = clock()
+        self._chief_was_there = False
         self._over, self._closed = threading.Event(), threading.Event()
 
     def over(self) -> bool:
         """Whether the training is over, or was given up."""
         return self._over.is_set()
+
+    def may_be_over(self) -> bool:
+        """Whether a former start has reached the goal, and the chief has not been seen since."""
+        return self._is_reached(self._old) and not self._chief_was_there
 
     def check(self) -> None:
         """Raises UnavailableError where the chief was gone for too long, or was stopped.
@@ -148,16 +153,19 @@ class Watch(threading.Thread):
         self._looked = now
         if reachable(self._view.chief):
             self._seen = self._clock()
+            self._chief_was_there = True
             return False
-        reached = (
-            mark is not None
-            and mark.get("status") == DONE
-            and mark.get("goal") == self._goal
-        )
-        if reached and now - self._seen >= _OLD_END_COUNTS:
+        if self._is_reached(mark) and now - self._seen >= _OLD_END_COUNTS:
             self.end = mark
             return True
         return self._gone_too_long(now)
+
+    def _is_reached(self, mark: Optional[Mapping[str, Any]]) -> bool:
+        return (
+            mark is not None
+            and mark.get("status") == DONE
+            and mark.get("goal") == self._goal
+        )  # fmt: skip
 
     def _gone_too_long(self, now: Optional[float] = None) -> bool:
         """Whether the training is given up, the chief not having been seen for so long."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Optional
 
@@ -40,6 +41,9 @@ _OVER = "over"
 
 # Seconds between two looks of a worker that has come to its end.
 _LOOK = 0.5
+
+# Seconds that a worker goes on after SIGTERM where a step needs all.
+_LAST_STEPS = 15.0
 
 
 def run_worker(
@@ -86,11 +90,16 @@ def run_worker(
                 raise tf.errors.UnavailableError(
                     None, None, f"{view.name}: chief:0 was started again; start all tasks again"
                 )
-            _train(config, spec, model, view, request, progress, marks, strategy, ready)
-            if not over():
-                # The last one: sessions may have been lost since the training began.
-                ready = marks.read("ready") or ready
-                marks.write(f"ended-{view.name}", of=ready["id"])
+            if (marks.look(f"ended-{view.name}") or {}).get("of") == ready["id"]:
+                continue  # A former start of this task has trained to its end.
+            hook = StopHook(request)
+            if Team.of(config, view).ends_together:
+                hook = _StopAfterOthers(request, watch.over)
+            hooks = [progress, hook]
+            of = _train(config, spec, model, view, hooks, request, marks, strategy, ready)
+            if of is not None and not over():
+                ready = {"id": of}
+                marks.write(f"ended-{view.name}", of=of)
         if request.reason == SIGTERM:
             raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
         watch.check()
@@ -98,6 +107,25 @@ def run_worker(
         mode=config.mode, task=view.name, rows_trained=progress.rows,
         examples_per_second=progress.examples_per_second,
     )  # fmt: skip
+
+
+class _StopAfterOthers(StopHook):
+    """Goes on for some seconds after SIGTERM, until the training is over.
+
+    Where all are stopped at once the chief may be in a step that needs this task's part.
+    """
+
+    def __init__(self, request: StopRequest, over: Callable[[], bool]):
+        super().__init__(request)
+        self._stopped, self._over = request, over
+        self._since: Optional[float] = None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._stopped.reason == SIGTERM and not self._over():
+            self._since = time.monotonic() if self._since is None else self._since
+            if time.monotonic() - self._since < _LAST_STEPS:
+                return
+        super().after_run(run_context, run_values)
 
 
 def _next_session(
@@ -115,7 +143,7 @@ def _next_session(
     found: list[dict[str, Any]] = []
 
     def missing() -> list[str]:
-        ready = marks.read("ready")
+        ready = marks.look("ready")
         if ready is not None and ready["id"] != (last or {}).get("id"):
             found.append(ready)
         return [] if found else [f"chief:0 at {view.chief}"]
@@ -133,12 +161,13 @@ def _train(
     spec: FeatureSpec,
     model: ModelFn,
     view: ClusterView,
+    hooks: list[Any],
     request: StopRequest,
-    progress: ProgressHook,
     marks: Marks,
     strategy: Any,
     ready: dict[str, Any],
-) -> None:
+) -> Optional[str]:
+    """Trains to the end of the shard; the id of the chief's session with which it came there."""
     team = Team.of(config, view, len(all_reduce.devices(config)))
     source = TrainingInput.of(config, spec, team)
     screened = bad_data.screen(config, spec, {source.flag: source.files})
@@ -156,20 +185,25 @@ def _train(
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
         marks.write(f"joined-{view.name}")
         input_fn = source.input_fn(skip_rows=skip_rows, counts=counts)
-        hooks = [progress, StopHook(request), session]
         if strategy is not None:
             # All end with one step, and the chief has found out which.
             collective.train(
                 config, view, strategy, model, input_fn, max_steps=int(ready["max_steps"]),
-                hooks=hooks, over=lambda: request.reason is not None,
+                hooks=[*hooks, session], over=lambda: request.reason is not None,
             )  # fmt: skip
             return
         trainer.cluster_estimator(config, model, view).train(
-            input_fn, max_steps=config.max_steps, hooks=hooks
+            input_fn, max_steps=config.max_steps, hooks=[*hooks, session]
         )
+
+    def session_of_chief() -> Optional[str]:
+        return (marks.look("ready") or {}).get("id")
 
     with explained(spec, source.files, damaged=screened.damaged, model=model):
         if strategy is not None:
             attempt(OneSession())
-        else:
-            trainer.keep_training(config, view, attempt, lambda: request.reason is not None)
+            return str(ready["id"])
+        through = trainer.keep_training(
+            config, view, attempt, lambda: request.reason is not None, session_of_chief
+        )
+    return (through.of or str(ready["id"])) if through is not None else None

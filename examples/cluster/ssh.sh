@@ -28,17 +28,19 @@ quoted() {  # Words as the shell of the other host reads them again.
 task() {  # host job index flags...
   host=$1 job=$2 index=$3
   shift 3
-  $remote "$host" "cd '$folder' && echo \$\$ > '.$job-$index.pid' && exec estimator-kit$(quoted "$@") --job_name=$job --task_index=$index \
+  $remote "$host" "cd '$folder' && echo \$\$ > '.$job-$index-$port.pid' && exec estimator-kit$(quoted "$@") --job_name=$job --task_index=$index \
     --worker_hosts=$(addresses "$workers") --ps_hosts=$(addresses "$ps")" \
     > "$logs/$job-$index.log" 2>&1
 }
 
-stop() {
-  set -- $workers
-  $remote "$1" "cd '$folder' && kill -TERM \$(cat .worker-0.pid)"
+stopped=
+stop() {  # The chief saves and ends the others; before it has started there is nobody to tell.
+  stopped=yes
+  $remote "${workers%% *}" "cd '$folder' && kill -TERM \$(cat '.worker-0-$port.pid')" || true
 }
 trap stop INT TERM
 
+$remote "${workers%% *}" "rm -f '$folder/.worker-0-$port.pid'"
 index=0
 for host in $ps; do task "$host" ps $index "$@" & index=$((index + 1)); done
 task "$evaluator" evaluator 0 "$@" &
@@ -50,9 +52,11 @@ for host in $workers; do
 done
 status=0
 wait "$chief" || status=$?
-while kill -0 "$chief" 2> /dev/null; do  # A signal has interrupted the wait.
-  status=0
-  wait "$chief" || status=$?
-done
+if [ -n "$stopped" ]; then  # The signal has interrupted the wait.
+  again=0
+  wait "$chief" || again=$?
+  [ $again -eq 127 ] || status=$again  # 127: it had ended before.
+fi
+trap '' INT TERM
 wait
 exit $status

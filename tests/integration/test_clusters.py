@@ -224,6 +224,21 @@ def test_synchronous_steps_and_their_backup_worker(made):
     check_end(cluster, model_dir, 120, beyond=2)
 
 
+@pytest.mark.long
+def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
+    """The worker waits in a step for gradients that went with the chief."""
+    cluster, model_dir = made(
+        "--strategy=sync_replicas", "--max_steps=300", "--save_checkpoints_steps=50"
+    )
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill("chief:0")
+    cluster.start("chief:0")
+    check_end(cluster, model_dir, 300, beyond=2)
+    said = cluster.log("worker:0").read_text()
+    assert "chief:0 has gone back to the last checkpoint" in said
+
+
 def launched(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, str(ROOT / "run.py"), *arguments], cwd=ROOT, timeout=LIMIT, text=True,

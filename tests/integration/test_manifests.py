@@ -54,7 +54,7 @@ POD = closed(
 )  # fmt: skip
 LABELS = {"type": "object", "additionalProperties": TEXT}
 POD_FAILURES = closed({"rules": listed({"oneOf": [
-    closed({"action": {"enum": ["Ignore", "FailJob", "Count"]},
+    closed({"action": {"enum": ["Ignore", "FailJob", "FailIndex", "Count"]},
             "onExitCodes": closed({"operator": {"enum": ["In", "NotIn"]},
                                    "values": listed({"type": "integer", "minimum": 1})})}),
     closed({"action": {"enum": ["Ignore", "FailJob", "Count"]},
@@ -66,7 +66,7 @@ JOB = closed(
         "spec": closed(
             {"template": closed({"spec": {**POD, "required": ["containers", "restartPolicy"]}},
                                 metadata=closed({}, labels=LABELS))},
-            completions=NUMBER, parallelism=NUMBER, backoffLimit=NUMBER,
+            completions=NUMBER, parallelism=NUMBER, backoffLimitPerIndex=NUMBER,
             completionMode={"enum": ["Indexed", "NonIndexed"]}, podFailurePolicy=POD_FAILURES,
         ),
     }
@@ -149,8 +149,12 @@ def test_the_jobs():
         assert template["spec"]["restartPolicy"] == "Never"
         for rule in document["spec"]["podFailurePolicy"]["rules"]:
             assert set(rule.get("onExitCodes", {}).get("values", [])) <= {
-                exit_codes.BAD_CONFIG, exit_codes.BAD_DATA, exit_codes.EXPORT_REFUSED,
+                exit_codes.BAD_CONFIG, exit_codes.BAD_DATA, exit_codes.BUG,
+                exit_codes.EXPORT_REFUSED,
             }  # fmt: skip
+        # FailIndex goes with a limit for each index alone.
+        assert document["spec"]["completionMode"] == "Indexed"
+        assert document["spec"]["backoffLimitPerIndex"] > 0
         assert template["metadata"]["labels"] == documents[0]["spec"]["selector"]
         assert template["spec"]["subdomain"] == documents[0]["metadata"]["name"]
         (container,) = template["spec"]["containers"]

@@ -14,12 +14,13 @@ import estimator_kit as ek
 from estimator_kit.cluster import ClusterView
 from estimator_kit.cluster_flags import local_jobs
 from estimator_kit.distributed import chief as chief_module
-from estimator_kit.distributed import launcher, listening, placement, trainer
+from estimator_kit.distributed import launcher, listening, placement, servers, trainer
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.marks import Marks
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.hooks.stop import StopRequest
+from estimator_kit.result import RunResult
 
 
 @pytest.fixture
@@ -128,6 +129,30 @@ def test_a_training_that_was_stopped_is_not_done(tmp_path, server):
     )
 
 
+def test_until_the_chief_is_seen_a_goal_that_was_reached_may_be_this_one(tmp_path, server):
+    marks = Marks(str(tmp_path))
+    marks.write("end", status="done", goal=GOAL)
+    watch = watching(marks, view(server))
+    assert watch.may_be_over()
+    assert not watch._look() and not watch.may_be_over()  # The chief is there.
+    marks.clear()
+    assert not watching(marks, view(server)).may_be_over()
+
+
+def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(chief_module.servers, "start", lambda config, view: None)
+    config = ek.ExperimentConfig(
+        mode="train_and_evaluate", spec="s", model_dir=str(tmp_path), train_files=("t",),
+        eval_files=("e",), max_steps=5,
+    )  # fmt: skip
+    for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
+        RunResult(mode="train_and_evaluate", status="done", metrics=metrics).write(str(tmp_path))
+        chief = Chief(config, view(1), StopRequest())
+        with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
+            raise ek.NothingToDo("trained to the end")
+        assert Marks(str(tmp_path)).read("end")["scored_by"] == expected
+
+
 @pytest.mark.parametrize("status", [None, "stopped"])
 def test_a_chief_that_is_gone_without_a_word_is_given_up(tmp_path, status):
     marks = Marks(str(tmp_path))
@@ -198,6 +223,7 @@ def test_a_local_cluster_and_its_exit_status():
     assert launcher.exit_status({"chief:0": 0, "ps:0": 0}) == 0
     assert launcher.exit_status({"chief:0": 99, "ps:0": 1}) == 99
     assert launcher.exit_status({"chief:0": 0, "ps:0": 0, "worker:0": -9}) == 137
+    assert launcher.exit_status({"chief:0": -9, "ps:0": -9, "worker:0": 65}) == 65
 
 
 def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_is_there(
@@ -288,6 +314,27 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
     ]
 
 
+def test_a_name_may_become_known_after_the_start(monkeypatch, caplog):
+    """As that of a pod; and an address that is none of this machine's stays so."""
+    known, asked = [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))], []
+
+    def resolve(host, *arguments, **named):
+        asked.append(host)
+        if len(asked) == 1:
+            raise socket.gaierror("not yet")
+        return known
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    named = ClusterView("chief:2222", (), ("localhost:1",), (), "chief", 0)
+    with caplog.at_level("WARNING", logger="estimator_kit"):
+        assert servers._own_addresses(named, 60) == [ipaddress.ip_address("127.0.0.1")]
+    assert "no known host: not yet; looking again for 60 seconds" in caplog.text
+    monkeypatch.undo()
+    numbered = ClusterView("203.0.113.7:2222", (), ("localhost:1",), (), "chief", 0)
+    with pytest.raises(ek.ConfigError, match="is none of this machine's"):
+        servers._own_addresses(numbered, 60)
+
+
 def test_a_name_that_is_loopback_here_is_no_address_for_others(monkeypatch):
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda *a, **k: [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))]
@@ -304,7 +351,9 @@ def test_a_name_that_is_loopback_here_is_no_address_for_others(monkeypatch):
 
 def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
     """As a second chief by mistake: the port is that of the one at work."""
-    config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
+    config = ek.ExperimentConfig(
+        mode="validate", spec="s", model_dir=str(tmp_path), cluster_timeout_secs=0.1
+    )
     lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
     chief = Chief(config, lone, StopRequest())
     with pytest.raises(ek.ConfigError, match="has no known host"), chief.announcing_the_end():
