@@ -112,7 +112,7 @@ def verify(
     """Compares the answers of an export with those of the input pipeline and the model.
 
     Raises:
-      ExportError: it does not answer, or answers otherwise by more than `skew.TOLERANCE`.
+      ExportError: it does not answer, or answers otherwise by more than `skew.ANSWERS`.
     """
     names = [tensor for tensors in written.features.values() for tensor in tensors]
     examples = np.array(rows.records, object)
@@ -150,6 +150,6 @@ def verify(
     except skew.Skew as error:
         raise ExportError(str(error)) from error
     return Report(
-        len(rows.records), int(rows.sendable.sum()), len(answers), skew.TOLERANCE, largest,
+        len(rows.records), int(rows.sendable.sum()), len(answers), skew.ANSWERS, largest,
         round(result["load_seconds"], 3), round(result["run_seconds"], 3),
     )  # fmt: skip
