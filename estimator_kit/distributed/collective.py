@@ -66,8 +66,12 @@ def train(
     max_steps: int,
     hooks: Sequence[Any],
     over: Callable[[], bool],
+    ended: Callable[[], bool] = lambda: False,
 ) -> None:
     """Trains this task's part of all steps; none where `over` comes before the others do.
+
+    Once `ended` says that the training is, one that has left is not lost; what waits for it still
+    is left to the watch.
 
     Raises:
       tf.errors.UnavailableError: another task is not there in time.
@@ -75,7 +79,7 @@ def train(
     others = [(name, host) for name, host in view.tasks() if name != view.name]
     if not wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=over):
         return
-    with tf.Graph().as_default(), cluster.visible(view), _noticing_losses(view, others):
+    with tf.Graph().as_default(), cluster.visible(view), _noticing_losses(view, others, ended):
         trained = estimator.Estimator(
             model, config=make_run_config(config, view, train_distribute=strategy), params={}
         )
@@ -88,7 +92,9 @@ def train(
 
 
 @contextlib.contextmanager
-def _noticing_losses(view: ClusterView, others: Sequence[tuple[str, str]]) -> Iterator[None]:
+def _noticing_losses(
+    view: ClusterView, others: Sequence[tuple[str, str]], ended: Callable[[], bool]
+) -> Iterator[None]:
     """Ends the process when another task is gone while the block runs.
 
     A collective that waits for it cannot be interrupted.
@@ -104,7 +110,7 @@ def _noticing_losses(view: ClusterView, others: Sequence[tuple[str, str]]) -> It
             seen.update({name: time.monotonic() for (name, _), is_there in zip(others, there)
                          if is_there})  # fmt: skip
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
-            if gone and not closed.is_set():
+            if gone and not closed.is_set() and not ended():
                 _leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
                        "start all tasks again to go on from the last checkpoint")  # fmt: skip
 

@@ -96,7 +96,9 @@ def run_worker(
             if Team.of(config, view).ends_together:
                 hook = _StopAfterOthers(request, watch.over)
             hooks = [progress, hook]
-            of = _train(config, spec, model, view, hooks, request, marks, strategy, ready)
+            of = _train(
+                config, spec, model, view, hooks, request, marks, strategy, ready, watch.over
+            )
             if of is not None and not over():
                 ready = {"id": of}
                 marks.write(f"ended-{view.name}", of=of)
@@ -166,6 +168,7 @@ def _train(
     marks: Marks,
     strategy: Any,
     ready: dict[str, Any],
+    ended: Callable[[], bool],
 ) -> Optional[str]:
     """Trains to the end of the shard; the id of the chief's session with which it came there."""
     team = Team.of(config, view, len(all_reduce.devices(config)))
@@ -190,6 +193,7 @@ def _train(
             collective.train(
                 config, view, strategy, model, input_fn, max_steps=int(ready["max_steps"]),
                 hooks=[*hooks, session], over=lambda: request.reason is not None,
+                ended=ended,
             )  # fmt: skip
             return
         trainer.cluster_estimator(config, model, view).train(

@@ -14,7 +14,7 @@ import estimator_kit as ek
 from estimator_kit.cluster import ClusterView
 from estimator_kit.cluster_flags import local_jobs
 from estimator_kit.distributed import chief as chief_module
-from estimator_kit.distributed import launcher, listening, placement, servers, trainer
+from estimator_kit.distributed import collective, launcher, listening, placement, servers, trainer
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.marks import Marks
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
@@ -312,6 +312,26 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
     assert [r.message for r in caplog.records] == [
         "ps:0 cannot look for the end: stale file handle"
     ]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_who_leaves_at_the_end_is_not_lost(monkeypatch, ended):
+    messages, asked = [], []
+
+    def has_ended():
+        asked.append(ended)
+        return ended
+
+    monkeypatch.setattr(collective, "_leave", messages.append)
+    monkeypatch.setattr(collective, "_LOOK", 0.01)
+    monkeypatch.setattr(collective, "_LOST", 0.02)
+    worker = ClusterView("a:1", ("b:1",), (), (), "worker", 0)
+    with collective._noticing_losses(worker, [("chief:0", free_address())], has_ended):
+        assert wait_until(
+            lambda: [] if len(asked) > 2 else ["x"], what="", this="", seconds=60
+        )
+    lost = "worker:0: chief:0 is lost, and no step can be made without"
+    assert [message.partition(";")[0] for message in messages[:1]] == ([] if ended else [lost])
 
 
 def test_a_name_may_become_known_after_the_start(monkeypatch, caplog):
