@@ -95,7 +95,7 @@ class Watch(threading.Thread):
 
         A training that was stopped is not done, and goes on when all are started again.
         """
-        if self._is_stopped():
+        if self._was_stopped():
             raise tf.errors.UnavailableError(
                 None,
                 None,
@@ -137,9 +137,9 @@ class Watch(threading.Thread):
                          self._view.name)  # fmt: skip
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(exit_codes.TEMPORARY if self.given_up or self._is_stopped() else 0)
+            os._exit(exit_codes.TEMPORARY if self.given_up or self._was_stopped() else 0)
 
-    def _is_stopped(self) -> bool:
+    def _was_stopped(self) -> bool:
         return self.end is not None and self.end.get("status") == STOPPED
 
     def _look(self) -> bool:
