@@ -249,6 +249,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
     for i, size in enumerate(SIZES):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(size, i))

@@ -76,7 +76,10 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("dnn", {}), ("dnn", {"batch_norm": True}), ("linear", {}), ("wide_deep", {})],
+    [
+        ("wide_deep", {}),  # linear and dnn alone are in the test below.
+        pytest.param("dnn", {"batch_norm": True}, marks=pytest.mark.long),
+    ],
 )
 def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name, options):
     assert_checkpoints_interchange(spec, records, name, tmp_path, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 
 import hypothesis
@@ -64,31 +65,39 @@ def record(steps):
     return tfrecords.example({"city": "rome", **lists}).SerializeToString()
 
 
-def readings(spec, records):
-    """(steps, lengths, gradients) of the reference, then of ours, from the same variables."""
+@functools.cache
+def readings():
+    """(steps, lengths, gradients) as functions of records: the reference, then ours.
+
+    Both have variables of the same values.
+    """
+    spec = feature_specs.parse(DOCUMENT)
     parse = example_parsing.feature_parse_dict(spec, sparse=True)
     results = []
     for ours in (False, True):
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        with tf.Graph().as_default() as graph:
+            records = tf.compat.v1.placeholder(tf.string, [None])
             if ours:
-                features = Transform(spec).features(tf.constant(records))
+                features = Transform(spec).features(records)
                 dense, lengths = input_layer.sequence_input(spec, "steps", features)
             else:
                 layer = tf.keras.experimental.SequenceFeatures(
                     columns.feature_columns(spec, "steps"), name=input_layer.SEQUENCE_SCOPE
                 )
-                dense, lengths = layer(tf.io.parse_example(tf.constant(records), parse))
+                dense, lengths = layer(tf.io.parse_example(records, parse))
             variables = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
             parts = tf.range(tf.cast(tf.size(dense), tf.float32)) * 0.1 + 1
             loss = tf.reduce_sum(tf.reshape(dense, [-1]) * parts)
             gradients = tf.gradients(loss, list(variables.values()))
             gradients = {n: tf.convert_to_tensor(g) for n, g in zip(variables, gradients)}
+            session = tf.compat.v1.Session(graph=graph)
             session.run(tf.compat.v1.tables_initializer())
             for _, variable in sorted(variables.items()):
                 size = int(np.prod(variable.shape))
                 value = np.linspace(-1, 1, size, dtype=np.float32).reshape(variable.shape)
                 session.run(variable.initializer, {variable.initializer.inputs[1]: value})
-            results.append(session.run((dense, lengths, gradients)))
+            made = session.make_callable((dense, lengths, gradients), feed_list=[records])
+            results.append(made)
     return results
 
 
@@ -102,8 +111,8 @@ def readings(spec, records):
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 def test_steps_are_those_of_sequence_features(rows):
     hypothesis.assume(any(rows))  # TensorFlow's layer wants at least one step.
-    spec = feature_specs.parse(DOCUMENT)
-    reference, ours = readings(spec, [record(steps) for steps in rows])
+    records = [record(steps) for steps in rows]
+    reference, ours = (read(records) for read in readings())
     np.testing.assert_allclose(ours[0], reference[0], rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(ours[1], reference[1])
     assert set(ours[2]) == set(reference[2]) and len(ours[2]) == 2

@@ -231,12 +231,12 @@ def random_specs(directory, seeds):
 
 
 def test_random_specs_and_records_agree(tmp_path):
-    search([Readings(*spec) for spec in random_specs(tmp_path, range(2))], examples=60)
+    search([Readings(*spec) for spec in random_specs(tmp_path, [0])], examples=40)
 
 
 @pytest.mark.long
 def test_many_random_specs_and_records_agree(tmp_path):
-    search([Readings(*spec) for spec in random_specs(tmp_path, range(2, 10))], examples=600)
+    search([Readings(*spec) for spec in random_specs(tmp_path, range(1, 7))], examples=400)
 
 
 @pytest.mark.parametrize("broken", ["to_hash_bucket_fast", "unsorted_segment_sum"])
@@ -250,6 +250,11 @@ def test_the_comparison_notices_a_reading_that_is_broken(tmp_path, monkeypatch, 
         return right(values, *arguments) * 1.01
 
     monkeypatch.setattr(owner, broken, wrong)
-    readings = Readings(document(random.Random(1), tmp_path), tmp_path)
+    some = document(random.Random(1), tmp_path)
+    some["groups"] = {"wide": ["s_hash", "m_list"], "deep": ["s_hash_emb", "m_list_emb", "x_raw"]}
+    used = {"x_raw", *some["groups"]["wide"], *some["groups"]["deep"]}
+    some["columns"] = {name: some["columns"][name] for name in used}
+    some["features"] = {name: some["features"][name] for name in ("x", "s", "m2")}
+    readings = Readings(some, tmp_path)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        readings.compare([{"s": "a", "m": ["b", "c"], "x": 1.0}])
+        readings.compare([{"s": "a", "m2": ["b", "c"], "x": 1.0}])

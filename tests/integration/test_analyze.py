@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from estimator_kit import main
 from input_pipelines import tfrecords
 from tests.conftest import ROOT, make_rows
 
@@ -79,9 +80,10 @@ def test_a_table(folder):
          "error: no file matches 'no*' of --train_files"),
     ],
 )  # fmt: skip
-def test_mistakes(folder, arguments, code, message):
+def test_mistakes(folder, monkeypatch, capsys, arguments, code, message):
     (folder / "a.csv").touch()
-    done = run(folder, *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert done.stderr.splitlines()[-1].startswith(message)
+    monkeypatch.chdir(folder)
+    assert main.main(["run.py", *arguments]) == code
+    out, errors = capsys.readouterr()
+    assert out == "" and errors.splitlines()[-1].startswith(message)
     assert not (folder / "x").exists()

@@ -97,16 +97,6 @@ def test_asynchronous_workers_read_each_row_once_an_epoch(made):
     assert "worker:1 waits for " in cluster.log("worker:1").read_text()
 
 
-@pytest.mark.long
-def test_a_worker_that_is_killed_comes_back(made):
-    cluster, model_dir = made("--max_steps=600", "--save_checkpoints_steps=100")
-    cluster.start(*TASKS)
-    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
-    cluster.kill("worker:0")
-    cluster.start("worker:0")
-    check_end(cluster, model_dir, 600)
-
-
 def cells(every: list, chosen: set) -> list:
     """Parameters of a matrix; those that are not chosen are part of make test-faults alone."""
     return [p if p in chosen else pytest.param(*p, marks=pytest.mark.matrix) for p in every]
@@ -246,24 +236,33 @@ def launched(*arguments: str) -> subprocess.CompletedProcess:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def alone(rows, tmp_path_factory):
+    """The AUC that one process comes to."""
+    model_dir = tmp_path_factory.mktemp("alone") / "model"
+    done = launched(*flags(rows, model_dir, "--epochs=20", "--exporters=final"))
+    assert done.returncode == 0, done.stdout
+    return read_result(model_dir)["metrics"]["auc/click"]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "more",
     [
         ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
-        ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
+        pytest.param(
+            ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
+            marks=pytest.mark.matrix,
+        ),
         ("--strategy=mirrored", "--mirrored_devices=2"),
         ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
     ],
 )
-def test_each_mode_learns_what_one_process_does(rows, tmp_path, more):
-    alone = flags(rows, tmp_path / "alone", "--epochs=20", "--exporters=final")
-    assert launched(*alone).returncode == 0
+def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
     together = flags(rows, tmp_path / "model", "--epochs=30", "--exporters=final", *more)
     done = launched(*together)
     assert done.returncode == 0, done.stdout
-    one, several = (read_result(tmp_path / name) for name in ("alone", "model"))
-    assert abs(one["metrics"]["auc/click"] - several["metrics"]["auc/click"]) <= 0.01
+    assert abs(alone - read_result(tmp_path / "model")["metrics"]["auc/click"]) <= 0.01
     for name in ("evaluate", "export"):
         assert launched(*flags(rows, tmp_path / "model", f"--mode={name}")).returncode == 0
 
@@ -313,9 +312,10 @@ def evaluated(
 
 
 @pytest.mark.long
-def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.matrix)])
+def test_clusters_leave_nothing_behind(rows, tmp_path, count):
     before = set(os.listdir(tmp_path))
-    for i in range(10):
+    for i in range(count):
         done = launched(
             *flags(rows, tmp_path / "model", f"--max_steps={20 * (i + 1)}"),
             "--launch_local=chief:1,worker:2,ps:1,evaluator:1",
@@ -324,7 +324,7 @@ def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
         pids = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, check=False)
         assert not pids.stdout
     assert set(os.listdir(tmp_path)) - before == {"model"}
-    assert len(exports(tmp_path / "model")) == 10
+    assert len(exports(tmp_path / "model")) == count
     assert not [p for p in (tmp_path / "model").rglob("*") if "temp" in p.name or "tmp" in p.name]
 
 

@@ -16,6 +16,8 @@ import feature_specs
 from examples.next_purchase import make_data, model
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.long
+
 FOLDER = ROOT / "examples" / "next_purchase"
 
 

@@ -70,6 +70,7 @@ def test_combined_losses_go_on_where_they_were_stopped(config, combine):
             assert metrics[f"loss_factor/{name}"] == pytest.approx(weight) != pytest.approx(1)
 
 
+@pytest.mark.long
 def test_evaluation_and_export_use_the_averages_and_training_the_weights(config):
     params = {"moving_average": 0.99, "optimizer": "sgd"}
     run = config(params=params, mode="train_and_evaluate", exporters=("final",))
@@ -117,7 +118,9 @@ def test_averages_that_were_not_kept_are_missed(config):
     )
 
 
-@pytest.mark.parametrize("optimizer", ["lazy_adam", "adagrad"])
+@pytest.mark.parametrize(
+    "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.long)]
+)
 def test_a_new_rate_takes_effect_when_training_goes_on(config, optimizer):
     run = config(params={"optimizer": optimizer})
     ek.run(run)

@@ -15,6 +15,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from estimator_kit import main
 from input_pipelines import tfrecords
 from tests.conftest import ROOT, make_rows
 
@@ -35,7 +36,7 @@ def flagfile(ads, tmp_path):
             --model_params=hidden_units=[8]
             --batch_size=50
             --max_steps=20
-            --save_checkpoints_steps=10
+            --save_checkpoints_steps=20
             --exporters=final
             """)
     )
@@ -99,26 +100,43 @@ def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--modle=train"], 2, "error: Unknown command line flag 'modle'."),
         (["--batch_size=x"], 2, "error: flag --batch_size=x: invalid literal for int()"),
+        (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
+        (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
+    ],
+)
+def test_the_program_ends_with_the_status_of_what_is_wrong(
+    flagfile, tmp_path, arguments, code, message
+):
+    done = program(f"--flagfile={flagfile}", *arguments, cwd=ROOT)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert ("Traceback" in done.stderr) == (code == 70)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--modle=train"], 2, "error: Unknown command line flag 'modle'."),
         (["--batch_size=0"], 2, "error: --batch_size: got 0, expected greater than or equal to 1"),
         (["train"], 2, "error: 'train' is no flag; every argument is --flag=value"),
         (["--model_params=hidden_unit=[8]"], 2,
          "error: model WideDeepModel: unknown parameter 'hidden_unit'; did you mean 'hidden_uni"),
         (["--train_files=/nowhere/*"], 65, "error: no file matches '/nowhere/*' of --train_files"),
-        (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--eval_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
         (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
          "error: --best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
-        (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
     ],
 )  # fmt: skip
-def test_exit_statuses_of_bad_input(flagfile, tmp_path, arguments, code, message):
-    done = program(f"--flagfile={flagfile}", *arguments, cwd=ROOT)
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert ("Traceback" in done.stderr) == (code == 70)
+def test_bad_input_has_its_status_and_message(
+    flagfile, tmp_path, monkeypatch, capsys, arguments, code, message
+):
+    monkeypatch.chdir(ROOT)
+    assert main.main(["run.py", f"--flagfile={flagfile}", *arguments]) == code
+    errors = capsys.readouterr().err
+    assert message in errors and "Traceback" not in errors
     assert not (tmp_path / "model").exists()
 
 

@@ -188,6 +188,7 @@ def test_a_folder_that_tensorflow_cannot_reach(config):
     assert exit_codes.exit_code(error.value) == exit_codes.BAD_CONFIG
 
 
+@pytest.mark.long
 def test_deterministic_trainings_are_equal_to_the_last_bit(ads, tmp_path):
     params = (
         "hidden_units=[16,8]", "dropout=0.2", "optimizers={linear: ftrl, '': lazy_adam}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -16,15 +17,32 @@ from input_pipelines import tfrecords
 from tests.conftest import make_rows, small_run
 
 
+def small(ads, model_dir):
+    scored = (f"{ads}/eval.tfrecord",)
+    return small_run(ads, model_dir, model="linear", max_steps=4, predict_files=scored)
+
+
 @pytest.fixture
 def config(ads, tmp_path):
-    scored = (f"{ads}/eval.tfrecord",)
-    return small_run(ads, tmp_path / "model", model="linear", max_steps=4, predict_files=scored)
+    return small(ads, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def made(ads, tmp_path_factory):
+    """What `config(exporters=("best", "final"))` makes: (model directory, result)."""
+    folder = tmp_path_factory.mktemp("made") / "model"
+    return folder, ek.run(small(ads, folder)(exporters=("best", "final")))
+
+
+@pytest.fixture
+def trained(made, config):
+    """The result of that run, a copy of whose model directory is that of `config`."""
+    shutil.copytree(made[0], config().model_dir)
+    return made[1]
 
 
 @pytest.mark.long
-def test_the_loss_is_that_of_the_rows_whatever_the_batches(config):
-    ek.run(config(mode="train"))
+def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
     losses = [
         ek.run(config(mode="evaluate", eval_batch_size=size)).metrics for size in (7, 199, 200)
     ]
@@ -34,11 +52,11 @@ def test_the_loss_is_that_of_the_rows_whatever_the_batches(config):
         assert metrics["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("damage", ["lost", "garbage"])
-@pytest.mark.parametrize("mode", ["train", "evaluate"])
-def test_a_lost_checkpoint_file_never_restarts_training(config, damage, mode):
+@pytest.mark.parametrize(
+    ("mode", "damage"), [("train", "lost"), ("train", "garbage"), ("evaluate", "lost")]
+)
+def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage, mode):
     run = config(mode="train")
-    ek.run(run)
     state = pathlib.Path(run.model_dir) / "checkpoint"
     if damage == "lost":
         state.unlink()
@@ -52,9 +70,8 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, damage, mode):
     )
 
 
-def test_a_checkpoint_without_its_data_is_named(config):
+def test_a_checkpoint_without_its_data_is_named(config, trained):
     run = config(mode="train")
-    ek.run(run)
     os.remove(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")
     with pytest.raises(ek.CheckpointError, match=r"model\.ckpt-4"):
         ek.run(config(mode="train", max_steps=9))
@@ -68,9 +85,8 @@ def test_a_checkpoint_without_its_data_is_named(config):
         ("export/best/best.json", "/best.json is no JSON: .*; repair or remove it"),
     ],
 )
-def test_a_damaged_file_is_named_before_training(config, file, message):
-    run = config(exporters=("best",))
-    ek.run(run)
+def test_a_damaged_file_is_named_before_training(config, trained, file, message):
+    run = config()
     (pathlib.Path(run.model_dir) / file).write_text("{")
     with pytest.raises(ek.ConfigError, match=message):
         ek.run(config(exporters=("best",), max_steps=9))
@@ -87,9 +103,8 @@ def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
     assert (again.rows_trained, again.global_step) == (300, 9 + 12)
 
 
-def test_a_finished_run_has_nothing_left_to_train(config):
+def test_a_finished_run_has_nothing_left_to_train(config, trained):
     run = config()
-    ek.run(run)
     before = read_result(run.model_dir)
     with pytest.raises(ek.NothingToDo):
         ek.run(config(mode="train"))
@@ -97,14 +112,12 @@ def test_a_finished_run_has_nothing_left_to_train(config):
 
 
 @pytest.mark.long
-def test_a_model_directory_may_be_moved_with_its_best_export(config, tmp_path):
-    run = config(exporters=("best",))
-    first = ek.run(run)
+def test_a_model_directory_may_be_moved_with_its_best_export(config, trained, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
     moved = config(exporters=("best",), model_dir=str(tmp_path / "moved"), mode="export")
     assert ek.run(moved).exports["final"].startswith(str(tmp_path / "moved"))
     result = ek.run(config(exporters=("best",), model_dir=str(tmp_path / "moved"), max_steps=5))
-    name = os.path.basename(first.exports["best"])
+    name = os.path.basename(trained.exports["best"])
     assert result.exports["best"].startswith(str(tmp_path / "moved" / "export" / "best"))
     assert (tmp_path / "moved" / "export" / "best" / name).exists()
 
@@ -115,18 +128,17 @@ def test_a_model_dir_that_is_a_file(config, tmp_path):
         ek.run(config(model_dir=str(tmp_path / "file")))
 
 
-def test_evaluating_no_record_is_an_error(config, tmp_path):
+def test_evaluating_no_record_is_an_error(config, made, tmp_path):
     tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     empty = (f"{tmp_path}/empty.tfrecord.gz",)
     with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
         ek.run(config(eval_files=empty))
-    ek.run(config(mode="train"))
+    shutil.copytree(made[0], config().model_dir, dirs_exist_ok=True)
     with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
         ek.run(config(mode="evaluate", eval_files=empty))
 
 
-def test_predictions_never_replace_their_input(config, tmp_path):
-    ek.run(config(mode="train"))
+def test_predictions_never_replace_their_input(config, trained, tmp_path):
     path = f"{tmp_path}/in.tfrecord"
     tfrecords.write_examples(path, make_rows(3))
     with pytest.raises(ek.ConfigError, match="is one of --predict_files; name another file"):
@@ -134,8 +146,7 @@ def test_predictions_never_replace_their_input(config, tmp_path):
     assert tfrecords.count_records([path]) == 3
 
 
-def test_no_row_gives_an_empty_file_of_predictions(config, tmp_path):
-    ek.run(config(mode="train"))
+def test_no_row_gives_an_empty_file_of_predictions(config, trained, tmp_path):
     tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     output = tmp_path / "out.jsonl"
     ek.run(config(mode="predict", predict_files=(f"{tmp_path}/empty.tfrecord.gz",),
@@ -143,12 +154,15 @@ def test_no_row_gives_an_empty_file_of_predictions(config, tmp_path):
     assert output.read_text() == ""
 
 
-@pytest.mark.parametrize("source", ["model_dir", "export"])
-def test_warm_start_refuses_rows_that_mean_something_else(config, tmp_path, document, source):
-    old = ek.run(config(exporters=("final",)))
+@pytest.mark.parametrize(
+    "source", ["model_dir", pytest.param("export", marks=pytest.mark.long)]
+)
+def test_warm_start_refuses_rows_that_mean_something_else(
+    config, trained, tmp_path, document, source
+):
     document["columns"]["city"]["list"] = ["oslo", "rome"]
     (tmp_path / "spec.json").write_text(json.dumps(document))
-    path = old.export_path if source == "export" else str(tmp_path / "model")
+    path = trained.export_path if source == "export" else str(tmp_path / "model")
     new = config(spec=str(tmp_path / "spec.json"), model_dir=str(tmp_path / "new"),
                  warm_start_from=path, mode="train")  # fmt: skip
     with pytest.raises(ek.CheckpointError) as error:
@@ -178,11 +192,12 @@ def test_a_train_op_that_does_not_count_is_stopped(config):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
 
 
+@pytest.mark.long
 def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
     path = f"{tmp_path}/nobody.tfrecord"
     tfrecords.write_examples(path, rows)
-    run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=4,
+    run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=3,
                  early_stopping_direction="max",
                  save_checkpoints_steps=1, early_stopping_patience=1)  # fmt: skip
     with caplog.at_level("WARNING", logger="estimator_kit"):

@@ -141,6 +141,7 @@ def fresh(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     """A full disk at the gate and at the promotion; what was through is not done again."""
 

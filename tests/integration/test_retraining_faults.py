@@ -105,7 +105,7 @@ def whole_versions(folder):
 # Some of them in every run, all of them by make test-faults.
 @pytest.mark.parametrize(
     "point",
-    [i if i % 5 == 3 else pytest.param(i, marks=pytest.mark.matrix) for i in range(POINTS)],
+    [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.matrix) for i in range(POINTS)],
 )
 def test_killed_at_any_place_the_next_start_ends_as_if_nothing_had_been(ready, undisturbed, point):
     expected, changes = undisturbed

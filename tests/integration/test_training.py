@@ -17,12 +17,30 @@ from tests.conftest import make_rows, place, small_run, variables
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
 
 
+def small(ads, model_dir):
+    return small_run(
+        ads, model_dir, model="wide_deep", model_params=SMALL, max_steps=20,
+        save_checkpoints_steps=20,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def config(ads, tmp_path):
-    return small_run(
-        ads, tmp_path / "model", model="wide_deep", model_params=SMALL, max_steps=20,
-        save_checkpoints_steps=10,
-    )  # fmt: skip
+    return small(ads, tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def made(ads, tmp_path_factory):
+    """What `config(exporters=("final",))` makes: (model directory, result)."""
+    folder = tmp_path_factory.mktemp("made") / "model"
+    return folder, ek.run(small(ads, folder)(exporters=("final",)))
+
+
+@pytest.fixture
+def trained(made, config):
+    """The result of that run, a copy of whose model directory is that of `config`."""
+    shutil.copytree(made[0], config().model_dir)
+    return made[1]
 
 
 @pytest.fixture
@@ -36,7 +54,7 @@ def read_lines():
 
 def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     run = config(exporters=("latest", "best", "final"), best_metric="auc/click",
-                 best_direction="max", max_steps=90, save_checkpoints_steps=30)  # fmt: skip
+                 best_direction="max", max_steps=90, save_checkpoints_steps=45)  # fmt: skip
     result = ek.run(run)
     assert (result.status, result.stop_reason, result.global_step) == ("done", "max_steps", 90)
     assert result.rows_trained == 4500 and result.rows_evaluated == 200
@@ -47,7 +65,7 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     assert kept["export_path"] == result.exports["final"] == result.export_path
     assert kept["metrics"]["auc/click"] == result.metrics["auc/click"]
     steps = [entry["global_step"] for entry in read_lines(f"{run.model_dir}/eval_history.jsonl")]
-    assert steps == [30, 60, 90]
+    assert steps == [45, 90]
     assert tf.saved_model.load(result.export_path).signatures["serving_default"] is not None
     # What the run was made from is kept, and makes the same config and spec again.
     spec = ek.load_spec(f"{run.model_dir}/feature_spec/spec.json")
@@ -58,9 +76,7 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
         assert json.load(file)["tensorflow"] == tf.__version__
 
 
-def test_an_export_says_how_it_was_checked(config):
-    run = config(exporters=("final",))
-    trained = ek.run(run)
+def test_an_export_says_how_it_was_checked(config, trained):
     checks = []
     for fields in ({}, {"eval_files": ()}):
         again = ek.run(config(mode="export", **fields))
@@ -76,9 +92,8 @@ def test_an_export_says_how_it_was_checked(config):
         ek.run(config(mode="export", default_signature="predict/clik"))
 
 
-def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, tmp_path):
+def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, tmp_path):
     run = config()
-    ek.run(run)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     with pytest.raises(ek.NothingToDo) as error:
         ek.run(run)
@@ -90,8 +105,9 @@ def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, tmp_path):
 
 
 def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
-    whole = config(model_dir=str(tmp_path / "whole"), epochs=5, max_steps=None)
-    pieces = config(model_dir=str(tmp_path / "pieces"), epochs=5, max_steps=None)
+    epochs = {"mode": "train", "epochs": 5, "max_steps": None}
+    whole = config(model_dir=str(tmp_path / "whole"), **epochs)
+    pieces = config(model_dir=str(tmp_path / "pieces"), **epochs)
     assert ek.run(whole).stop_reason == "input_exhausted"
     first = ek.run(pieces.model_copy(update={"max_steps": 17}))
     assert (first.stop_reason, first.global_step) == ("max_steps", 17)
@@ -115,21 +131,19 @@ def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_li
         ek.run(run)
 
 
-def test_more_steps_go_on_from_the_checkpoint(config):
-    run = config()
-    ek.run(run)
-    result = ek.run(run.model_copy(update={"max_steps": 25}))
+def test_more_steps_go_on_from_the_checkpoint(config, trained):
+    result = ek.run(config(max_steps=25))
     assert (result.global_step, result.rows_trained) == (25, 250)
 
 
-def test_evaluate_scores_what_training_had(config):
-    trained = ek.run(config())
+def test_evaluate_scores_what_training_had(config, trained):
     scored = ek.run(config(mode="evaluate", eval_batch_size=7))
     assert scored.metrics["auc/click"] == pytest.approx(trained.metrics["auc/click"], abs=1e-9)
     assert scored.metrics["loss/buy"] == pytest.approx(trained.metrics["loss/buy"], abs=1e-6)
     assert scored.rows_evaluated == 200
 
 
+@pytest.mark.long
 def test_the_best_export_survives_a_restart(config):
     run = config(exporters=("best",), best_metric="loss/click", max_steps=20)
     first = ek.run(run)
@@ -149,7 +163,7 @@ def test_early_stopping_ends_training_and_stays(config):
     # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
     run = config(
         model="linear", model_params={"learning_rate": 5.0}, max_steps=1000,
-        early_stopping_metric="loss/click", early_stopping_patience=2,
+        save_checkpoints_steps=10, early_stopping_metric="loss/click", early_stopping_patience=2,
     )  # fmt: skip
     result = ek.run(run)
     assert result.stop_reason == "early_stopped" and result.global_step < 1000
@@ -161,9 +175,10 @@ def test_early_stopping_ends_training_and_stays(config):
     "source",
     ["checkpoint", *(pytest.param(s, marks=pytest.mark.long) for s in ("model_dir", "export"))],
 )
-def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(config, tmp_path, source):
-    old = config(exporters=("final",))
-    trained = ek.run(old)
+def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(
+    config, trained, tmp_path, source
+):
+    old = config()
     path = {
         "model_dir": old.model_dir,
         "checkpoint": tf.train.latest_checkpoint(old.model_dir),
@@ -209,9 +224,8 @@ def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
     assert any("so FTRL will forget the weights" in message for message in caplog.messages)
 
 
-def test_warm_start_refuses_what_does_not_fit(config, tmp_path, ads, document):
-    old = config(mode="train", max_steps=1)
-    ek.run(old)
+def test_warm_start_refuses_what_does_not_fit(config, trained, tmp_path, document):
+    old = config()
     document["columns"]["user"]["size"] = 21
     (tmp_path / "spec.json").write_text(json.dumps(document))
     new = config(spec=str(tmp_path / "spec.json"), model_dir=str(tmp_path / "new"),
@@ -231,11 +245,10 @@ def test_warm_start_refuses_what_does_not_fit(config, tmp_path, ads, document):
         ek.run(new.model_copy(update={"warm_start_from": str(tmp_path), "model_dir": "x"}))
 
 
-def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, tmp_path, read_lines):
-    run = config(mode="train", max_steps=1)
-    ek.run(run)
+def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, trained, tmp_path):
+    run = config(mode="train")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    wider = run.model_copy(update={"model_params": {"hidden_units": [9]}, "max_steps": 2})
+    wider = run.model_copy(update={"model_params": {"hidden_units": [9]}, "max_steps": 30})
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(wider)
     assert "dnn/hiddenlayer_0/kernel: [11, 8] in the checkpoint, [11, 9] in the model" in str(
@@ -243,19 +256,18 @@ def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, tmp_path, re
     )
     other = run.model_copy(update={"model_params": {"hidden_units": [8], "optimizer": "sgd"}})
     with pytest.raises(ek.CheckpointError, match=r"dnn/logits/bias/Adagrad: \[2\] in the checkp"):
-        ek.run(other.model_copy(update={"max_steps": 2}))
+        ek.run(other.model_copy(update={"max_steps": 30}))
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_a_spec_that_means_something_else_is_refused(config, tmp_path, document):
-    run = config(mode="train", max_steps=1)
-    ek.run(run)
+def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, document):
+    run = config(mode="train")
     document["columns"]["city"]["list"] = ["oslo", "rome"]  # The same shapes, other meanings.
     document["objectives"]["buy"]["loss_weight"] = 0.7  # Allowed.
     document["objectives"]["click"]["metrics"] = ["log_loss"]  # Allowed, too.
     (tmp_path / "spec.json").write_text(json.dumps(document))
     with pytest.raises(ek.CheckpointError) as error:
-        ek.run(run.model_copy(update={"spec": str(tmp_path / "spec.json"), "max_steps": 2}))
+        ek.run(run.model_copy(update={"spec": str(tmp_path / "spec.json"), "max_steps": 30}))
     lines = str(error.value).splitlines()
     assert lines[0] == f"the spec is not the one that {run.model_dir} was trained with:"
     assert [line.split(":")[0] for line in lines[1:-1]] == ["  columns.city"]
@@ -297,26 +309,31 @@ def test_files_without_records_never_train_zero_steps(config, tmp_path):
         ({"click": None}, "label 'click' is missing"),
         ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of "
                        "objective 'click'"),
-        ({"price": float("nan")}, "feature 'price' is nan, expected a finite number"),
+        pytest.param(
+            {"price": float("nan")}, "feature 'price' is nan, expected a finite number",
+            marks=pytest.mark.long,
+        ),
         ({"city": 7}, "feature 'city' is int64, expected string"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("where", ["train", pytest.param("eval", marks=pytest.mark.long)])
-def test_a_bad_record_is_named_and_nothing_is_lost(config, tmp_path, change, message, where):
-    run = config(mode="train", max_steps=5)
-    ek.run(run)
+def test_a_bad_record_is_named_and_nothing_is_lost(
+    config, trained, tmp_path, change, message, where
+):
+    run = config(mode="train")
     rows = make_rows(60)
     rows[33].update(change)
     bad = f"{tmp_path}/bad.tfrecord"
     tfrecords.write_examples(bad, rows)
-    changed = {"max_steps": 30, "mode": "train_and_evaluate", f"{where}_files": (bad,)}
+    mode = "train" if where == "train" else "train_and_evaluate"
+    changed = {"max_steps": 30, "mode": mode, f"{where}_files": (bad,)}
     with pytest.raises(ek.DataError) as error:
         ek.run(run.model_copy(update=changed))
     assert str(error.value) == f"{bad}: {place(bad, 33)}: {message}"
     assert tf.train.latest_checkpoint(run.model_dir) is not None
     kept = read_result(run.model_dir)
     assert kept["status"] == "failed" and message in kept["error"]
-    assert ek.run(run.model_copy(update={"max_steps": 30})).status == "done"
+    assert ek.run(run.model_copy(update={"max_steps": 21})).status == "done"
 
 
 class Exploding(ek.ModelFn):
@@ -409,7 +426,6 @@ def test_all_heads_in_one_model(config, tmp_path, document):
     }  # fmt: skip
 
 
-def test_a_model_directory_that_is_moved_still_works(config, tmp_path):
-    ek.run(config(mode="train"))
+def test_a_model_directory_that_is_moved_still_works(config, trained, tmp_path):
     shutil.move(str(tmp_path / "model"), str(tmp_path / "moved"))
     assert ek.run(config(mode="evaluate", model_dir=str(tmp_path / "moved"))).rows_evaluated == 200

@@ -69,10 +69,20 @@ def report(config):
     return kept, {entry["name"]: entry for entry in kept["variables"]}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Where the model directory of `old` is kept from the first test that makes it."""
+    return tmp_path_factory.mktemp("made") / "model"
+
+
 @pytest.fixture
-def old(config):
+def old(config, made):
     run = config("old", rate=0.1, max_steps=6)
-    ek.run(run)
+    if made.exists():
+        shutil.copytree(made, run.model_dir)
+    else:
+        ek.run(run)
+        shutil.copytree(run.model_dir, made)
     return run
 
 
@@ -121,7 +131,15 @@ def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, doc
     assert f"{TABLE} (rows 3 kept, 2 new, 0 dropped)" in caplog.text
 
 
-@pytest.mark.parametrize("mode", ["weights", "weights_and_stats", "all_but_step", "all"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "weights",
+        pytest.param("weights_and_stats", marks=pytest.mark.long),
+        pytest.param("all_but_step", marks=pytest.mark.long),
+        "all",
+    ],
+)
 def test_modes(config, old, mode):
     end = 7 if mode == "all" else 1
     new = config("new", warm_start_from=old.model_dir, warm_start_mode=mode, max_steps=end)

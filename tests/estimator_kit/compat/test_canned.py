@@ -66,7 +66,14 @@ REGRESSORS = {
 }
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+# What these hold is in the combined ones, too.
+PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.long) if n in PARTS else n for n in CLASSIFIERS],
+)
 def test_classifier(name, tmp_path):
     estimator = CLASSIFIERS[name](
         *models.columns(),

@@ -14,6 +14,12 @@ MINOR = "{}.{}".format(*versions.minor_of(HERE.tensorflow))
 later = pytest.mark.skipif(OWN, reason="TensorFlow 2.15 brings tf.estimator itself")
 only_2_15 = pytest.mark.skipif(not OWN, reason="about TensorFlow 2.15")
 
+
+def rare(*values):
+    """A case like another of its test, left to the long tests: each is a process of seconds."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 # Prints the error of importing the package, then what a failed installation must not have changed.
 FAIL = """
 import os, sys
@@ -61,8 +67,8 @@ def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
     "imports",
     [
         "import estimator_kit.compat; import tensorflow as tf",
-        "import tensorflow as tf; import estimator_kit.compat",
-        "import tensorflow.compat.v1; import tensorflow as tf; import estimator_kit.compat",
+        rare("import tensorflow as tf; import estimator_kit.compat"),
+        rare("import tensorflow.compat.v1; import tensorflow as tf; import estimator_kit.compat"),
     ],
 )
 def test_estimator_is_in_every_namespace(imports):
@@ -97,7 +103,7 @@ def test_estimator_is_in_every_namespace(imports):
 @pytest.mark.parametrize(
     "imports",
     [
-        "import estimator_kit.compat; import tensorflow as tf",
+        rare("import estimator_kit.compat; import tensorflow as tf"),
         "import tensorflow as tf; import estimator_kit.compat",
     ],
 )
@@ -122,6 +128,7 @@ def test_keras_is_tf_keras_everywhere(imports):
     assert out == ""
 
 
+@pytest.mark.long
 @later
 def test_no_lazy_keras_loader_is_left_unresolved():
     out = run_code(
@@ -219,8 +226,8 @@ def test_2_15_refuses_legacy_keras_without_tf_keras():
     ("before", "user"),
     [
         ("import tensorflow as tf; tf.keras.layers", "tensorflow.keras"),
-        ("from tensorflow.keras import layers", "import tensorflow.keras"),
-        ("import tensorflow as tf; tf.optimizers.Adam", "tensorflow.optimizers"),
+        rare("from tensorflow.keras import layers", "import tensorflow.keras"),
+        rare("import tensorflow as tf; tf.optimizers.Adam", "tensorflow.optimizers"),
     ],
 )
 def test_keras_3_in_use_is_one_error(before, user):
@@ -267,7 +274,7 @@ def test_tensorflow_before_2_15_is_an_error():
 
 
 @later
-@pytest.mark.parametrize("before", ["", "import tensorflow as tf\n"])
+@pytest.mark.parametrize("before", [rare(""), "import tensorflow as tf\n"])
 def test_missing_private_names_are_one_error_that_can_be_repaired(before):
     out = run_code(
         before
@@ -292,6 +299,7 @@ assert tf.estimator.Estimator and os.environ["TF_USE_LEGACY_KERAS"] == "1"
     )
 
 
+@pytest.mark.long
 @later
 def test_a_private_module_that_breaks_at_its_import_is_named():
     out = run_code(
@@ -315,6 +323,7 @@ sys.meta_path.insert(0, Finder())
     )  # fmt: skip
 
 
+@pytest.mark.long
 @later
 def test_a_missing_public_name_is_the_same_error_and_can_be_repaired():
     out = run_code(
@@ -337,6 +346,7 @@ assert tf.estimator.SessionRunHook is taken
     )
 
 
+@pytest.mark.long
 @later
 def test_a_tensorflow_estimator_that_was_imported_in_vain_is_no_obstacle():
     out = run_code(
@@ -353,7 +363,7 @@ def test_a_tensorflow_estimator_that_was_imported_in_vain_is_no_obstacle():
     assert out == "ImportError"
 
 
-@pytest.mark.parametrize("name", ["write_examples", "ModelFn", "feature_columns"])
+@pytest.mark.parametrize("name", [rare("write_examples"), "ModelFn", rare("feature_columns")])
 def test_the_kits_own_names_install_before_they_need_tensorflow(name):
     out = run_code(
         f"""
@@ -390,6 +400,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+@pytest.mark.long
 @later
 def test_after_a_failure_keras_is_what_it_is_without_the_package():
     out = run_code(
@@ -410,6 +421,7 @@ assert tf.keras.__version__.startswith("3.")
     assert out == error("tensorflow.nowhere.name is missing: a test")
 
 
+@pytest.mark.long
 @later
 def test_the_keras_that_tensorflow_takes_in_the_end_is_looked_at():
     out = run_code(
@@ -427,6 +439,7 @@ def CHANGE(module):
     assert out == error(start + "keras.src.models.model")
 
 
+@pytest.mark.long
 @later
 def test_a_newer_tensorflow_with_every_name_is_a_warning():
     out = run_code(
