@@ -21,20 +21,20 @@ ifeq ($(wildcard $(CONSTRAINTS)),)
 $(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
 endif
 
-.PHONY: demo simulate test test-long test-faults test-matrix install lint clean
+.PHONY: demo simulate test test-long test-variants test-matrix install lint clean
 
 demo: install
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
 test: lint
-	$(BIN)/python -m pytest -m "not long" -n 2
+	$(BIN)/python -m pytest -m "not long and not variant" -n 2
 
 test-long: install
-	$(BIN)/python -m pytest -m "long and not matrix" -n 2
+	$(BIN)/python -m pytest -m "long and not variant" -n 2
 
-# Every cell of the fault matrices, of which test-long has some.
-test-faults: install
-	$(BIN)/python -m pytest -m matrix -n 2
+# Likes of what is tested already: all cells of fault matrices, each model with every head.
+test-variants: install
+	$(BIN)/python -m pytest -m variant -n 2
 
 # Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:

@@ -4,8 +4,9 @@
 # At both ends the suite: TensorFlow 2.15 on the oldest Python of this machine that takes it, 2.21 on
 # the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
 # 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
-# With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 the
-# tests of what is done without TensorFlow, most whole runs, and most long tests: 2.21 has them.
+# With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 lint,
+# the tests of the input, most whole runs, and most long tests: 2.21 has them.
+# Tests marked `variant` are part of neither; `make test-variants` runs them.
 # A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
 # and failed.
 set -euo pipefail
@@ -18,9 +19,8 @@ long_on_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/te
 case "${1:-}" in
   ends)
     between=""
-    of_the_oldest="tests/estimator_kit tests/feature_specs tests/test_layering.py
-      tests/input_pipelines/row_cache tests/integration/test_dynamic_embeddings.py
-      tests/integration/test_program.py"
+    of_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_program.py
+      tests/integration/test_dynamic_embeddings.py"
     long_on_the_oldest="tests/estimator_kit/compat tests/integration/test_dynamic_embeddings.py"
     ;;
   "") ;;
@@ -43,7 +43,7 @@ choose() {
   bin=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin
 }
 
-# suite TESTS COMMAND...: make test, or of it these tests; then the command, for the long tests.
+# suite TESTS COMMAND...: make test, or of its tests these; then the command, for the long tests.
 suite() {
   local tests=$1
   shift
@@ -52,9 +52,9 @@ suite() {
   if [ -z "$tests" ]; then
     make test "${options[@]}"
   else
-    make lint "${options[@]}"
+    make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -m "not long" -n 2 $tests
+    "$bin/python" -m pytest -m "not long and not variant" -n 2 $tests
   fi
   "$@"
   summary[-1]="$name: suite passed"
@@ -63,7 +63,7 @@ suite() {
 first="" last=""
 if choose 2.15 oldest; then
   # shellcheck disable=SC2086
-  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not matrix" -n 2 $long_on_the_oldest
+  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not variant" -n 2 $long_on_the_oldest
   first=$bin/python first_name=$name
 fi
 if choose 2.21; then
@@ -85,7 +85,7 @@ for version in $between; do
     summary+=("$name: shorter set FAILED, or was not finished")
     make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -n 2 -m "not long" $shorter
+    "$bin/python" -m pytest -n 2 -m "not long and not variant" $shorter
     summary[-1]="$name: shorter set passed"
   fi
 done

@@ -94,14 +94,14 @@ def test_every_head_is_among_the_some():
     assert set(counts) == set(HEADS) and min(counts.values()) >= 3
 
 
-# All heads in one model are a large graph, so these are long tests.
+# All heads in one model are a large graph.
 @pytest.mark.parametrize(
     ("name", "heads"),
     [
         *((name, "some") for name in MODELS),
         *(
             pytest.param(
-                name, "all", marks=[pytest.mark.long] + [pytest.mark.matrix] * (name != "dnn")
+                name, "all", marks=pytest.mark.long if name == "dnn" else pytest.mark.variant
             )
             for name in MODELS
             if table.MODEL_CASES[name].objectives is None

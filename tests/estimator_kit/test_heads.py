@@ -183,7 +183,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_all_heads_train_evaluate_and_serve(folder):
     result = ek.run(
         ek.ExperimentConfig(

@@ -260,7 +260,7 @@ def test_a_file_for_onnx_runtime(numbers, tmp_path):
     assert found["buy/classes"].tolist() == [expected["buy/classes"][0].tolist()]
 
 
-@pytest.mark.long
+@pytest.mark.variant
 @pytest.mark.usefixtures("onnx")
 def test_what_onnx_has_no_ops_for_is_named(ads, tmp_path):
     with pytest.raises(ExportError) as error:

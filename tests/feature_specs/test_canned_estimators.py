@@ -78,7 +78,7 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
     ("name", "options"),
     [
         ("wide_deep", {}),  # linear and dnn alone are in the test below.
-        pytest.param("dnn", {"batch_norm": True}, marks=pytest.mark.long),
+        pytest.param("dnn", {"batch_norm": True}, marks=pytest.mark.variant),
     ],
 )
 def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name, options):

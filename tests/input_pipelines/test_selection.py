@@ -331,7 +331,7 @@ def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares
         assert run(skip) == whole[skip:]
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_a_mix_of_selected_rows_goes_on_exactly(files):
     spec = make_spec()
     negatives = Negatives("click", 0.5)

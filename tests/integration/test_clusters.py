@@ -98,8 +98,8 @@ def test_asynchronous_workers_read_each_row_once_an_epoch(made):
 
 
 def cells(every: list, chosen: set) -> list:
-    """Parameters of a matrix; those that are not chosen are part of make test-faults alone."""
-    return [p if p in chosen else pytest.param(*p, marks=pytest.mark.matrix) for p in every]
+    """Parameters of a matrix; those that are not chosen are part of make test-variants alone."""
+    return [p if p in chosen else pytest.param(*p, marks=pytest.mark.variant) for p in every]
 
 
 WHEN = ("before the first checkpoint", "between", "at the end")
@@ -130,7 +130,7 @@ def test_a_task_that_is_killed_comes_back(made, victim, when):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "victim",
-    [t if t == "chief:0" else pytest.param(t, marks=pytest.mark.matrix) for t in TASKS],
+    [t if t == "chief:0" else pytest.param(t, marks=pytest.mark.variant) for t in TASKS],
 )
 def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, victim, tmp_path):
     cluster, model_dir = made(
@@ -252,7 +252,7 @@ def alone(rows, tmp_path_factory):
         ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
         pytest.param(
             ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
-            marks=pytest.mark.matrix,
+            marks=pytest.mark.variant,
         ),
         ("--strategy=mirrored", "--mirrored_devices=2"),
         ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
@@ -312,7 +312,7 @@ def evaluated(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("count", [2, pytest.param(10, marks=pytest.mark.variant)])
 def test_clusters_leave_nothing_behind(rows, tmp_path, count):
     before = set(os.listdir(tmp_path))
     for i in range(count):

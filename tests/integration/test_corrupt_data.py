@@ -84,7 +84,7 @@ def cut_where_tensorflow_says_nothing(path: pathlib.Path) -> str:
     return f"record 80 at byte {begin}: it is cut off: of its first 12 bytes 7 are there"
 
 
-@pytest.mark.parametrize("mode", ["train", pytest.param("evaluate", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["train", pytest.param("evaluate", marks=pytest.mark.variant)])
 def test_a_file_that_tensorflow_would_read_as_shorter_is_an_error(config, data, mode):
     if mode == "evaluate":
         ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))

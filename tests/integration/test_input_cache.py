@@ -65,7 +65,7 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     assert metrics[0] == pytest.approx(metrics[1], rel=1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     path = f"{ads}/day-2.tfrecord"
     rows = [dict(row) for row in TRAINED[200:300]]

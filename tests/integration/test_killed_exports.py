@@ -62,7 +62,7 @@ def check_whole(path, records):
     "point",
     [
         point if point in ("asked", "rename", "named")
-        else pytest.param(point, marks=pytest.mark.matrix)
+        else pytest.param(point, marks=pytest.mark.variant)
         for point in killed_export.POINTS
     ],
 )  # fmt: skip

@@ -91,7 +91,7 @@ def test_evaluation_and_export_use_the_averages_and_training_the_weights(config)
     assert ek.run(again).metrics["loss"] == pytest.approx(averaged, rel=1e-5)
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_averages_begin_where_a_warm_start_does(config):
     old = config("old", {"learning_rate": 1.0})
     ek.run(old)
@@ -119,7 +119,7 @@ def test_averages_that_were_not_kept_are_missed(config):
 
 
 @pytest.mark.parametrize(
-    "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.long)]
+    "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.variant)]
 )
 def test_a_new_rate_takes_effect_when_training_goes_on(config, optimizer):
     run = config(params={"optimizer": optimizer})

@@ -51,7 +51,7 @@ def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_p
 
 @pytest.mark.long
 @pytest.mark.skipif(not os.path.isdir(ADULT), reason=f"no UCI Adult in {ADULT}")
-@pytest.mark.parametrize("model", ["deepfm", pytest.param("dcn", marks=pytest.mark.matrix)])
+@pytest.mark.parametrize("model", ["deepfm", pytest.param("dcn", marks=pytest.mark.variant)])
 def test_adult(model, tmp_path):
     python("examples/adult/prepare.py", f"--data_dir={ADULT}", f"--out_dir={tmp_path}")
     python(

@@ -111,7 +111,7 @@ def test_a_finished_run_has_nothing_left_to_train(config, trained):
     assert read_result(run.model_dir) == before
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_a_model_directory_may_be_moved_with_its_best_export(config, trained, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
     moved = config(exporters=("best",), model_dir=str(tmp_path / "moved"), mode="export")
@@ -155,7 +155,7 @@ def test_no_row_gives_an_empty_file_of_predictions(config, trained, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "source", ["model_dir", pytest.param("export", marks=pytest.mark.long)]
+    "source", ["model_dir", pytest.param("export", marks=pytest.mark.variant)]
 )
 def test_warm_start_refuses_rows_that_mean_something_else(
     config, trained, tmp_path, document, source
@@ -192,7 +192,7 @@ def test_a_train_op_that_does_not_count_is_stopped(config):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
     path = f"{tmp_path}/nobody.tfrecord"

@@ -102,10 +102,10 @@ def whole_versions(folder):
     return [version.number for version in found]
 
 
-# Some of them in every run, all of them by make test-faults.
+# Some of them in every run, all of them by make test-variants.
 @pytest.mark.parametrize(
     "point",
-    [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.matrix) for i in range(POINTS)],
+    [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.variant) for i in range(POINTS)],
 )
 def test_killed_at_any_place_the_next_start_ends_as_if_nothing_had_been(ready, undisturbed, point):
     expected, changes = undisturbed

@@ -173,7 +173,7 @@ def test_early_stopping_ends_training_and_stays(config):
 
 @pytest.mark.parametrize(
     "source",
-    ["checkpoint", *(pytest.param(s, marks=pytest.mark.long) for s in ("model_dir", "export"))],
+    ["checkpoint", *(pytest.param(s, marks=pytest.mark.variant) for s in ("model_dir", "export"))],
 )
 def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(
     config, trained, tmp_path, source
@@ -311,7 +311,7 @@ def test_files_without_records_never_train_zero_steps(config, tmp_path):
                        "objective 'click'"),
         pytest.param(
             {"price": float("nan")}, "feature 'price' is nan, expected a finite number",
-            marks=pytest.mark.long,
+            marks=pytest.mark.variant,
         ),
         ({"city": 7}, "feature 'city' is int64, expected string"),
     ],
@@ -392,7 +392,7 @@ def test_a_mode_of_one_process_refuses_a_cluster(config, monkeypatch):
     )
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_all_heads_in_one_model(config, tmp_path, document):
     document["labels"] = {
         "click": {"dtype": "int64"},

@@ -135,8 +135,8 @@ def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, doc
     "mode",
     [
         "weights",
-        pytest.param("weights_and_stats", marks=pytest.mark.long),
-        pytest.param("all_but_step", marks=pytest.mark.long),
+        pytest.param("weights_and_stats", marks=pytest.mark.variant),
+        pytest.param("all_but_step", marks=pytest.mark.variant),
         "all",
     ],
 )
