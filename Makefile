@@ -27,14 +27,14 @@ demo: install
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
 test: lint
-	$(BIN)/python -m pytest -m "not long and not variant" -n 2
+	$(BIN)/python -m pytest -m "not long and not variant" -n 2 --dist worksteal
 
 test-long: install
-	$(BIN)/python -m pytest -m "long and not variant" -n 2
+	$(BIN)/python -m pytest -m "long and not variant" -n 2 --dist worksteal
 
 # Likes of what is tested already: all cells of fault matrices, each model with every head.
 test-variants: install
-	$(BIN)/python -m pytest -m variant -n 2
+	$(BIN)/python -m pytest -m variant -n 2 --dist worksteal
 
 # Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:

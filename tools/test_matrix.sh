@@ -21,7 +21,7 @@ case "${1:-}" in
     between=""
     of_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_program.py
       tests/integration/test_dynamic_embeddings.py"
-    long_on_the_oldest="tests/estimator_kit/compat tests/integration/test_dynamic_embeddings.py"
+    long_on_the_oldest="tests/integration/test_dynamic_embeddings.py"
     ;;
   "") ;;
   *) echo "got '$1', expected 'ends' or nothing" >&2; exit 2 ;;
@@ -54,7 +54,7 @@ suite() {
   else
     make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -m "not long and not variant" -n 2 $tests
+    "$bin/python" -m pytest -m "not long and not variant" -n 2 --dist worksteal $tests
   fi
   "$@"
   summary[-1]="$name: suite passed"
@@ -63,7 +63,7 @@ suite() {
 first="" last=""
 if choose 2.15 oldest; then
   # shellcheck disable=SC2086
-  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not variant" -n 2 $long_on_the_oldest
+  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not variant" -n 2 --dist worksteal $long_on_the_oldest
   first=$bin/python first_name=$name
 fi
 if choose 2.21; then
@@ -73,7 +73,7 @@ fi
 if [ -n "$first" ] && [ -n "$last" ]; then
   echo "== $first_name and $last_name share their models"
   summary+=("$first_name and $last_name: shared models FAILED, or were not finished")
-  OTHER_PYTHON=$PWD/$first "$last/python" -m pytest -n 2 tests/integration/test_two_versions.py \
+  OTHER_PYTHON=$PWD/$first "$last/python" -m pytest -n 2 --dist worksteal tests/integration/test_two_versions.py \
     tests/estimator_kit/compat/test_two_versions.py
   summary[-1]="$first_name and $last_name: shared models passed"
 else
@@ -85,7 +85,7 @@ for version in $between; do
     summary+=("$name: shorter set FAILED, or was not finished")
     make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -n 2 -m "not long and not variant" $shorter
+    "$bin/python" -m pytest -n 2 --dist worksteal -m "not long and not variant" $shorter
     summary[-1]="$name: shorter set passed"
   fi
 done

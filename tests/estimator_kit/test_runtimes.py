@@ -127,6 +127,7 @@ def test_a_file_for_tensorflow_lite(numbers, tmp_path):
     assert model.ops["FULLY_CONNECTED"] == 4 and model.int8_ops == 0
 
 
+@pytest.mark.long
 def test_quantized_files(numbers, tmp_path):
     def size(name):
         return (tmp_path / name / "out" / "model.tflite").stat().st_size

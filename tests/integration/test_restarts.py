@@ -92,6 +92,7 @@ def test_a_damaged_file_is_named_before_training(config, trained, file, message)
         ek.run(config(exporters=("best",), max_steps=9))
 
 
+@pytest.mark.long
 def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
     ek.run(config(mode="train", max_steps=6))
     new = config(mode="train", max_steps=None, epochs=1, train_files=(f"{ads}/train-0.tfrecord",))
