@@ -5,7 +5,7 @@
 # the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
 # 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
 # With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 lint,
-# the tests of the input, most whole runs, and most long tests: 2.21 has them.
+# the tests of input and serving, most whole runs, and most long tests: 2.21 has them.
 # Tests marked `variant` are part of neither; `make test-variants` runs them.
 # A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
 # and failed.
@@ -20,7 +20,8 @@ case "${1:-}" in
   ends)
     between=""
     of_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_program.py
-      tests/integration/test_dynamic_embeddings.py"
+      tests/integration/test_dynamic_embeddings.py --ignore=tests/estimator_kit/serving
+      --ignore=tests/estimator_kit/test_runtimes.py --ignore=tests/estimator_kit/test_scoring.py"
     long_on_the_oldest="tests/integration/test_dynamic_embeddings.py"
     ;;
   "") ;;

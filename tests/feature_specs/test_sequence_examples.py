@@ -224,7 +224,7 @@ print(json.dumps(predict(examples=tf.constant(rows))["y/logistic"].numpy().ravel
 """
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_train_evaluate_export_and_a_request_by_tensorflow_alone(config, tmp_path):
     result = ek.run(config)
     assert result.metrics["auc/y"] > 0.99 and result.rows_trained == 60 * 20

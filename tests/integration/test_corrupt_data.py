@@ -230,7 +230,7 @@ def test_limits_need_a_policy_that_has_some(config):
     )
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path):
     ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
     flip(data / "eval.tfrecord", 0)

@@ -48,7 +48,9 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("combine", ["gradnorm", {"pcgrad": {"seed": 3}}])
+@pytest.mark.parametrize(
+    "combine", ["gradnorm", pytest.param({"pcgrad": {"seed": 3}}, marks=pytest.mark.variant)]
+)
 def test_combined_losses_go_on_where_they_were_stopped(config, combine):
     params = {
         "combine": combine, "freeze": ["dnn/hiddenlayer_0/bias"], "moving_average": 0.9,

@@ -233,7 +233,7 @@ json.dump({k: [one[k].numpy().ravel().tolist(), v.numpy().ravel().tolist()]
 """
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
     records = str(tmp_path / "thousand.tfrecord")
     rows = make_rows(1000, seed=4)

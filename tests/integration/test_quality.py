@@ -49,9 +49,9 @@ def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_p
     assert not list((tmp_path / "work" / "models").iterdir())
 
 
-@pytest.mark.long
+@pytest.mark.variant
 @pytest.mark.skipif(not os.path.isdir(ADULT), reason=f"no UCI Adult in {ADULT}")
-@pytest.mark.parametrize("model", ["deepfm", pytest.param("dcn", marks=pytest.mark.variant)])
+@pytest.mark.parametrize("model", ["deepfm", "dcn"])
 def test_adult(model, tmp_path):
     python("examples/adult/prepare.py", f"--data_dir={ADULT}", f"--out_dir={tmp_path}")
     python(
@@ -62,7 +62,7 @@ def test_adult(model, tmp_path):
     assert metrics["auc/income"] > 0.905 and metrics["accuracy/income"] > 0.85
 
 
-@pytest.mark.long
+@pytest.mark.variant
 @pytest.mark.skipif(not os.path.isdir(BIKES), reason=f"no UCI Bike Sharing in {BIKES}")
 def test_bike_sharing_is_learned_better_than_by_a_linear_model(tmp_path):
     python("examples/bike_sharing/prepare.py", f"--data_dir={BIKES}", f"--out_dir={tmp_path}")
