@@ -119,7 +119,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
     assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, caplog):
     run = config(train_files=(), train_mix=(f"{ads}/train-0*=3", f"{ads}/train-[123]*=1"))
     with caplog.at_level("INFO", logger="estimator_kit"):
