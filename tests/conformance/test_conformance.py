@@ -83,15 +83,15 @@ def test_every_model_and_every_head_has_an_entry():
 
 
 def some_heads(name):
-    """Three heads, other ones for each model; every head comes with several models."""
+    """Two heads, other ones for each model; every head comes with several models."""
     heads, place = list(table.HEAD_CASES), list(MODELS).index(name)
-    return [heads[(place + 3 * i) % len(heads)] for i in range(3)]
+    return [heads[place % len(heads)], heads[(place + 4) % len(heads)]]
 
 
 def test_every_head_is_among_the_some():
     free = [name for name in MODELS if table.MODEL_CASES[name].objectives is None]
     counts = collections.Counter(head for name in free for head in some_heads(name))
-    assert set(counts) == set(HEADS) and min(counts.values()) >= 3
+    assert set(counts) == set(HEADS) and min(counts.values()) >= 2
 
 
 # All heads in one model are a large graph.

@@ -104,6 +104,7 @@ def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, t
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
+@pytest.mark.variant
 def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
     epochs = {"mode": "train", "epochs": 5, "max_steps": None}
     whole = config(model_dir=str(tmp_path / "whole"), **epochs)
@@ -159,6 +160,7 @@ def test_the_best_export_survives_a_restart(config):
     assert second.exports == first.exports
 
 
+@pytest.mark.variant
 def test_early_stopping_ends_training_and_stays(config):
     # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
     run = config(
