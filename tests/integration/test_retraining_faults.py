@@ -157,6 +157,7 @@ def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
     assert whole_versions(ready) == [1, 2]
 
 
+@pytest.mark.variant
 def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     """50 promotions and rollbacks of a real SavedModel while it is loaded again and again."""
     again(ready)
