@@ -14,6 +14,7 @@ endif
 VENV ?= .venv/tf$(TF)-py$(PY)
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
 DEMO_DIR ?= runs/ads
 COMMA := ,
@@ -27,14 +28,14 @@ demo: install
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
 test: lint
-	$(BIN)/python -m pytest -m "not long and not variant" -n 2 --dist worksteal
+	$(PYTEST) -m "not long and not variant"
 
 test-long: install
-	$(BIN)/python -m pytest -m "long and not variant" -n 2 --dist worksteal
+	$(PYTEST) -m "long and not variant"
 
 # Likes of what is tested already: all cells of fault matrices, each model with every head.
 test-variants: install
-	$(BIN)/python -m pytest -m variant -n 2 --dist worksteal
+	$(PYTEST) -m variant
 
 # Both ends whole, and a shorter set on each TensorFlow between them.
 test-matrix:

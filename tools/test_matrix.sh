@@ -6,7 +6,7 @@
 # 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
 # With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 lint,
 # the tests of input and serving, most whole runs, and most long tests: 2.21 has them.
-# Tests marked `variant` are part of neither; `make test-variants` runs them.
+# Of the tests marked `variant` only shared models are run here; `make test-variants` runs all.
 # A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
 # and failed.
 set -euo pipefail
@@ -29,6 +29,7 @@ case "${1:-}" in
 esac
 shorter="tests/estimator_kit tests/feature_specs/test_canned_estimators.py
   tests/integration/test_program.py"
+pytest=(-m pytest -n 2 --dist worksteal)
 summary=()
 trap 'printf "%s\n" "" "${summary[@]}"' EXIT
 
@@ -55,7 +56,7 @@ suite() {
   else
     make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -m "not long and not variant" -n 2 --dist worksteal $tests
+    "$bin/python" "${pytest[@]}" -m "not long and not variant" $tests
   fi
   "$@"
   summary[-1]="$name: suite passed"
@@ -64,7 +65,7 @@ suite() {
 first="" last=""
 if choose 2.15 oldest; then
   # shellcheck disable=SC2086
-  suite "$of_the_oldest" "$bin/python" -m pytest -m "long and not variant" -n 2 --dist worksteal $long_on_the_oldest
+  suite "$of_the_oldest" "$bin/python" "${pytest[@]}" -m "long and not variant" $long_on_the_oldest
   first=$bin/python first_name=$name
 fi
 if choose 2.21; then
@@ -74,7 +75,7 @@ fi
 if [ -n "$first" ] && [ -n "$last" ]; then
   echo "== $first_name and $last_name share their models"
   summary+=("$first_name and $last_name: shared models FAILED, or were not finished")
-  OTHER_PYTHON=$PWD/$first "$last/python" -m pytest -n 2 --dist worksteal tests/integration/test_two_versions.py \
+  OTHER_PYTHON=$PWD/$first "$last/python" "${pytest[@]}" tests/integration/test_two_versions.py \
     tests/estimator_kit/compat/test_two_versions.py
   summary[-1]="$first_name and $last_name: shared models passed"
 else
@@ -86,7 +87,7 @@ for version in $between; do
     summary+=("$name: shorter set FAILED, or was not finished")
     make install "${options[@]}"
     # shellcheck disable=SC2086
-    "$bin/python" -m pytest -n 2 --dist worksteal -m "not long and not variant" $shorter
+    "$bin/python" "${pytest[@]}" -m "not long and not variant" $shorter
     summary[-1]="$name: shorter set passed"
   fi
 done

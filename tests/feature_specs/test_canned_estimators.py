@@ -77,8 +77,11 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("wide_deep", {}),  # linear and dnn alone are in the test below.
-        pytest.param("dnn", {"batch_norm": True}, marks=pytest.mark.variant),
+        ("wide_deep", {}),
+        *(
+            pytest.param(name, options, marks=pytest.mark.variant)
+            for name, options in (("dnn", {}), ("dnn", {"batch_norm": True}), ("linear", {}))
+        ),
     ],
 )
 def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name, options):

@@ -235,8 +235,11 @@ def test_random_specs_and_records_agree(tmp_path):
 
 
 @pytest.mark.long
-def test_many_random_specs_and_records_agree(tmp_path):
-    search([Readings(*spec) for spec in random_specs(tmp_path, range(1, 4))], examples=500)
+@pytest.mark.parametrize(
+    "seeds", [range(1, 4), pytest.param(range(4, 10), marks=pytest.mark.variant)]
+)
+def test_many_random_specs_and_records_agree(tmp_path, seeds):
+    search([Readings(*spec) for spec in random_specs(tmp_path, seeds)], examples=500)
 
 
 @pytest.mark.parametrize("broken", ["to_hash_bucket_fast", "unsorted_segment_sum"])

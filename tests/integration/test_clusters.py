@@ -211,7 +211,7 @@ def test_synchronous_steps_and_their_backup_worker(made):
     check_end(cluster, model_dir, 120, beyond=2)
 
 
-@pytest.mark.variant
+@pytest.mark.long
 def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
     """The worker waits in a step for gradients that went with the chief."""
     cluster, model_dir = made(
@@ -252,11 +252,8 @@ def alone(rows, tmp_path_factory):
     "more",
     [
         ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
-        pytest.param(
-            ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
-            marks=pytest.mark.variant,
-        ),
-        pytest.param(("--strategy=mirrored", "--mirrored_devices=2"), marks=pytest.mark.variant),
+        ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
+        ("--strategy=mirrored", "--mirrored_devices=2"),
         ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
     ],
 )
@@ -314,7 +311,7 @@ def evaluated(
     return result.metrics["loss"]
 
 
-@pytest.mark.variant
+@pytest.mark.long
 def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
     before = set(os.listdir(tmp_path))
     for i in range(10):

@@ -168,7 +168,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
 
 
-@pytest.mark.variant
+@pytest.mark.long
 def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
     def slow(*arguments, **named):
         while True:  # A signal that comes just before a wait without an end is not seen in it.

@@ -17,30 +17,12 @@ from tests.conftest import make_rows, place, small_run, variables
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
 
 
-def small(ads, model_dir):
-    return small_run(
+@pytest.fixture(scope="module")
+def small(ads):
+    return lambda model_dir: small_run(
         ads, model_dir, model="wide_deep", model_params=SMALL, max_steps=20,
         save_checkpoints_steps=20,
     )  # fmt: skip
-
-
-@pytest.fixture
-def config(ads, tmp_path):
-    return small(ads, tmp_path / "model")
-
-
-@pytest.fixture(scope="module")
-def made(ads, tmp_path_factory):
-    """What `config(exporters=("final",))` makes: (model directory, result)."""
-    folder = tmp_path_factory.mktemp("made") / "model"
-    return folder, ek.run(small(ads, folder)(exporters=("final",)))
-
-
-@pytest.fixture
-def trained(made, config):
-    """The result of that run, a copy of whose model directory is that of `config`."""
-    shutil.copytree(made[0], config().model_dir)
-    return made[1]
 
 
 @pytest.fixture
@@ -54,7 +36,7 @@ def read_lines():
 
 def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     run = config(exporters=("latest", "best", "final"), best_metric="auc/click",
-                 best_direction="max", max_steps=90, save_checkpoints_steps=45)  # fmt: skip
+                 best_direction="max", max_steps=90, save_checkpoints_steps=30)  # fmt: skip
     result = ek.run(run)
     assert (result.status, result.stop_reason, result.global_step) == ("done", "max_steps", 90)
     assert result.rows_trained == 4500 and result.rows_evaluated == 200
@@ -65,7 +47,7 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     assert kept["export_path"] == result.exports["final"] == result.export_path
     assert kept["metrics"]["auc/click"] == result.metrics["auc/click"]
     steps = [entry["global_step"] for entry in read_lines(f"{run.model_dir}/eval_history.jsonl")]
-    assert steps == [45, 90]
+    assert steps == [30, 60, 90]
     assert tf.saved_model.load(result.export_path).signatures["serving_default"] is not None
     # What the run was made from is kept, and makes the same config and spec again.
     spec = ek.load_spec(f"{run.model_dir}/feature_spec/spec.json")
@@ -160,7 +142,7 @@ def test_the_best_export_survives_a_restart(config):
     assert second.exports == first.exports
 
 
-@pytest.mark.variant
+@pytest.mark.long
 def test_early_stopping_ends_training_and_stays(config):
     # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
     run = config(

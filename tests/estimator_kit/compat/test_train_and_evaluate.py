@@ -84,8 +84,8 @@ def test_in_memory_evaluator(tmp_path):
 
 
 # tf.data warns when a strategy reads a dataset's options in a graph, on every TensorFlow.
-@pytest.mark.variant
 @pytest.mark.filterwarnings("ignore:To make it possible to preserve tf.data options")
+@pytest.mark.variant
 def test_mirrored_strategy_on_one_device(tmp_path):
     config = tf.estimator.RunConfig(
         train_distribute=tf.distribute.MirroredStrategy(["/cpu:0"]),
