@@ -365,7 +365,8 @@ def gather(
     """
     if not isinstance(ids, tf.RaggedTensor):
         found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0), max_norm=max_norm)
-        return tf.where(ids[:, tf.newaxis] >= 0, found, tf.zeros_like(found))
+        # That of v1 takes a condition for each row, and its gradient no operations on shapes.
+        return tf.compat.v1.where(ids >= 0, found, tf.zeros_like(found))
     rows = ids.nrows()
     there = ids.flat_values >= 0
     if weights is not None and combiner != "sum":

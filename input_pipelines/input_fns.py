@@ -157,8 +157,11 @@ def train_input_fn(
 
     @as_written
     def batches_of(part: Shard) -> tf.data.Dataset:
+        # Without an end no batch is smaller. TensorFlow then knows how many rows one has, and a
+        # step needs some hundred operations on shapes less.
+        endless = epochs is None
         if isinstance(files, Mix):
-            batches = rows_of_mix(files, part).rebatch(batch_size)
+            batches = rows_of_mix(files, part).rebatch(batch_size, drop_remainder=endless)
         elif runs:
             batches = batches_of_runs(files, part)
         else:
@@ -166,7 +169,7 @@ def train_input_fn(
             if cache is not None:
                 cached = cache.rows(spec, *part.deal(files), damaged=damaged)
             rows = rows_of(files, part, skip_rows, rows_an_epoch, epochs, cached)
-            batches = rows.rebatch(batch_size)
+            batches = rows.rebatch(batch_size, drop_remainder=endless)
             if cached is not None:
                 return transformed(batches, cached.layout.unpack)
         return transformed(batches, training_rows(spec, selection))
@@ -270,7 +273,10 @@ def transformed(
     made = batches.map(
         function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic
     )
-    # Threads of its own (0: one a core); otherwise parsing and the model wait for each other.
     options = tf.data.Options()
+    # Threads of its own (0: one a core); otherwise parsing and the model wait for each other.
     options.threading.private_threadpool_size = 0
+    # What is parallel has a thread a core from the first batch on. Tuning would begin with one, and
+    # takes the time of every record.
+    options.autotune.enabled = False
     return made.prefetch(PREFETCHED_BATCHES).with_options(options)

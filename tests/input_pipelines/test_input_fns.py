@@ -57,6 +57,17 @@ def test_features_and_labels_have_the_promised_types(spec, files):
     assert features["city"][0] == ["rome", "oslo", "lima"].index(first["city"])
 
 
+@pytest.mark.parametrize(("epochs", "rows"), [(None, 100), (1, None)])
+def test_where_no_batch_is_smaller_their_size_is_known(spec, files, epochs, rows):
+    batches = input_fns.train_input_fn(spec, files, batch_size=100, epochs=epochs)()
+    features, labels = batches.element_spec
+    single = [features["price"], features["user"], *labels.values()]
+    assert {values.shape[0] for values in single} == {rows}
+    # 250 rows an epoch: without an end, the third batch has those of two epochs.
+    sizes = [len(labels["row"]) for _, labels in batches.take(4)]
+    assert sizes == ([100, 100, 100, 100] if epochs is None else [100, 100, 50])
+
+
 def test_evaluation_and_prediction_keep_the_order(spec, files):
     batches = row_numbers(input_fns.eval_input_fn(spec, files, batch_size=100))
     assert [len(batch) for batch in batches] == [100, 100, 50]
