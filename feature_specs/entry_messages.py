@@ -15,7 +15,7 @@ import pydantic
 from feature_specs.errors import Path, did_you_mean, nearest, value_text
 
 # What pydantic calls otherwise than YAML does.
-_EXPECTED = {"tuple_type": "a list", "model_type": "a mapping"}
+_EXPECTED = {"tuple_type": "a list"}
 
 
 def field_names(model: type[pydantic.BaseModel]) -> list[str]:
@@ -85,6 +85,9 @@ def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
     if kind == "value_error":
         return text.removeprefix("Value error, ")
     expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
+    if kind == "model_type":
+        known = _known_keys(model, item["loc"])
+        expected = f"a mapping of {', '.join(known)}" if known else "{}, as there is nothing to say"
     if kind == "too_short":
         least = item["ctx"]["min_length"]
         expected = f"at least {least} item{'s' if least > 1 else ''}"

@@ -101,6 +101,10 @@ def test_rankings_of_one_spec_have_one_group():
     [
         ({"head": "binary", "loss": "focall"}, INTEGER,
          "objectives.y.loss: got 'focall', expected a loss of this head; did you mean 'focal'?"),
+        ({"head": "regression", "loss": {"pinball": 0.3}}, FLOAT,
+         "objectives.y.loss.pinball: got 0.3, expected a mapping of quantile"),
+        ({"head": "regression", "loss": {"log_cosh": 3}}, FLOAT,
+         "objectives.y.loss.log_cosh: got 3, expected {}, as there is nothing to say"),
         ({"head": "poisson", "loss": "squared"}, INTEGER,
          "objectives.y.loss: got 'squared', expected a loss of this head; known: poisson"),
         ({"head": "regression", "loss": {"huber": {"delta": 0}}}, FLOAT,

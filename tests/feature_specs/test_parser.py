@@ -355,7 +355,7 @@ columns + c: {embedding: s, dimension: 2, initializer: {normal: {stddev: 1, mean
 columns + c: {embedding: s, dimension: 2, initializer: {zeros: {}}}
     2: columns.c.initializer: got {'zeros': {}}, expected zeros alone, which has no values
 columns + c: {numeric: f, normalizer: {zscore: 3}}
-    2: columns.c.normalizer.zscore: got 3, expected a mapping
+    2: columns.c.normalizer.zscore: got 3, expected a mapping of mean, stddev
 columns + c: {bucketized: f, boundaries: []}
     2: columns.c.boundaries: got [], expected at least 1 item
 columns + c: {crossed: [i], size: 9}
