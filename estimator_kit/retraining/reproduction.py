@@ -11,6 +11,7 @@ import math
 import os
 import pathlib
 import shutil
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from estimator_kit import experiment, run_record, storage
@@ -18,6 +19,7 @@ from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.flags import config_from_flagfile
 from estimator_kit.retraining import lineage, lock, state
+from feature_specs import parser
 from input_pipelines.row_cache.digests import Digests
 
 # Files that a message names.
@@ -44,7 +46,7 @@ def reproduce(config: ExperimentConfig) -> str:
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = experiment.run(_config(flags, target))
-        text = _compare(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
+        text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
         storage.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text
 
@@ -71,8 +73,11 @@ def _check_there(kept: dict[str, Any], facts: str) -> None:
     source = kept["parent"]["source"]
     if source is not None and not _is_there(source):
         changed.append(f"{source}, from which it started, is gone")
-    if not os.path.exists(kept["spec"]["path"]):
-        changed.append(f"{kept['spec']['path']} is gone")
+    spec = kept["spec"]["path"]
+    if not os.path.exists(spec):
+        changed.append(f"{spec} is gone")
+    elif parser.load(spec).fingerprint() != kept["spec"]["fingerprint"]:
+        changed.append(f"{spec}, or a vocabulary of it, holds something else")
     if changed:
         more = f", and {len(changed) - _NAMED} more" * (len(changed) > _NAMED)
         raise ConfigError(
@@ -84,7 +89,18 @@ def _is_there(source: str) -> bool:
     return os.path.exists(f"{source}.index") or os.path.isdir(source)
 
 
-def _compare(name: str, kept: dict[str, Any], again: Any, code: str) -> str:
+def compared(
+    name: str, kept: Mapping[str, Any], again: Mapping[str, Optional[float]], code: str
+) -> str:
+    """The table of two trainings of a cycle.
+
+    Args:
+      name: of the cycle.
+      kept: its lineage.
+      again: the metrics of the second training, by name. One that is None, NaN or infinite, in
+        either, is called undefined, and named in the end where it is so in one of them alone.
+      code: the fingerprint of the code of the second training.
+    """
     lines = [f"cycle {name}, trained again:"]
     versions = run_record.versions()
     for package, version in kept["versions"].items():
@@ -93,13 +109,27 @@ def _compare(name: str, kept: dict[str, Any], again: Any, code: str) -> str:
     if code != kept["code"]:
         lines.append("  the code of the kit, or of the model, is another")
     rows = [("metric", "then", "now", "difference")]
-    for metric, then in sorted(kept["metrics"].items()):
-        now: Optional[float] = again.get(metric)
-        if then is None or now is None or not math.isfinite(now):
-            continue
-        rows.append((metric, f"{then:.6g}", f"{now:.6g}", f"{now - then:+.3g}"))
+    differences, unlike = [0.0], []
+    for metric in sorted({*kept["metrics"], *again}):
+        then, now = _defined(kept["metrics"].get(metric)), _defined(again.get(metric))
+        difference = ""
+        if then is not None and now is not None:
+            difference = f"{now - then:+.3g}"
+            differences.append(abs(now - then))
+        elif then is not None or now is not None:
+            unlike.append(metric)
+        rows.append((metric, _text(then), _text(now), difference))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
-    largest = max((abs(float(row[3])) for row in rows[1:]), default=0.0)
-    lines.append(f"the largest difference is {largest:.3g}")
+    if unlike:
+        lines.append(f"defined in one of the two alone: {', '.join(unlike)}")
+    lines.append(f"the largest difference is {max(differences):.3g}")
     return "\n".join(lines)
+
+
+def _defined(value: Optional[float]) -> Optional[float]:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _text(value: Optional[float]) -> str:
+    return "undefined" if value is None else f"{value:.6g}"
