@@ -42,7 +42,7 @@ class ThreeSenses(ek.ModelFn):
 
     def logits(self, features, mode):
         photo = self.numeric_input(features, "photo")
-        assert photo.shape.as_list() == [None, 4, 6, 1]
+        assert photo.shape.as_list()[1:] == [4, 6, 1]
         seen = self.keras(tf.keras.layers.Conv2D(2, 3), photo, mode)
         sound = self.numeric_input(features, "sound")
         assert sound.shape.as_list() == [None, 2, 4]
