@@ -5,7 +5,8 @@
 # the newest; then the tests in which both share a model. The long tests run whole on 2.21, and on
 # 2.15 those that depend most on TensorFlow. On each version between them a shorter set.
 # With the argument `ends`, which has an hour, the versions between are left out, and on 2.15 lint,
-# the tests of input and serving, most whole runs, and most long tests: 2.21 has them.
+# the tests of input and serving, most whole runs, and most long tests: 2.21 has them. Its own
+# tf.estimator is not tested there, either.
 # Of the tests marked `variant` only shared models are run here; `make test-variants` runs all.
 # A TensorFlow for which there is no Python is skipped; the last lines say which, and what passed
 # and failed.
@@ -21,7 +22,10 @@ case "${1:-}" in
     between=""
     of_the_oldest="tests/estimator_kit tests/feature_specs tests/integration/test_program.py
       tests/integration/test_dynamic_embeddings.py --ignore=tests/estimator_kit/serving
-      --ignore=tests/estimator_kit/test_runtimes.py --ignore=tests/estimator_kit/test_scoring.py"
+      --ignore=tests/estimator_kit/test_runtimes.py --ignore=tests/estimator_kit/test_scoring.py
+      --ignore=tests/estimator_kit/compat/test_canned.py
+      --ignore=tests/estimator_kit/compat/test_heads.py
+      --ignore=tests/estimator_kit/compat/test_train_and_evaluate.py"
     long_on_the_oldest="tests/integration/test_dynamic_embeddings.py"
     ;;
   "") ;;

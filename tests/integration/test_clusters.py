@@ -211,7 +211,7 @@ def test_synchronous_steps_and_their_backup_worker(made):
     check_end(cluster, model_dir, 120, beyond=2)
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
     """The worker waits in a step for gradients that went with the chief."""
     cluster, model_dir = made(
@@ -252,8 +252,11 @@ def alone(rows, tmp_path_factory):
     "more",
     [
         ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
-        ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
-        ("--strategy=mirrored", "--mirrored_devices=2"),
+        pytest.param(
+            ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
+            marks=pytest.mark.variant,
+        ),
+        pytest.param(("--strategy=mirrored", "--mirrored_devices=2"), marks=pytest.mark.variant),
         ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
     ],
 )
