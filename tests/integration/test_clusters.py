@@ -314,13 +314,13 @@ def evaluated(
     return result.metrics["loss"]
 
 
-@pytest.mark.long
+@pytest.mark.variant
 def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
     before = set(os.listdir(tmp_path))
     for i in range(10):
         done = launched(
             *flags(rows, tmp_path / "model", f"--max_steps={20 * (i + 1)}"),
-            "--launch_local=chief:1,worker:1,ps:1,evaluator:1",
+            "--launch_local=chief:1,worker:2,ps:1,evaluator:1",
         )
         assert done.returncode == 0, done.stdout
         assert not running(tmp_path)
