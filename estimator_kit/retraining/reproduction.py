@@ -7,7 +7,6 @@ cycle's folder; what is served is never touched.
 
 from __future__ import annotations
 
-import math
 import os
 import pathlib
 import shutil
@@ -89,9 +88,7 @@ def _is_there(source: str) -> bool:
     return os.path.exists(f"{source}.index") or os.path.isdir(source)
 
 
-def compared(
-    name: str, kept: Mapping[str, Any], again: Mapping[str, Optional[float]], code: str
-) -> str:
+def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code: str) -> str:
     """The table of two trainings of a cycle.
 
     Args:
@@ -109,9 +106,10 @@ def compared(
     if code != kept["code"]:
         lines.append("  the code of the kit, or of the model, is another")
     rows = [("metric", "then", "now", "difference")]
+    defined = storage.plain(dict(again))  # As a lineage has them.
     differences, unlike = [0.0], []
     for metric in sorted({*kept["metrics"], *again}):
-        then, now = _defined(kept["metrics"].get(metric)), _defined(again.get(metric))
+        then, now = kept["metrics"].get(metric), defined.get(metric)
         difference = ""
         if then is not None and now is not None:
             difference = f"{now - then:+.3g}"
@@ -125,10 +123,6 @@ def compared(
         lines.append(f"defined in one of the two alone: {', '.join(unlike)}")
     lines.append(f"the largest difference is {max(differences):.3g}")
     return "\n".join(lines)
-
-
-def _defined(value: Optional[float]) -> Optional[float]:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _text(value: Optional[float]) -> str:
