@@ -14,49 +14,61 @@ endif
 VENV ?= .venv/tf$(TF)-py$(PY)
 BIN := $(VENV)/bin
 CONSTRAINTS := constraints/tf$(subst .,,$(TF)).txt
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS)
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python $(PIP_INSTALL) -c $(CONSTRAINTS)
+PYTEST := -m pytest -n 2 --dist worksteal
 DEMO_DIR ?= runs/ads
 COMMA := ,
 ifeq ($(wildcard $(CONSTRAINTS)),)
 $(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
 endif
 
-.PHONY: demo simulate test test-long test-variants test-matrix install lint clean
+# The environment without TensorFlow, of the oldest Python.
+OLDEST := $(shell ./tools/find_python.sh "" oldest)
+OLDEST_PY := $(shell $(OLDEST) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
+PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy protobuf \
+  pyarrow pydantic pytest pytest-xdist PyYAML scikit-learn
 
-demo: install
+.PHONY: demo simulate test test-no-tensorflow test-nightly install environment lint clean
+
+demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
 
-test: lint
-	$(PYTEST) -m "not long and not variant"
+test: install lint test-no-tensorflow
+	$(BIN)/python $(PYTEST) -m "not no_tensorflow and not ci and not nightly"
 
-test-long: install
-	$(PYTEST) -m "long and not variant"
+test-no-tensorflow: $(PLAIN)/installed
+	$(PLAIN)/bin/python $(PYTEST) -m "not nightly"
 
-# Likes of what is tested already: all cells of fault matrices, each model with every head.
-test-variants: install
-	$(PYTEST) -m variant
+# Every test, on every TensorFlow: hours.
+test-nightly:
+	./tools/test_nightly.sh
 
-# Both ends whole, and a shorter set on each TensorFlow between them.
-test-matrix:
-	./tools/test_matrix.sh
-
-lint: install
+lint: environment
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 # A month of retraining on data that misbehave: the table in docs/retraining.md.
-simulate: install
+simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs
 
-install: $(VENV)/installed
+install: environment $(PLAIN)/installed
+
+environment: $(VENV)/installed
 
 $(VENV)/installed: setup.py $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
 	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam$(COMMA)dynamic)]"
 	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
+	touch $@
+
+$(PLAIN)/installed: setup.py
+	$(OLDEST) -m venv $(PLAIN)
+	$(PLAIN)/bin/python $(PIP_INSTALL) $(PLAIN_PACKAGES) \
+	  -c constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
 	touch $@
 
 clean:

@@ -1,20 +1,41 @@
-"""Shared by all tests: a quiet TensorFlow, and small data to train on."""
+"""Shared by all tests: a quiet TensorFlow, small data to train on, and what is made only once.
+
+Where TensorFlow is not installed, only modules that are marked `no_tensorflow` are collected.
+"""
 
 from __future__ import annotations
 
 import copy
+import fcntl
+import importlib.util
+import json
 import os
 import pathlib
 import random
+import shutil
 import warnings
 
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
+TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+if TENSORFLOW:
+    import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
 
 ROOT = pathlib.Path(__file__).parent.parent
+
+
+def needs_tensorflow(path: pathlib.Path) -> bool:
+    """Whether a test module has no mark `no_tensorflow` of its own."""
+    return "\npytestmark = pytest.mark.no_tensorflow\n" not in path.read_text(encoding="utf-8")
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path):
+    """Leaves out modules that cannot be imported without TensorFlow, where there is none."""
+    if TENSORFLOW or not collection_path.name.startswith("test_") or collection_path.is_dir():
+        return None
+    return needs_tensorflow(collection_path) or None
 
 # A spec of every shape of feature that the kit reads, small enough to train in a second.
 DOCUMENT = {
@@ -97,22 +118,50 @@ def variables(path):
 
 
 @pytest.fixture(scope="session")
-def ads(tmp_path_factory):
+def once(tmp_path_factory):
+    """A function (name, make) -> folder that `make(folder)` filled, once in a run of the tests.
+
+    The first test that asks for a name makes it; tests in other processes wait for that. A test
+    that changes what is there works on a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # The folder of all processes of pytest-xdist.
+    root = base / "once"
+    root.mkdir(exist_ok=True)
+
+    def get(name, make):
+        folder, done = root / name, root / f"{name}.done"
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def ads(once):
     """A folder with spec.yaml (as JSON, which YAML is) and TFRecords: four to train, one to score.
 
     The last training shard is GZIP.
     """
-    import json
 
-    from input_pipelines import tfrecords
+    def write(folder):
+        from input_pipelines import tfrecords
 
-    folder = tmp_path_factory.mktemp("ads")
-    (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
-    for i, size in enumerate((150, 130, 90, 30)):
-        suffix = ".gz" if i == 3 else ""
-        tfrecords.write_examples(f"{folder}/train-{i}.tfrecord{suffix}", make_rows(size, seed=i))
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
-    return folder
+        (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
+        for i, size in enumerate((150, 130, 90, 30)):
+            suffix = ".gz" if i == 3 else ""
+            path = f"{folder}/train-{i}.tfrecord{suffix}"
+            tfrecords.write_examples(path, make_rows(size, seed=i))
+        tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
+
+    return once("ads", write)
 
 
 def needs_dynamic_embeddings():

@@ -8,6 +8,8 @@ import pytest
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 
+pytestmark = pytest.mark.no_tensorflow
+
 TRAINING = {
     "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
     "epochs": 1,

@@ -20,6 +20,8 @@ from estimator_kit.errors import (
 from feature_specs import Problem, SpecError
 from input_pipelines.errors import DataError, MissingPackageError
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def tensorflow_error(name):
     """An error as tf.errors has it, which is known by its name alone."""

@@ -140,7 +140,7 @@ def test_client_examples_are_of_a_real_row_without_its_labels(export):
     compile((folder / "predict_grpc.py").read_text(), "predict_grpc.py", "exec")
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_another_default_signature(trained, rows, tmp_path):
     made, spec, _ = trained
     path = saved_model.export_saved_model(

@@ -12,6 +12,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import define_flags, known_names
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):

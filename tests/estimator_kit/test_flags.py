@@ -20,6 +20,8 @@ from estimator_kit.flagfile import check_flagfiles
 from estimator_kit.flags import config_from_flags, define_flags, resolved_flags
 from estimator_kit.modes import MODES
 
+pytestmark = pytest.mark.no_tensorflow
+
 FIELDS = ExperimentConfig.model_fields
 ROOT = pathlib.Path(__file__).parent.parent.parent
 

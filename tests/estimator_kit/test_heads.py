@@ -183,7 +183,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_all_heads_train_evaluate_and_serve(folder):
     result = ek.run(
         ek.ExperimentConfig(

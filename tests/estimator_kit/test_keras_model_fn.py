@@ -85,7 +85,7 @@ class Three(ek.KerasModelFn):
         return compiled()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_steps_are_those_of_keras(tmp_path):
     spec, rows = feature_specs.parse(part("click", "kind", "price", groups=("deep", "steps"))), [
         {**row, "s": row["s"][:1]} for row in make_rows(32)

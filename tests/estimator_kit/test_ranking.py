@@ -268,7 +268,7 @@ def config(folder, **changes):
     return ek.ExperimentConfig(**{**fields, **changes})
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_run_learns_the_order_and_goes_on_and_serves_scores(folder):
     rows = sum(1 for _ in rows_of(300, (1, 9)))
     first = ek.run(config(folder, epochs=1, mode="train", exporters=()))

@@ -8,6 +8,8 @@ import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.retraining_flags import stage_limits
 
+pytestmark = pytest.mark.no_tensorflow
+
 RETRAIN = {
     "mode": "retrain", "spec": "s", "model_dir": "m", "train_files": ("d/dt=*/*.tfrecord",),
     "window_days": 5, "epochs": 1,

@@ -127,7 +127,7 @@ def test_a_file_for_tensorflow_lite(numbers, tmp_path):
     assert model.ops["FULLY_CONNECTED"] == 4 and model.int8_ops == 0
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_quantized_files(numbers, tmp_path):
     def size(name):
         return (tmp_path / name / "out" / "model.tflite").stat().st_size
@@ -261,7 +261,7 @@ def test_a_file_for_onnx_runtime(numbers, tmp_path):
     assert found["buy/classes"].tolist() == [expected["buy/classes"][0].tolist()]
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @pytest.mark.usefixtures("onnx")
 def test_what_onnx_has_no_ops_for_is_named(ads, tmp_path):
     with pytest.raises(ExportError) as error:

@@ -249,7 +249,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
     for i, size in enumerate(SIZES):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(size, i))
@@ -298,7 +298,7 @@ def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
     assert (whole / "part-2.parquet").read_bytes() == (out / "part-2.parquet").read_bytes()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_process_that_is_killed(made, tmp_path):
     for i in range(2):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(3, i))

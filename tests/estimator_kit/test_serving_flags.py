@@ -7,6 +7,8 @@ import pytest
 import estimator_kit as ek
 from estimator_kit.serving_flags import ServedModel, served_models
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def config(**values):
     return ek.ExperimentConfig(**{"mode": "serve", "serving_models": ("ads=x/y",), **values})

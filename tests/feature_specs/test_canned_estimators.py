@@ -79,7 +79,7 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
     [
         ("wide_deep", {}),
         *(
-            pytest.param(name, options, marks=pytest.mark.variant)
+            pytest.param(name, options, marks=pytest.mark.nightly)
             for name, options in (("dnn", {}), ("dnn", {"batch_norm": True}), ("linear", {}))
         ),
     ],

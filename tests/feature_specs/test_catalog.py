@@ -13,6 +13,8 @@ import feature_specs
 from feature_specs import objectives, parser, schema
 from feature_specs.yaml_reader import read_text
 
+pytestmark = pytest.mark.no_tensorflow
+
 CATALOG = sorted(pathlib.Path(feature_specs.__file__).parent.glob("catalog/*.yaml"))
 
 

@@ -11,6 +11,8 @@ import pytest
 import feature_specs
 from feature_specs.naming import canned_name
 
+pytestmark = pytest.mark.no_tensorflow
+
 DOCUMENT = {
     "features": {
         "age": {"dtype": "int64"},

@@ -8,6 +8,8 @@ import feature_specs
 from feature_specs import SpecError
 from feature_specs.losses import Huber, options_of
 
+pytestmark = pytest.mark.no_tensorflow
+
 INTEGER = {"dtype": "int64"}
 FLOAT = {"dtype": "float32"}
 IDS = {"dtype": "int64", "shape": "variable"}

@@ -14,6 +14,8 @@ import pytest
 import feature_specs
 from feature_specs import SpecError, schema, validation
 
+pytestmark = pytest.mark.no_tensorflow
+
 # A good spec, a section a line: a problem in `features` is on line 1, in `columns` on line 2, ...
 SECTIONS = {
     "features": "f: {dtype: float32}, i: {dtype: int64}, s: {dtype: string}, "

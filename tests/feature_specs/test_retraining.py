@@ -6,6 +6,8 @@ import pytest
 
 from feature_specs import SpecError, parser
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 @pytest.mark.parametrize(
     ("section", "message"),

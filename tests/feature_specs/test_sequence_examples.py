@@ -224,7 +224,7 @@ print(json.dumps(predict(examples=tf.constant(rows))["y/logistic"].numpy().ravel
 """
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_train_evaluate_export_and_a_request_by_tensorflow_alone(config, tmp_path):
     result = ek.run(config)
     assert result.metrics["auc/y"] > 0.99 and result.rows_trained == 60 * 20
@@ -244,7 +244,7 @@ def test_train_evaluate_export_and_a_request_by_tensorflow_alone(config, tmp_pat
     np.testing.assert_allclose([json.loads(x)["y/logistic"] for x in lines], answers, atol=1e-6)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_built_in_model_reads_feature_lists_as_bags(config):
     dnn = config.model_copy(
         update={"model": "dnn", "model_params": {"hidden_units": [8]}, "exporters": ()}
@@ -305,7 +305,7 @@ def changed(context, change):
     return context, {**steps, **{n: v for n, v in change.items() if n in SEQUENCES}}
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_bad_record_stops_a_run_by_name(config, tmp_path):
     rows = make_rows(30)
     rows[21] = changed(rows[21][0], {"users": ["u", ["v", "w"]]})

@@ -10,6 +10,8 @@ import pytest
 import feature_specs
 from feature_specs import statistics
 
+pytestmark = pytest.mark.no_tensorflow
+
 NUMBERS = {
     "min": -2, "max": 98, "mean": 10.5, "stddev": 4.0, "zeros": 0, "non_finite": 0,
     "quantiles": list(range(-2, 99)), "quantiles_exact": True,

@@ -234,9 +234,9 @@ def test_random_specs_and_records_agree(tmp_path):
     search([Readings(*spec) for spec in random_specs(tmp_path, [0])], examples=40)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
-    "seeds", [range(1, 4), pytest.param(range(4, 10), marks=pytest.mark.variant)]
+    "seeds", [range(1, 4), pytest.param(range(4, 10), marks=pytest.mark.nightly)]
 )
 def test_many_random_specs_and_records_agree(tmp_path, seeds):
     search([Readings(*spec) for spec in random_specs(tmp_path, seeds)], examples=500)

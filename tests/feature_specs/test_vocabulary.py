@@ -11,6 +11,8 @@ import feature_specs
 from feature_specs import SpecError
 from feature_specs.vocabulary import VocabularyError, inside, read_words
 
+pytestmark = pytest.mark.no_tensorflow
+
 # --- The file -------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from feature_specs import SpecError
 from feature_specs.yaml_reader import read_text
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def read(text):
     return read_text(text, "spec.yaml")[0]

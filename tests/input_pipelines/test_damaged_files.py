@@ -129,12 +129,12 @@ def test_some_random_damage(tmp_path):
     run_cases(tmp_path, 30)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.variant) for seed in (2, 3, 4))]
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (2, 3, 4))]
 )
 def test_much_random_damage(tmp_path, seed):
-    """Two thousand cases, five hundred of which are among the long tests."""
+    """Two thousand cases, five hundred of which are in continuous integration."""
     run_cases(tmp_path, 500, seed)
 
 

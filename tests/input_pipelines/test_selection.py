@@ -204,7 +204,7 @@ def test_weights_of_a_label_are_multiplied():
     assert weighed["click/weight"].numpy().tolist() == [2.0, 1.0]
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_epochs_are_counted_until_a_number_of_rows(files):
     chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.25), seed=9)
     counts = chosen.count_until(files, rows=2000)
@@ -331,7 +331,7 @@ def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares
         assert run(skip) == whole[skip:]
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_mix_of_selected_rows_goes_on_exactly(files):
     spec = make_spec()
     negatives = Negatives("click", 0.5)

@@ -30,7 +30,7 @@ class Killer:
         if not writes and event not in _CHANGES:
             return
         # The lock's heartbeat comes by the clock, not by the stages.
-        paths = [str(a) for a in arguments[:2] if isinstance(a, str)]
+        paths = [os.path.abspath(a) for a in arguments[:2] if isinstance(a, str)]
         if any(p.startswith(self._folder) and "lock.json" not in p for p in paths):
             self.change()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-from typing import Any
+from typing import Any, Optional
 
 import estimator_kit as ek
 from input_pipelines import tfrecords
@@ -48,15 +48,16 @@ def write_day(folder: pathlib.Path, day: int, rows: int = 120, **changes: Any) -
     return place
 
 
-def fields(folder: pathlib.Path, **changes: Any) -> dict[str, Any]:
-    """Of a config of one cycle of a linear model."""
+def fields(folder: Optional[pathlib.Path] = None, **changes: Any) -> dict[str, Any]:
+    """Of a config of one cycle of a linear model; without a folder, in the working directory."""
+    start = "" if folder is None else f"{folder}/"
     return {
-        "mode": "retrain", "spec": str(folder / "spec.yaml"), "model": "linear",
-        "train_files": (f"{folder}/data/dt=*/*.tfrecord",), "window_days": 2,
-        "model_dir": str(folder / "model"), "as_of": "2026-01-03", "epochs": 1, "batch_size": 40,
+        "mode": "retrain", "spec": f"{start}spec.yaml", "model": "linear",
+        "train_files": (f"{start}data/dt=*/*.tfrecord",), "window_days": 2,
+        "model_dir": f"{start}model", "as_of": "2026-01-03", "epochs": 1, "batch_size": 40,
         "min_count": 2, **changes,
     }  # fmt: skip
 
 
-def config(folder: pathlib.Path, **changes: Any) -> ek.ExperimentConfig:
+def config(folder: Optional[pathlib.Path] = None, **changes: Any) -> ek.ExperimentConfig:
     return ek.ExperimentConfig(**fields(folder, **changes))

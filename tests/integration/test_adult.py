@@ -19,7 +19,7 @@ HAND_TUNED = {"accuracy/income": 0.8538, "auc/income": 0.9064}
 REQUIRED = {"accuracy/income": 0.853, "auc/income": 0.908}
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not os.path.exists(f"{DATA}/adult.test.gz"),
     reason=f"UCI Adult is not in {DATA}; set ESTIMATOR_KIT_ADULT to the folder of adult.data.gz",

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
-from estimator_kit import main
 from input_pipelines import tfrecords
-from tests.conftest import ROOT, make_rows
-
-
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), *arguments], cwd=folder, capture_output=True,
-        text=True, timeout=300, check=False,
-    )  # fmt: skip
+from tests.conftest import make_rows
+from tests.programs import run
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +71,9 @@ def test_a_table(folder):
          "error: no file matches 'no*' of --train_files"),
     ],
 )  # fmt: skip
-def test_mistakes(folder, monkeypatch, capsys, arguments, code, message):
+def test_mistakes(folder, arguments, code, message):
     (folder / "a.csv").touch()
-    monkeypatch.chdir(folder)
-    assert main.main(["run.py", *arguments]) == code
-    out, errors = capsys.readouterr()
-    assert out == "" and errors.splitlines()[-1].startswith(message)
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1].startswith(message)
     assert not (folder / "x").exists()

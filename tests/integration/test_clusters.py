@@ -98,14 +98,14 @@ def test_asynchronous_workers_read_each_row_once_an_epoch(made):
 
 
 def cells(every: list, chosen: set) -> list:
-    """Parameters of a matrix; those that are not chosen are part of make test-variants alone."""
-    return [p if p in chosen else pytest.param(*p, marks=pytest.mark.variant) for p in every]
+    """Parameters of a matrix; those that are not chosen are run nightly alone."""
+    return [p if p in chosen else pytest.param(*p, marks=pytest.mark.nightly) for p in every]
 
 
 WHEN = ("before the first checkpoint", "between", "at the end")
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("victim", "when"),
     cells(
@@ -127,7 +127,7 @@ def test_a_task_that_is_killed_comes_back(made, victim, when):
     check_end(cluster, model_dir, 600)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @pytest.mark.parametrize("victim", TASKS)
 def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, victim, tmp_path):
     cluster, model_dir = made(
@@ -143,7 +143,7 @@ def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, vict
     check_end(cluster, model_dir, 600)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(made, tmp_path):
     """The chief is killed while it saves its first steps, and the worker's, which are its last."""
     for i, count in enumerate((2000, 300)):
@@ -162,7 +162,7 @@ def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(m
     check_end(cluster, model_dir, 20 + 3, beyond=0)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
     cluster.start(*TASKS)
@@ -177,7 +177,7 @@ def test_sigterm_of_the_chief_ends_all_and_the_same_command_goes_on(made):
     check_end(cluster, model_dir, 2000)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_sigterm_of_all_at_once_loses_no_step(made):
     cluster, model_dir = made("--max_steps=2000", "--save_checkpoints_secs=600")
     cluster.start(*TASKS)
@@ -191,7 +191,7 @@ def test_sigterm_of_all_at_once_loses_no_step(made):
     assert "is lost" not in cluster.log("chief:0").read_text()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_worker_that_fails_for_good_leaves_the_others(made):
     cluster, model_dir = made("--max_steps=400", "--save_checkpoints_steps=100")
     cluster.start(*TASKS)
@@ -201,7 +201,7 @@ def test_a_worker_that_fails_for_good_leaves_the_others(made):
     check_end(cluster, model_dir, 400)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_synchronous_steps_and_their_backup_worker(made):
     cluster, model_dir = made(
         "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", workers=2
@@ -211,7 +211,7 @@ def test_synchronous_steps_and_their_backup_worker(made):
     check_end(cluster, model_dir, 120, beyond=2)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
     """The worker waits in a step for gradients that went with the chief."""
     cluster, model_dir = made(
@@ -247,16 +247,16 @@ def alone(rows, tmp_path_factory):
     return read_result(model_dir)["metrics"]["auc/click"]
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "more",
     [
         ("--launch_local=chief:1,worker:2,ps:2,evaluator:1", "--partition_mib=0.0002"),
         pytest.param(
             ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1,evaluator:1"),
-            marks=pytest.mark.variant,
+            marks=pytest.mark.nightly,
         ),
-        pytest.param(("--strategy=mirrored", "--mirrored_devices=2"), marks=pytest.mark.variant),
+        pytest.param(("--strategy=mirrored", "--mirrored_devices=2"), marks=pytest.mark.nightly),
         ("--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1,evaluator:1"),
     ],
 )
@@ -270,7 +270,7 @@ def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
         assert launched(*flags(rows, tmp_path / "model", f"--mode={name}")).returncode == 0
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document):
     """One file whose rows are dealt out one by one: two batches of 50 are one of 100.
 
@@ -314,7 +314,7 @@ def evaluated(
     return result.metrics["loss"]
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
     before = set(os.listdir(tmp_path))
     for i in range(10):
@@ -329,7 +329,7 @@ def test_ten_clusters_leave_nothing_behind(rows, tmp_path):
     assert not [p for p in (tmp_path / "model").rglob("*") if "temp" in p.name or "tmp" in p.name]
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_launcher_passes_sigterm_on(rows, tmp_path):
     with subprocess.Popen(
         [sys.executable, str(ROOT / "run.py"), *flags(rows, tmp_path / "model"),

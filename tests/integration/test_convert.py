@@ -27,15 +27,9 @@ from input_pipelines.convert.conversion import convert
 from input_pipelines.convert.options import ConvertOptions
 from tests.conftest import ROOT
 from tests.input_pipelines.analyze import test_tables
+from tests.programs import run
 
 LIMIT = 240
-
-
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "run.py"), "--mode=convert", *arguments], cwd=folder,
-        capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
 
 
 def people(count):
@@ -59,7 +53,8 @@ def test_from_csv_to_a_trained_model(tmp_path):
             writer.writerow([f" {cell}" if "," not in str(cell) else cell for cell in cells])
     spec = ROOT / "feature_specs" / "catalog" / "adult.yaml"
     done = run(
-        tmp_path, f"--spec={spec}", "--convert_files=adult.csv", "--convert_dir=out",
+        tmp_path, "--mode=convert", f"--spec={spec}", "--convert_files=adult.csv",
+        "--convert_dir=out",
         f"--csv_columns={','.join(prepare.COLUMNS)}", "--csv_skip_spaces", "--csv_comment=|",
         "--csv_missing=?", "--split_key=age", "--eval_fraction=0.3", "--convert_order=shuffled",
         "--shard_compression=gzip", "--convert_processes=2",
@@ -225,8 +220,8 @@ def test_it_needs_no_tensorflow(tmp_path):
 def test_mistakes(tmp_path, given, code, message):
     (tmp_path / "a.csv").write_text("a,b\n1,x\n")
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n1,2,3\n")
-    done = run(tmp_path, *given)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", message)
+    done = run(tmp_path, "--mode=convert", *given)
+    assert done == (code, "", message)
     assert not (tmp_path / "x").exists()
 
 

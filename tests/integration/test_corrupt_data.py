@@ -84,7 +84,7 @@ def cut_where_tensorflow_says_nothing(path: pathlib.Path) -> str:
     return f"record 80 at byte {begin}: it is cut off: of its first 12 bytes 7 are there"
 
 
-@pytest.mark.parametrize("mode", ["train", pytest.param("evaluate", marks=pytest.mark.variant)])
+@pytest.mark.parametrize("mode", ["train", pytest.param("evaluate", marks=pytest.mark.nightly)])
 def test_a_file_that_tensorflow_would_read_as_shorter_is_an_error(config, data, mode):
     if mode == "evaluate":
         ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
@@ -151,7 +151,7 @@ def test_quarantine_leaves_out_whole_files_and_lists_them(config, data):
     assert {path: path.read_bytes() for path in data.iterdir()} == before
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_restart_goes_on_behind_the_rows_that_were_read(config, tmp_path):
     def weights(run):
         checkpoint = tf.train.latest_checkpoint(run.model_dir)
@@ -230,7 +230,7 @@ def test_limits_need_a_policy_that_has_some(config):
     )
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path):
     ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
     flip(data / "eval.tfrecord", 0)

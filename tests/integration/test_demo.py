@@ -34,13 +34,13 @@ def demo(train):
     return train("demo")
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_it_is_near_the_best_possible(demo):
     assert demo["bayes_auc/click"] > 0.7
     assert demo["bayes_auc/click"] - demo["auc/click"] <= 0.015
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_it_is_above_a_linear_model(train, demo):
     linear = train(
         "linear", "--model=linear", "--model_params=", "--model_params=group=linear",

@@ -25,7 +25,7 @@ EXPORT = (ROOT / "docs" / "export.md").read_text(encoding="utf-8")
 SERVING = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
 CONSOLE = "".join(re.findall(r"^```console\n(.*?)^```$", README, re.M | re.S))
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 
 def commands(text, program="python"):

@@ -263,7 +263,7 @@ def test_a_spec_without_shards_fits_no_longer(trained, tmp_path):
         ek.run(config(mode="evaluate", train_files=(), spec=str(tmp_path / "spec.yaml")))
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_on_parameter_servers_it_learns_as_in_one_process(trained, data, tmp_path):
     _, alone = trained
     model_dir = tmp_path / "model"

@@ -133,7 +133,7 @@ def test_a_model_learns_from_them_and_its_export_answers(config):
         predict(examples=tf.constant([requests[0], bad]))
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_bad_ones_stop_a_run_or_are_skipped(config, tmp_path):
     rows = make_rows(60, 3)
     rows[17]["photo"] = rows[17]["photo"][:50]

@@ -65,7 +65,7 @@ def test_a_sliding_window_transforms_the_new_day_alone(config, ads, tmp_path):
     assert metrics[0] == pytest.approx(metrics[1], rel=1e-6)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     path = f"{ads}/day-2.tfrecord"
     rows = [dict(row) for row in TRAINED[200:300]]
@@ -83,7 +83,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     assert ek.run(config()).status == "done"
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
     ek.run(config(max_steps=3))
     entry = next(name for name in os.listdir(tmp_path / "cache") if name.endswith(".rows"))

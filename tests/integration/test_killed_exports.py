@@ -21,7 +21,7 @@ from input_pipelines.transforms import Transform
 from tests.conftest import DOCUMENT, ROOT, make_rows
 from tests.integration import killed_export
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 NOW = 1_700_000_000
 DAY = 24 * 3600
@@ -62,7 +62,7 @@ def check_whole(path, records):
     "point",
     [
         point if point in ("asked", "rename", "named")
-        else pytest.param(point, marks=pytest.mark.variant)
+        else pytest.param(point, marks=pytest.mark.nightly)
         for point in killed_export.POINTS
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ def run(*arguments):
     return done.stdout
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_the_legacy_example_trains_exports_and_resumes(tmp_path):
     printed = run(f"--model_dir={tmp_path}")
     pattern = r"TensorFlow (\S+): step (\d+), auc (0\.\d{4})\nSavedModel: (.*)\n"

@@ -16,6 +16,8 @@ from estimator_kit.flags import config_from_flags, define_flags
 from tests.conftest import ROOT
 from tests.integration.clusters import until
 
+pytestmark = pytest.mark.no_tensorflow
+
 FOLDER = ROOT / "examples" / "cluster"
 
 

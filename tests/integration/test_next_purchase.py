@@ -16,7 +16,7 @@ import feature_specs
 from examples.next_purchase import make_data, model
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 FOLDER = ROOT / "examples" / "next_purchase"
 

@@ -47,9 +47,9 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
     assert np.abs(found[TABLE] - found[TABLE + AVERAGE]).max() > 1e-4
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
-    "combine", ["gradnorm", pytest.param({"pcgrad": {"seed": 3}}, marks=pytest.mark.variant)]
+    "combine", ["gradnorm", pytest.param({"pcgrad": {"seed": 3}}, marks=pytest.mark.nightly)]
 )
 def test_combined_losses_go_on_where_they_were_stopped(config, combine):
     params = {
@@ -72,7 +72,7 @@ def test_combined_losses_go_on_where_they_were_stopped(config, combine):
             assert metrics[f"loss_factor/{name}"] == pytest.approx(weight) != pytest.approx(1)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_evaluation_and_export_use_the_averages_and_training_the_weights(config):
     params = {"moving_average": 0.99, "optimizer": "sgd"}
     run = config(params=params, mode="train_and_evaluate", exporters=("final",))
@@ -93,7 +93,7 @@ def test_evaluation_and_export_use_the_averages_and_training_the_weights(config)
     assert ek.run(again).metrics["loss"] == pytest.approx(averaged, rel=1e-5)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_averages_begin_where_a_warm_start_does(config):
     old = config("old", {"learning_rate": 1.0})
     ek.run(old)
@@ -121,7 +121,7 @@ def test_averages_that_were_not_kept_are_missed(config):
 
 
 @pytest.mark.parametrize(
-    "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.variant)]
+    "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.nightly)]
 )
 def test_a_new_rate_takes_effect_when_training_goes_on(config, optimizer):
     run = config(params={"optimizer": optimizer})

@@ -1,4 +1,8 @@
-"""The program as a user starts it: exit statuses, flagfiles, kills, and the SavedModel alone."""
+"""The program as a user starts it: exit statuses, flagfiles, kills, and the SavedModel alone.
+
+What is about processes (a printed table, signals, imports, statuses) starts some; the rest is asked
+of `main` in this one.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from estimator_kit import main
 from input_pipelines import tfrecords
 from tests.conftest import ROOT, make_rows
+from tests.programs import run
 
 LIMIT = 240  # Seconds after which a process that hangs fails its test.
 
@@ -83,16 +87,16 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert (pathlib.Path(interpreter).name, script) == (
         pathlib.Path(sys.executable).name, str(ROOT / "run.py"),
     )  # fmt: skip
-    asked = program(*arguments)
+    asked = run(tmp_path, *arguments)
     assert asked.returncode == 0, asked.stderr
     rows = [json.loads(line) for line in asked.stdout.splitlines()]
     assert len(rows) == 3 and 0 < rows[0]["click/logistic"] < 1
-    assert program(f"--flagfile={flagfile}").returncode == 99
+    assert run(tmp_path, f"--flagfile={flagfile}").returncode == 99
 
 
 def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
     other = tmp_path / "other"
-    done = program(f"--flagfile={flagfile}", f"--model_dir={other}", "--mode=train")
+    done = run(tmp_path, f"--flagfile={flagfile}", f"--model_dir={other}", "--mode=train")
     assert done.returncode == 0, done.stderr
     assert (other / "checkpoint").exists() and not (tmp_path / "model").exists()
 
@@ -101,7 +105,6 @@ def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
     ("arguments", "code", "message"),
     [
         (["--batch_size=x"], 2, "error: flag --batch_size=x: invalid literal for int()"),
-        (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
     ],
 )
@@ -124,6 +127,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
         (["--model_params=hidden_unit=[8]"], 2,
          "error: model WideDeepModel: unknown parameter 'hidden_unit'; did you mean 'hidden_uni"),
         (["--train_files=/nowhere/*"], 65, "error: no file matches '/nowhere/*' of --train_files"),
+        (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--eval_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
         (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
@@ -131,19 +135,18 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
     ],
 )  # fmt: skip
 def test_bad_input_has_its_status_and_message(
-    flagfile, tmp_path, monkeypatch, capsys, arguments, code, message
+    flagfile, tmp_path, arguments, code, message
 ):
-    monkeypatch.chdir(ROOT)
-    assert main.main(["run.py", f"--flagfile={flagfile}", *arguments]) == code
-    errors = capsys.readouterr().err
-    assert message in errors and "Traceback" not in errors
+    done = run(ROOT, f"--flagfile={flagfile}", *arguments)
+    assert done.returncode == code
+    assert message in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "model").exists()
 
 
-def test_a_flagfile_that_would_not_mean_what_it_says(flagfile):
+def test_a_flagfile_that_would_not_mean_what_it_says(flagfile, tmp_path):
     path = pathlib.Path(flagfile)
     path.write_text(path.read_text() + "--seed=1 # the answer\n--model='dnn'\n")
-    done = program(f"--flagfile={flagfile}")
+    done = run(tmp_path, f"--flagfile={flagfile}")
     assert done.returncode == 2
     assert done.stderr == (
         f"error: {flagfile}:12: '--seed=1 # the answer': a comment after a value becomes part of "
@@ -171,7 +174,7 @@ def test_validating_a_spec_needs_no_tensorflow(ads):
     assert "the spec and the flags are right" in done.stdout
 
 
-@pytest.mark.parametrize("when", ["training", "evaluating"])
+@pytest.mark.parametrize("when", ["training", pytest.param("evaluating", marks=pytest.mark.ci)])
 def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
     arguments = [f"--flagfile={flagfile}", "--max_steps=1000000", "--log_every_secs=0.01"]
     if when == "evaluating":
@@ -193,7 +196,7 @@ def test_sigterm_saves_a_checkpoint(flagfile, tmp_path, when):
     assert (tmp_path / "model" / f"model.ckpt-{result['global_step']}.index").exists()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     long = [f"--flagfile={flagfile}", "--max_steps=150", "--log_every_secs=0.01"]
     process = start(*long)
@@ -202,7 +205,7 @@ def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     process.communicate(timeout=LIMIT)
     killed_at = json.loads((tmp_path / "model" / "result.json").read_text())
     assert killed_at["status"] == "running"
-    done = program(*long)
+    done = run(tmp_path, *long)
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "model" / "result.json").read_text())
     assert (result["global_step"], result["stop_reason"]) == (150, "max_steps")
@@ -211,7 +214,7 @@ def test_killed_and_started_again_it_ends_as_it_would_have(flagfile, tmp_path):
     steps = [json.loads(line)["global_step"] for line in history]
     assert steps == sorted(set(steps)) and steps[-1] == 150
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "model").rglob("*")}
-    again = program(*long)
+    again = run(tmp_path, *long)
     assert again.returncode == 99
     assert "nothing to do:" in again.stderr
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "model").rglob("*")} == before
@@ -233,13 +236,13 @@ json.dump({k: [one[k].numpy().ravel().tolist(), v.numpy().ravel().tolist()]
 """
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
     records = str(tmp_path / "thousand.tfrecord")
     rows = make_rows(1000, seed=4)
     tfrecords.write_examples(records, rows)
-    assert program(f"--flagfile={flagfile}").returncode == 0
-    asked = program(f"--flagfile={flagfile}", "--mode=predict", f"--predict_files={records}",
+    assert run(tmp_path, f"--flagfile={flagfile}").returncode == 0
+    asked = run(tmp_path, f"--flagfile={flagfile}", "--mode=predict", f"--predict_files={records}",
                     f"--predict_output={tmp_path}/out/predictions.jsonl")  # fmt: skip
     assert asked.returncode == 0, asked.stderr
     lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
@@ -260,8 +263,9 @@ def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
         np.testing.assert_allclose(thousand, want.ravel(), atol=1e-6, err_msg=name)
         np.testing.assert_allclose(one, want[:1].ravel(), atol=1e-6, err_msg=name)
     # A TFRecord of predictions holds the same.
-    asked = program(f"--flagfile={flagfile}", "--mode=predict", f"--predict_files={records}",
-                    f"--predict_output={tmp_path}/p.tfrecord", "--predict_limit=10")  # fmt: skip
+    asked = run(tmp_path, f"--flagfile={flagfile}", "--mode=predict",
+                f"--predict_files={records}", f"--predict_output={tmp_path}/p.tfrecord",
+                "--predict_limit=10")  # fmt: skip
     assert asked.returncode == 0, asked.stderr
     import tensorflow as tf
 
@@ -271,6 +275,6 @@ def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
     assert first["click/logistic"].float_list.value[0] == pytest.approx(
         expected[0]["click/logistic"], abs=1e-6
     )
-    wrong = program(f"--flagfile={flagfile}", "--mode=predict", "--predict_output=p.csv")
+    wrong = run(tmp_path, f"--flagfile={flagfile}", "--mode=predict", "--predict_output=p.csv")
     assert wrong.returncode == 2
     assert "expected a name in .jsonl, .tfrecord, .tfrecord.gz" in wrong.stderr

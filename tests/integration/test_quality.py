@@ -29,7 +29,7 @@ def python(*arguments):
     ).stdout  # fmt: skip
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_path):
     command = ("benchmarks/quality.py", "--only=ads", "--tiny", "--seeds=1",
                f"--work={tmp_path}/work", f"--report={tmp_path}/quality.md")  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_p
     assert not list((tmp_path / "work" / "models").iterdir())
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.isdir(ADULT), reason=f"no UCI Adult in {ADULT}")
 @pytest.mark.parametrize("model", ["deepfm", "dcn"])
 def test_adult(model, tmp_path):
@@ -62,7 +62,7 @@ def test_adult(model, tmp_path):
     assert metrics["auc/income"] > 0.905 and metrics["accuracy/income"] > 0.85
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.isdir(BIKES), reason=f"no UCI Bike Sharing in {BIKES}")
 def test_bike_sharing_is_learned_better_than_by_a_linear_model(tmp_path):
     python("examples/bike_sharing/prepare.py", f"--data_dir={BIKES}", f"--out_dir={tmp_path}")

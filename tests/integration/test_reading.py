@@ -37,7 +37,7 @@ ROME = {"feature": "city", "in": ["rome"]}
 TRAINED = [row for i, size in enumerate((150, 130, 90, 30)) for row in make_rows(size, seed=i)]
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_path):
     kept = sum(row["city"] == "rome" for row in TRAINED)
     scored = sum(row["city"] == "rome" for row in make_rows(200, seed=9))
@@ -83,7 +83,7 @@ def test_a_filter_that_keeps_nothing_is_an_error_before_anything_is_written(
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calibrated(
     config, ads, document, tmp_path
 ):
@@ -119,7 +119,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
     assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, caplog):
     run = config(train_files=(), train_mix=(f"{ads}/train-0*=3", f"{ads}/train-[123]*=1"))
     with caplog.at_level("INFO", logger="estimator_kit"):
@@ -188,7 +188,7 @@ def test_a_folder_that_tensorflow_cannot_reach(config):
     assert exit_codes.exit_code(error.value) == exit_codes.BAD_CONFIG
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_deterministic_trainings_are_equal_to_the_last_bit(ads, tmp_path):
     params = (
         "hidden_units=[16,8]", "dropout=0.2", "optimizers={linear: ftrl, '': lazy_adam}",

@@ -82,7 +82,7 @@ def test_the_tutorial_is_the_model_of_the_example():
     assert code == (ROOT / name.removeprefix("# ")).read_text()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_every_command_of_the_readme_works_in_its_order(home):
     for command in commands():
         done = run(home, command)

@@ -25,7 +25,7 @@ def small(ads):
     )
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_loss_is_that_of_the_rows_whatever_the_batches(config, trained):
     losses = [
         ek.run(config(mode="evaluate", eval_batch_size=size)).metrics for size in (7, 199, 200)
@@ -77,7 +77,7 @@ def test_a_damaged_file_is_named_before_training(config, trained, file, message)
         ek.run(config(exporters=("best",), max_steps=9))
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_another_input_is_read_from_its_first_row_and_counted_anew(config, ads):
     ek.run(config(mode="train", max_steps=6))
     new = config(mode="train", max_steps=None, epochs=1, train_files=(f"{ads}/train-0.tfrecord",))
@@ -97,7 +97,7 @@ def test_a_finished_run_has_nothing_left_to_train(config, trained):
     assert read_result(run.model_dir) == before
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_model_directory_may_be_moved_with_its_best_export(config, trained, tmp_path):
     (tmp_path / "model").rename(tmp_path / "moved")
     moved = config(exporters=("best",), model_dir=str(tmp_path / "moved"), mode="export")
@@ -141,7 +141,7 @@ def test_no_row_gives_an_empty_file_of_predictions(config, trained, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "source", ["model_dir", pytest.param("export", marks=pytest.mark.variant)]
+    "source", ["model_dir", pytest.param("export", marks=pytest.mark.nightly)]
 )
 def test_warm_start_refuses_rows_that_mean_something_else(
     config, trained, tmp_path, document, source
@@ -178,7 +178,7 @@ def test_a_train_op_that_does_not_count_is_stopped(config):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
     path = f"{tmp_path}/nobody.tfrecord"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import pathlib
 import threading
 
@@ -19,16 +18,6 @@ from estimator_kit.retraining.promotion import Serving
 from tests.integration.retraining_data import config, write_day, write_spec
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory):
-    """A folder with days and one promoted cycle: (folder, its result, its report)."""
-    folder = tmp_path_factory.mktemp("retraining")
-    write_spec(folder)
-    for day in (1, 2, 3):
-        write_day(folder, day)
-    return folder, *cycle.run(config(folder))
-
-
 def outputs(folder, name):
     found = state.find(str(folder / "model"), name)
     return {what: found.read(what) for what in ("window", "train", "gate", "lineage", "report")}
@@ -38,11 +27,12 @@ def served(folder):
     return [version.number for version in Serving(str(folder / "model/serving"), "").versions()]
 
 
-def test_the_first_cycle_is_promoted_and_says_from_what(first):
-    folder, result, text = first
-    assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
-    assert result.exports == {"final": str(folder / "model/serving/1")}
-    assert tf.saved_model.load(result.export_path).signatures["serving_default"]
+def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
+    folder = promoted
+    kept = json.loads((folder / "first.json").read_text())
+    assert kept["report"].startswith("# cycle 0001 was promoted: version 1 is live\n")
+    assert kept["exports"] == {"final": "model/serving/1"}
+    assert tf.saved_model.load("model/serving/1").signatures["serving_default"]
     found = outputs(folder, "1")
     window = found["window"]
     assert [day["name"] for day in window["train"]] == ["2026-01-01", "2026-01-02"]
@@ -52,7 +42,7 @@ def test_the_first_cycle_is_promoted_and_says_from_what(first):
         ("part-0.tfrecord", 60), ("part-1.tfrecord", 60),
     ]  # fmt: skip
     assert (lineage["parent"]["kind"], lineage["version"]) == ("scratch", 1)
-    assert lineage["by"]["pid"] == os.getpid()
+    assert lineage["by"]["pid"] == kept["pid"]
     # oslo was there; rome and lima are new, lima the rarer or the other way round.
     assert found["report"]["vocabularies"]["words/city.txt"]["new"] == 2
     words = (folder / "model/cycles/0001/spec/words/city.txt").read_text().split()
@@ -60,9 +50,8 @@ def test_the_first_cycle_is_promoted_and_says_from_what(first):
     assert (folder / "words/city.txt").read_text() == "oslo\n"
 
 
-def test_the_gate_has_the_metrics_of_the_evaluation(first):
-    folder, _, _ = first
-    found = outputs(folder, "1")
+def test_the_gate_has_the_metrics_of_the_evaluation(first_cycle):
+    found = outputs(first_cycle, "1")
     both = found["gate"]["metrics"]
     metrics = found["train"]["metrics"]
     assert both["log_loss/click"]["candidate"] == pytest.approx(metrics["loss/click"], rel=1e-4)
@@ -72,17 +61,15 @@ def test_the_gate_has_the_metrics_of_the_evaluation(first):
     assert both["auc/buy"]["candidate"] == pytest.approx(metrics["auc/buy"], abs=2e-3)
 
 
-def test_the_same_command_again_changes_nothing(first):
-    folder, _, _ = first
-
+def test_the_same_command_again_changes_nothing(promoted):
     def there():
         # Facts are a cache of what files hold.
-        return sorted(p for p in folder.rglob("*") if "facts" not in p.parts)
+        return sorted(p for p in promoted.rglob("*") if "facts" not in p.parts)
 
     before = there()
     for as_of in ("2026-01-03", "2026-01-09"):
         with pytest.raises(ek.NothingToDo) as error:
-            cycle.run(config(folder, as_of=as_of))
+            cycle.run(config(as_of=as_of))
         assert str(error.value) == (
             "cycle 0001 with the same days, spec, code and flags was promoted; --force runs "
             "another one"
@@ -90,12 +77,12 @@ def test_the_same_command_again_changes_nothing(first):
     assert there() == before
 
 
-@pytest.mark.long
-def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(first):
+@pytest.mark.ci
+def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     """Then rollback, history and reproduction, on what is there."""
-    folder, _, _ = first
+    folder = promoted
     write_day(folder, 4, city="bern")
-    _, text = cycle.run(config(folder, as_of="2026-01-04", keep_cycles=1))
+    _, text = cycle.run(config(as_of="2026-01-04", keep_cycles=1))
     found = outputs(folder, "2")
     assert "started from live (0001)" in text
     assert served(folder) == [1, 2]
@@ -105,7 +92,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(first):
     assert (folder / "model/cycles/0001/train/checkpoint").exists()
 
     write_spec(folder, gate={"conditions": [{"metric": "auc/click", "min": 1.01}]})
-    changed = config(folder, as_of="2026-01-04")
+    changed = config(as_of="2026-01-04")
     with pytest.raises(Refused) as error:
         cycle.run(changed)
     assert str(error.value).startswith(
@@ -116,21 +103,21 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(first):
     with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate; --force"):
         cycle.run(changed)
 
-    assert modes.roll_back(config(folder, mode="rollback", to=1)) == (
+    assert modes.roll_back(config(mode="rollback", to=1)) == (
         "version 3 is live: it is version 1 of cycle 0001 again, in the place of version 2"
     )
     with pytest.raises(ek.ConfigError, match="--to=3: version 3 is live"):
-        modes.roll_back(config(folder, mode="rollback", to=3))
-    lines = modes.history(config(folder, mode="history")).splitlines()
+        modes.roll_back(config(mode="rollback", to=3))
+    lines = modes.history(config(mode="history")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, version 1 again, live" in lines
 
-    text = reproduction.reproduce(config(folder, mode="reproduce", cycle="2"))
+    text = reproduction.reproduce(config(mode="reproduce", cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be made again: \S*part-1.tfrecord holds"):
-        reproduction.reproduce(config(folder, mode="reproduce", cycle="2"))
+        reproduction.reproduce(config(mode="reproduce", cycle="2"))
 
 
 @pytest.fixture
@@ -141,7 +128,7 @@ def fresh(tmp_path):
     return tmp_path
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     """A full disk at the gate and at the promotion; what was through is not done again."""
 
@@ -168,7 +155,7 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
     def slow(*arguments, **named):
         while True:  # A signal that comes just before a wait without an end is not seen in it.
@@ -199,7 +186,7 @@ def test_a_check_that_stops_trains_nothing(fresh):
     assert not (fresh / "model/cycles/0001/train").exists()
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(fresh):
     cycle.run(config(fresh))
     write_day(fresh, 4)

@@ -17,6 +17,8 @@ from estimator_kit.flags import config_from_flags, define_flags
 from feature_specs import parser
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.no_tensorflow
+
 FOLDER = ROOT / "examples" / "retraining"
 
 

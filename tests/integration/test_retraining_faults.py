@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
+import json
 import os
 import pathlib
 import shutil
@@ -14,121 +16,115 @@ import threading
 import pytest
 import tensorflow as tf
 
+import estimator_kit as ek
 from estimator_kit.retraining import cycle, state
 from estimator_kit.retraining.promotion import Serving
 from tests.conftest import ROOT
-from tests.integration.retraining_data import config, fields, write_day, write_spec
+from tests.integration.retraining_data import config, fields, write_day
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 POINTS = 20
 LIMIT = 300
 
 
-def flagfile(folder, **changes):
-    """The flags of a cycle in a file, as a user has them."""
-    lines = []
-    for name, value in {**fields(folder), **changes}.items():
-        text = ",".join(value) if isinstance(value, tuple) else value
-        lines.append(f"--{name}={text}")
-    path = folder / "retrain.flags"
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
-
-
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory):
-    """A folder with one promoted cycle and a new day: (folder, copy of its model directory)."""
-    folder = tmp_path_factory.mktemp("faults")
-    write_spec(folder)
-    for day in (1, 2, 3, 4):
-        write_day(folder, day)
-    cycle.run(config(folder))
-    shutil.copytree(folder / "model", folder / "before")
-    flagfile(folder, as_of="2026-01-04")
-    return folder
-
-
-def again(folder):
-    shutil.rmtree(folder / "model")
-    shutil.copytree(folder / "before", folder / "model")
-
-
-def start(folder, number):
-    return subprocess.run(
-        [sys.executable, "-m", "tests.integration.killed_retraining", str(number),
-         str(folder / "model"), str(folder / "retrain.flags")],
-        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
-
-
-def end_state(folder):
-    """What is to be the same however often a cycle was killed."""
-    model = folder / "model"
-    second = state.find(str(model), "2")
-    skipped = {"facts", "eval", "_LOCK"}
+def program(*arguments):
+    """The command line that runs a program of Python with the checkout on its path."""
     return {
-        "outcomes": [found.outcome for found in state.cycles(str(model))],
-        "serving": sorted(os.listdir(model / "serving")),
-        "versions": [v.cycle for v in Serving(str(model / "serving"), "").versions()],
-        "step": second.read("train")["global_step"],
-        "start": second.read("train")["start"],
-        "words": (model / "cycles/0002/spec/words/city.txt").read_text(),
-        "files": sorted(
-            path.name for path in second_files(model / "cycles/0002") if path.name not in skipped
-        ),
-        "loss": second.read("train")["metrics"]["loss"],
+        "args": [sys.executable, *map(str, arguments)],
+        "env": {**os.environ, "PYTHONPATH": str(ROOT)},
     }
 
 
-def second_files(folder):
-    return [path for path in folder.iterdir() if not path.name.startswith(".tmp")]
+@pytest.fixture
+def ready(promoted):
+    """A folder with one promoted cycle, a new day, and the flags of the next in a file."""
+    write_day(promoted, 4)
+    lines = []
+    for name, value in fields(as_of="2026-01-04").items():
+        text = ",".join(value) if isinstance(value, tuple) else value
+        lines.append(f"--{name}={text}")
+    (promoted / "retrain.flags").write_text("\n".join(lines) + "\n")
+    return promoted
 
 
-@pytest.fixture(scope="module")
-def undisturbed(ready):
+def start(number):
+    return subprocess.run(
+        **program("-m", "tests.integration.killed_retraining", number, "model", "retrain.flags"),
+        capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+
+
+def end_state():
+    """What is to be the same however often a cycle was killed."""
+    second = state.find("model", "2")
+    skipped = {"facts", "eval", "_LOCK"}
+    found = {
+        "outcomes": [found.outcome for found in state.cycles("model")],
+        "serving": sorted(os.listdir("model/serving")),
+        "versions": [v.cycle for v in Serving("model/serving", "").versions()],
+        "step": second.read("train")["global_step"],
+        "start": second.read("train")["start"],
+        "words": pathlib.Path("model/cycles/0002/spec/words/city.txt").read_text(),
+        "files": sorted(
+            path.name
+            for path in pathlib.Path("model/cycles/0002").iterdir()
+            if path.name not in skipped and not path.name.startswith(".tmp")
+        ),
+        "loss": second.read("train")["metrics"]["loss"],
+    }
+    return json.loads(json.dumps(found))
+
+
+@pytest.fixture
+def undisturbed(once, ready):
     """The end state of a run that nothing disturbs, and how many changes it makes on disk."""
-    again(ready)
-    done = start(ready, 0)
-    assert done.returncode == 0, done.stderr
-    return end_state(ready), int(done.stdout.split()[-1])
+
+    def make(folder):
+        shutil.copytree(ready, folder / "there")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.chdir(folder / "there")
+            done = start(0)
+            assert done.returncode == 0, done.stderr
+            kept = {"state": end_state(), "changes": int(done.stdout.split()[-1])}
+        (folder / "undisturbed.json").write_text(json.dumps(kept))
+
+    kept = json.loads((once("undisturbed_cycle", make) / "undisturbed.json").read_text())
+    return kept["state"], kept["changes"]
 
 
-def whole_versions(folder):
+def whole_versions():
     """The versions, each of which can be loaded."""
-    found = Serving(str(folder / "model/serving"), "").versions()
+    found = Serving("model/serving", "").versions()
     for version in found:
         assert "serving_default" in tf.saved_model.load(version.path).signatures
     return [version.number for version in found]
 
 
-# Some of them in every run, all of them by make test-variants.
+# Some of them in continuous integration, all of them nightly.
 @pytest.mark.parametrize(
     "point",
-    [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.variant) for i in range(POINTS)],
+    [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.nightly) for i in range(POINTS)],
 )
 def test_killed_at_any_place_the_next_start_ends_as_if_nothing_had_been(ready, undisturbed, point):
     expected, changes = undisturbed
-    again(ready)
     number = 1 + (2 * point + 1) * changes // (2 * POINTS)
-    killed = start(ready, number)
+    killed = start(number)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert whole_versions(ready)[:1] == [1]
-    done = start(ready, 0)
-    if done.returncode != 0:  # It was killed after its last stage.
-        assert "NothingToDo" in done.stderr
-    found = end_state(ready)
+    assert whole_versions()[:1] == [1]
+    with contextlib.suppress(ek.NothingToDo):  # It was killed after its last stage.
+        cycle.run(config(as_of="2026-01-04"))
+    found = end_state()
     assert found.pop("loss") == pytest.approx(expected["loss"], rel=1e-3)
     assert found == {key: value for key, value in expected.items() if key != "loss"}
-    assert whole_versions(ready) == [1, 2]
+    assert whole_versions() == [1, 2]
 
 
 def test_sigterm_is_answered_with_143_and_the_next_start_goes_on(ready):
-    again(ready)
-    arguments = [f"--flagfile={ready}/retrain.flags", "--epochs=100000", "--log_every_secs=0.01"]
+    arguments = ["--flagfile=retrain.flags", "--epochs=100000", "--log_every_secs=0.01"]
     with subprocess.Popen(
-        [sys.executable, str(ROOT / "run.py"), *arguments], stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        **program(ROOT / "run.py", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True,
     ) as process:  # fmt: skip
         assert process.stderr is not None
         for line in process.stderr:
@@ -138,14 +134,13 @@ def test_sigterm_is_answered_with_143_and_the_next_start_goes_on(ready):
         process.stderr.read()
         assert process.wait(30) == 143
     assert (ready / "model/cycles/0002/train/checkpoint").exists()
-    assert whole_versions(ready) == [1]
+    assert whole_versions() == [1]
 
 
 def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
-    again(ready)
-    command = [sys.executable, str(ROOT / "run.py"), f"--flagfile={ready}/retrain.flags"]
+    command = program(ROOT / "run.py", "--flagfile=retrain.flags")
     both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     texts = [process.communicate(timeout=LIMIT)[1] for process in both]
@@ -154,13 +149,12 @@ def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
     other = both[codes.index(0)].pid
     assert f"is locked by {getpass.getuser()} on " in texts[codes.index(75)]
     assert f"process {other}; one cycle runs at a time" in texts[codes.index(75)]
-    assert whole_versions(ready) == [1, 2]
+    assert whole_versions() == [1, 2]
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     """50 promotions and rollbacks of a real SavedModel while it is loaded again and again."""
-    again(ready)
     serving = Serving(str(ready / "model/serving"), str(ready / "model"))
     export = shutil.copytree(serving.live.path, ready / "export", dirs_exist_ok=True)
     through, loaded, problems = threading.Event(), threading.Semaphore(0), []
@@ -196,15 +190,17 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     assert serving.live.number == 51
 
 
-def test_a_simulated_week_ends_as_it_should(tmp_path):
+# Of a week, that is five nights after a window is full, the first two have data to train on.
+@pytest.mark.parametrize("nights", [3, pytest.param(5, marks=pytest.mark.nightly)])
+def test_a_simulated_week_ends_as_it_should(tmp_path, nights):
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools/simulate_retraining.py"), f"--work_dir={tmp_path}/week",
-         "--days=11", "--rows_a_day=1500"],
+         f"--days={6 + nights}", "--rows_a_day=1500"],
         capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| 2026")]
-    assert len(rows) == 5
+    assert len(rows) == nights
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
     assert [cell[1] for cell in cells][1] == "99"  # Day 8 is missing.
     assert pathlib.Path(tmp_path / "week/retraining.prom").exists()

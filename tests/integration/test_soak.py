@@ -42,7 +42,7 @@ def resident_mib() -> float:
         return int(re.search(r"VmRSS:\s+(\d+) kB", file.read())[1]) / 1024
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_memory_after_200_epochs_is_that_after_ten(tmp_path, monkeypatch):
     (tmp_path / "spec.json").write_text(json.dumps(DOCUMENT))
     for i in range(4):

@@ -86,7 +86,7 @@ def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, t
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
     epochs = {"mode": "train", "epochs": 5, "max_steps": None}
     whole = config(model_dir=str(tmp_path / "whole"), **epochs)
@@ -102,6 +102,7 @@ def test_an_interrupted_training_ends_as_an_undisturbed_one(config, tmp_path):
         np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.ci
 def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_lines):
     run = config(exporters=("final",))
     ek.run(run.model_copy(update={"mode": "train"}))
@@ -126,7 +127,7 @@ def test_evaluate_scores_what_training_had(config, trained):
     assert scored.rows_evaluated == 200
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_best_export_survives_a_restart(config):
     run = config(exporters=("best",), best_metric="loss/click", max_steps=20)
     first = ek.run(run)
@@ -142,7 +143,7 @@ def test_the_best_export_survives_a_restart(config):
     assert second.exports == first.exports
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_early_stopping_ends_training_and_stays(config):
     # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
     run = config(
@@ -157,7 +158,7 @@ def test_early_stopping_ends_training_and_stays(config):
 
 @pytest.mark.parametrize(
     "source",
-    ["checkpoint", *(pytest.param(s, marks=pytest.mark.variant) for s in ("model_dir", "export"))],
+    ["checkpoint", *(pytest.param(s, marks=pytest.mark.nightly) for s in ("model_dir", "export"))],
 )
 def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(
     config, trained, tmp_path, source
@@ -184,7 +185,7 @@ def test_warm_start_takes_the_weights_and_no_slots_but_those_of_ftrl(
     assert not np.allclose(before[kernel], after[kernel])
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
     model = {"model": "linear", "model_params": {"learning_rate": 0.2}, "mode": "train"}
     old = config(**model)
@@ -287,20 +288,26 @@ def test_files_without_records_never_train_zero_steps(config, tmp_path):
         ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord.gz",)))
 
 
+BAD_RECORDS = [
+    ({"click": None}, "label 'click' is missing"),
+    ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of objective 'click'"),
+    ({"price": float("nan")}, "feature 'price' is nan, expected a finite number"),
+    ({"city": 7}, "feature 'city' is int64, expected string"),
+]
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("where", "change", "message"),
     [
-        ({"click": None}, "label 'click' is missing"),
-        ({"click": 3}, "label 'click' is 3, expected 0 or 1 for the binary head of "
-                       "objective 'click'"),
-        pytest.param(
-            {"price": float("nan")}, "feature 'price' is nan, expected a finite number",
-            marks=pytest.mark.variant,
+        ("train", *BAD_RECORDS[0]),
+        pytest.param("eval", *BAD_RECORDS[1], marks=pytest.mark.ci),
+        *(
+            pytest.param(where, *BAD_RECORDS[i], marks=pytest.mark.nightly)
+            for where, i in (("train", 1), ("train", 2), ("train", 3), ("eval", 0), ("eval", 2),
+                             ("eval", 3))
         ),
-        ({"city": 7}, "feature 'city' is int64, expected string"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("where", ["train", pytest.param("eval", marks=pytest.mark.long)])
 def test_a_bad_record_is_named_and_nothing_is_lost(
     config, trained, tmp_path, change, message, where
 ):
@@ -376,7 +383,7 @@ def test_a_mode_of_one_process_refuses_a_cluster(config, monkeypatch):
     )
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_all_heads_in_one_model(config, tmp_path, document):
     document["labels"] = {
         "click": {"dtype": "int64"},

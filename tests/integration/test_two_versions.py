@@ -1,6 +1,6 @@
 """What one TensorFlow trained, another one goes on with: checkpoints, warm starts and SavedModels.
 
-OTHER_PYTHON names the Python of the other TensorFlow's environment; `make test-matrix` sets it:
+OTHER_PYTHON names the Python of the other TensorFlow's environment; `.ci/run` sets it:
 
     OTHER_PYTHON=.../tf2.15/bin/python .../tf2.21/bin/python -m pytest tests/integration
 """
@@ -84,7 +84,7 @@ class Version:
         return {name: np.array(value) for name, value in json.loads(output.read_text()).items()}
 
 
-@pytest.mark.long
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "model, direction",
     [("wide_deep", "from_other"), ("wide_deep", "to_other"), ("dnn", "from_other"),

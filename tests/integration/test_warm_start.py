@@ -69,20 +69,15 @@ def report(config):
     return kept, {entry["name"]: entry for entry in kept["variables"]}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Where the model directory of `old` is kept from the first test that makes it."""
-    return tmp_path_factory.mktemp("made") / "model"
-
-
 @pytest.fixture
-def old(config, made):
+def old(config, once):
+    """The config of a run of six steps, whose model directory is there."""
     run = config("old", rate=0.1, max_steps=6)
-    if made.exists():
-        shutil.copytree(made, run.model_dir)
-    else:
-        ek.run(run)
-        shutil.copytree(run.model_dir, made)
+
+    def make(folder):
+        ek.run(run.model_copy(update={"model_dir": str(folder / "model")}))
+
+    shutil.copytree(once("old_of_warm_starts", make) / "model", run.model_dir)
     return run
 
 
@@ -135,8 +130,8 @@ def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, doc
     "mode",
     [
         "weights",
-        pytest.param("weights_and_stats", marks=pytest.mark.variant),
-        pytest.param("all_but_step", marks=pytest.mark.variant),
+        pytest.param("weights_and_stats", marks=pytest.mark.nightly),
+        pytest.param("all_but_step", marks=pytest.mark.nightly),
         "all",
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_the_wheel_holds_everything(tmp_path):
     def python(*arguments, **kwargs):
         return subprocess.run(

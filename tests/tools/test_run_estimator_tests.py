@@ -45,7 +45,7 @@ def checkout(tmp_path):
     return folder.parent
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_counts_differences_and_exit_status(checkout, tmp_path):
     # A second Python that is the first one under another name.
     other = tmp_path / "different"

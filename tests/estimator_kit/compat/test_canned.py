@@ -72,7 +72,7 @@ PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.variant) if n in PARTS else n for n in CLASSIFIERS],
+    [pytest.param(n, marks=pytest.mark.nightly) if n in PARTS else n for n in CLASSIFIERS],
 )
 def test_classifier(name, tmp_path):
     estimator = CLASSIFIERS[name](

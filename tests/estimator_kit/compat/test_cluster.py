@@ -7,7 +7,7 @@ import pytest
 
 from tests.estimator_kit.compat.support import LIMIT_S, free_ports, steps_of, tasks
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.ci
 
 
 def tf_config(cluster, task_type, index):

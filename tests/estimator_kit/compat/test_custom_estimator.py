@@ -50,7 +50,7 @@ def test_export_gives_the_same_predictions(trained, tmp_path):
     np.testing.assert_allclose(served["probability"], 1 / (1 + np.exp(-logits)), rtol=1e-5)
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_estimators_in_threads(tmp_path):
     failures = []
 

@@ -17,7 +17,7 @@ only_2_15 = pytest.mark.skipif(not OWN, reason="about TensorFlow 2.15")
 
 def rare(*values):
     """A case like another of its test; each is a process of seconds."""
-    return pytest.param(*values, marks=pytest.mark.variant)
+    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 # Prints the error of importing the package, then what a failed installation must not have changed.
@@ -128,7 +128,7 @@ def test_keras_is_tf_keras_everywhere(imports):
     assert out == ""
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_no_lazy_keras_loader_is_left_unresolved():
     out = run_code(
@@ -299,7 +299,7 @@ assert tf.estimator.Estimator and os.environ["TF_USE_LEGACY_KERAS"] == "1"
     )
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_a_private_module_that_breaks_at_its_import_is_named():
     out = run_code(
@@ -323,7 +323,7 @@ sys.meta_path.insert(0, Finder())
     )  # fmt: skip
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_a_missing_public_name_is_the_same_error_and_can_be_repaired():
     out = run_code(
@@ -346,7 +346,7 @@ assert tf.estimator.SessionRunHook is taken
     )
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_a_tensorflow_estimator_that_was_imported_in_vain_is_no_obstacle():
     out = run_code(
@@ -400,7 +400,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_after_a_failure_keras_is_what_it_is_without_the_package():
     out = run_code(
@@ -421,7 +421,7 @@ assert tf.keras.__version__.startswith("3.")
     assert out == error("tensorflow.nowhere.name is missing: a test")
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_the_keras_that_tensorflow_takes_in_the_end_is_looked_at():
     out = run_code(
@@ -439,7 +439,7 @@ def CHANGE(module):
     assert out == error(start + "keras.src.models.model")
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 @later
 def test_a_newer_tensorflow_with_every_name_is_a_warning():
     out = run_code(

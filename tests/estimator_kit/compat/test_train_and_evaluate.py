@@ -85,7 +85,7 @@ def test_in_memory_evaluator(tmp_path):
 
 # tf.data warns when a strategy reads a dataset's options in a graph, on every TensorFlow.
 @pytest.mark.filterwarnings("ignore:To make it possible to preserve tf.data options")
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_mirrored_strategy_on_one_device(tmp_path):
     config = tf.estimator.RunConfig(
         train_distribute=tf.distribute.MirroredStrategy(["/cpu:0"]),

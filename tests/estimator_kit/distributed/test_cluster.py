@@ -12,6 +12,8 @@ from estimator_kit import cluster, cluster_flags
 from estimator_kit.cluster import ClusterView
 from estimator_kit.team import Team
 
+pytestmark = pytest.mark.no_tensorflow
+
 HOSTS = {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]}
 TRAINING = {
     "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),

@@ -10,6 +10,8 @@ import sklearn.metrics
 
 from estimator_kit.retraining import bootstrap, row_metrics
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def rows(count=400, seed=0):
     random = np.random.default_rng(seed)

@@ -9,6 +9,8 @@ from estimator_kit.retraining import gate, row_metrics
 from estimator_kit.retraining.gate import Finding, Scored
 from feature_specs.retraining import Gate
 
+pytestmark = pytest.mark.no_tensorflow
+
 LABELS = np.array([0, 0, 1, 1] * 50)
 # AUC 1, mean 0.5; and 0.5 for each row.
 GOOD = np.array([0.2, 0.3, 0.7, 0.8] * 50)

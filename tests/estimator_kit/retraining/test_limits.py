@@ -10,6 +10,8 @@ import pytest
 from estimator_kit.errors import Stopped, TimedOut
 from estimator_kit.retraining.limits import stoppable
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def wait():
     while True:  # `signal.pause` would miss a signal that comes just before it.

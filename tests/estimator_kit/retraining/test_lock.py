@@ -17,6 +17,8 @@ from estimator_kit.errors import Locked
 from estimator_kit.retraining import lock
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.no_tensorflow
+
 OTHER = lock.Owner("ann", "elsewhere", 12, "token", since=900.0, heartbeat=1000.0)
 
 

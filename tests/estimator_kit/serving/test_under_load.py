@@ -138,7 +138,7 @@ def test_odd_requests_are_answered(tmp_path):
     fuzz(tmp_path, 300)
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_thousands_of_odd_requests_are_answered(tmp_path):
     fuzz(tmp_path, 5000)
 
@@ -149,7 +149,7 @@ def resident_mib():
     return int(line.split()[1]) / 1024
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_32_clients_while_versions_are_swapped(tmp_path):
     """Ten swaps: no failed request, no answer of two versions, and no memory that stays."""
     made, live = tmp_path / "made", tmp_path / "live"

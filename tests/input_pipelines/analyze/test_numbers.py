@@ -9,6 +9,8 @@ import pytest
 
 from input_pipelines.analyze.numbers import NumberSummary, exact_quantiles
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def summary_of(*parts):
     summary = NumberSummary()

@@ -161,7 +161,7 @@ def test_the_number_of_processes_does_not_change_the_result(tmp_path):
     assert together == alone and not alone.features["x"].cardinality.exact
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_an_error_in_another_process_is_the_same(tmp_path):
     paths = [write(tmp_path / "a", [{"x": 1}]), str(tmp_path / "b"), write(tmp_path / "c", [])]
     with tf.io.TFRecordWriter(paths[1]) as writer:
@@ -171,7 +171,7 @@ def test_an_error_in_another_process_is_the_same(tmp_path):
     assert str(error.value) == f"{paths[1]}: record 0: {NO_RECORD}"
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_too_many_features(tmp_path):
     rows = [{f"user {i}": 1 for i in range(j * 2001, (j + 1) * 2001)} for j in range(5)]
     with pytest.raises(DataError, match="more than 10,000 different features, the last one 'user "):

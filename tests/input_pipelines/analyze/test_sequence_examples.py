@@ -167,7 +167,7 @@ def test_the_statistics_count_steps(analysis):
     assert (analysis[0] / "statistics.json").read_text().count("odd_steps") == 6
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_several_processes_find_the_same(files):
     one, two = (scan.scan(files, workers=n, group_bytes=1) for n in (1, 2))
     assert one.statistics(2) == two.statistics(2)

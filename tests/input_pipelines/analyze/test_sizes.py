@@ -7,6 +7,8 @@ import pytest
 
 from input_pipelines.analyze import sizes
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def test_collision_share():
     assert sizes.collision_share(1000, 10_000) == pytest.approx(0.0951, abs=1e-4)

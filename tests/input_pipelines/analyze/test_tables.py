@@ -107,7 +107,7 @@ def test_the_same_of_csv(tmp_path, kind):
     assert "  note: zip: text, since 9,700 of 9,700 numbers begin with a zero" in report
 
 
-@pytest.mark.variant
+@pytest.mark.nightly
 def test_the_number_of_processes_makes_no_difference(tmp_path):
     files = []
     for i in range(3):

@@ -10,6 +10,8 @@ import pytest
 
 from input_pipelines.analyze.values import EXACT_LIMIT, LONGEST_WORD, ValueCounter
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def counter_of(*parts, limit=EXACT_LIMIT, **options):
     counter = ValueCounter(limit, **options)

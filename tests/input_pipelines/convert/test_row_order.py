@@ -12,6 +12,8 @@ from input_pipelines.convert import row_order, split
 from input_pipelines.errors import DataError
 from input_pipelines.tables.reader import Rows
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def test_the_side_of_a_key_by_hand():
     # sha256("ann") begins with 8f: a little above 0x8e / 0x100 = 0.5547.

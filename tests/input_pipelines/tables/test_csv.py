@@ -15,6 +15,8 @@ from input_pipelines.errors import DataError
 from input_pipelines.tables import csv_files, reader
 from input_pipelines.tables.options import CsvOptions
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def write(path, content):
     content = content.encode() if isinstance(content, str) else content
@@ -275,11 +277,6 @@ def test_files_with_other_columns(tmp_path):
     assert str(error.value) == (
         f"{two} lacks 'a' and has 'c', unlike {one}; the files of a table have the same columns"
     )
-
-
-def test_a_file_of_another_file_system(tmp_path):
-    path = write(tmp_path / "a.csv", "a,b\n1,2\n")
-    assert load([f"file://{path}"])[1] == [{"a": 1, "b": 2}]
 
 
 def test_a_file_that_changes_between_its_two_readings(tmp_path):

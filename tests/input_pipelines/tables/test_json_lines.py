@@ -9,6 +9,8 @@ import pytest
 from input_pipelines.errors import DataError
 from input_pipelines.tables import json_files, reader
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 def write(path, lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -14,6 +14,8 @@ import pytest
 from input_pipelines.errors import DataError
 from input_pipelines.tables import reader
 
+pytestmark = pytest.mark.no_tensorflow
+
 NOON = datetime.datetime(2011, 1, 1, 12)
 
 
@@ -191,8 +193,3 @@ def test_two_columns_of_one_name(tmp_path):
     with pytest.raises(DataError) as error:
         load(path)
     assert str(error.value) == f"{path}: two columns are named 'x'; rename one"
-
-
-def test_a_file_of_another_file_system(tmp_path):
-    path = write(tmp_path / "a.parquet", {"x": [1, 2]})
-    assert load(f"file://{path}")[1] == [{"x": 1}, {"x": 2}]

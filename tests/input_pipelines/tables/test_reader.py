@@ -10,6 +10,8 @@ from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.tables import kinds, reader
 from input_pipelines.tables.options import CsvOptions
 
+pytestmark = pytest.mark.no_tensorflow
+
 
 @pytest.mark.parametrize(
     "path, kind",

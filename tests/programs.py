@@ -1,0 +1,76 @@
+"""The program as a command line asks it, in the process of the tests.
+
+A process of its own takes some seconds to import TensorFlow, so only tests about processes (their
+signals, exit statuses, imports) start one; the others call `run`, which gives what
+`subprocess.run` would: exit status, standard output, and errors with the lines of progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import pathlib
+import runpy
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple, Union
+
+from estimator_kit import main
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(folder: Union[str, pathlib.Path], *arguments: str) -> Done:
+    """`python run.py ARGUMENTS` in a folder."""
+    with _captured(folder) as (out, err):
+        code = main.main(["run.py", *arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def run_script(folder: Union[str, pathlib.Path], script: str, *arguments: str) -> Done:
+    """`python SCRIPT ARGUMENTS` in a folder, which must end without an error."""
+    with _captured(folder) as (out, err), _arguments(script, *arguments):
+        try:
+            runpy.run_path(script, run_name="__main__")
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+    assert isinstance(code, int), code
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _captured(folder: Union[str, pathlib.Path]) -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    out, err = io.StringIO(), io.StringIO()
+    handler = logging.StreamHandler(err)
+    handler.setLevel(logging.INFO)
+    logger = logging.getLogger("estimator_kit")
+    level, before = logger.level, os.getcwd()
+    os.chdir(folder)
+    logger.addHandler(handler)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            yield out, err
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _arguments(script: str, *arguments: str) -> Iterator[None]:
+    before = sys.argv, list(sys.path)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = before
