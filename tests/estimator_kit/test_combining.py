@@ -271,6 +271,7 @@ def test_regularization_is_added_once(spec, combine):
     assert found[1]["own_buy"] == plain[1]["own_buy"]
 
 
+@pytest.mark.ci
 def test_evaluation_has_the_fixed_weights_and_shows_the_learned_ones(spec):
     def evaluated(combine):
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -349,7 +349,7 @@ def transforming(export, path, kind, folder, **fields):
     return transformation.transform(config)
 
 
-@pytest.mark.parametrize("kind", ["freeze", "optimize", "text"])
+@pytest.mark.parametrize("kind", ["freeze", "optimize", pytest.param("text", marks=pytest.mark.ci)])
 def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, kind):
     _, _, path = trained
     text = transforming(export, path, kind, tmp_path / "out")

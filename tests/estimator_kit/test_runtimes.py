@@ -151,6 +151,7 @@ def test_a_quantized_file_past_the_tolerance_is_refused(numbers, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.ci
 def test_columns_leave_strings_to_the_app(ads, tmp_path):
     lines = convert(ads, tmp_path, "tflite", transform_inputs="columns")
     assert lines[0].endswith("model.tflite, from columns")
@@ -166,6 +167,7 @@ def test_columns_leave_strings_to_the_app(ads, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_strings_need_the_flex_delegate(ads, tmp_path):
     """The interpreter of TensorFlow 2.15 has it, that of 2.21 has not."""
     ops = "DenseBincount, Pack, RaggedTensorToSparse, SparseCross, StringToHashBucketFast, Unpack"

@@ -45,6 +45,7 @@ def test_where_all_is_well():
     assert "\ninstallation: works\n" in done.stdout
 
 
+@pytest.mark.ci
 @later
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.orig_argv came with Python 3.10")
 def test_where_names_are_missing(tmp_path):

@@ -73,6 +73,7 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
 
 
 # tf.feature_column's own layers call a method of theirs that they have deprecated.
+@pytest.mark.ci
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -118,7 +119,7 @@ EVERY_KIND = {
 
 # tf.feature_column's own layers call a method of theirs that they have deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
-@pytest.mark.parametrize("name", ["linear", "dnn"])
+@pytest.mark.parametrize("name", [pytest.param("linear", marks=pytest.mark.ci), "dnn"])
 def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
     rng = np.random.default_rng(0)
     path = str(tmp_path / "rows.tfrecord")

@@ -172,6 +172,7 @@ def config(tmp_path):
     )  # fmt: skip
 
 
+@pytest.mark.ci
 def test_a_model_over_steps_learns_and_its_export_answers(config, tmp_path):
     result = ek.run(config)
     assert result.metrics["auc/y"] > 0.99

@@ -164,6 +164,7 @@ def test_the_hash_is_that_of_splitmix64():
         assert drawn[:, column].tolist() == [(mix(state + i) >> 11) * 2.0**-53 for i in range(4)]
 
 
+@pytest.mark.ci
 def test_negatives_are_drawn_anew_in_each_epoch_and_weigh_what_they_stand_for(files):
     spec = make_spec(filter=[])
     negatives = Negatives("click", 0.25)

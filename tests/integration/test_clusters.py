@@ -81,6 +81,7 @@ def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int
     return result
 
 
+@pytest.mark.ci
 def test_asynchronous_workers_read_each_row_once_an_epoch(made):
     cluster, model_dir = made("--epochs=2", "--save_checkpoints_steps=40", workers=2)
     # In any order; the chief comes last.

@@ -26,6 +26,7 @@ def config(ads, tmp_path):
     return make
 
 
+@pytest.mark.ci
 def test_all_of_it_goes_on_where_it_was_stopped(config):
     params = {
         "optimizers": {"dnn/input": {"lazy_adam": {"beta1": 0.8}}, "": "adam"},
@@ -120,6 +121,7 @@ def test_averages_that_were_not_kept_are_missed(config):
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "optimizer", ["lazy_adam", pytest.param("adagrad", marks=pytest.mark.nightly)]
 )

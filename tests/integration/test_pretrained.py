@@ -46,6 +46,7 @@ def table_of(config):
     return tf.train.load_variable(config.model_dir, TABLE)
 
 
+@pytest.mark.ci
 def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config, tmp_path, caplog):
     tfrecords.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(50, seed=1))
     run = config(
@@ -72,6 +73,7 @@ def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config
         assert b"cities.txt" not in file.read()
 
 
+@pytest.mark.ci
 def test_tensorflow_warns_of_nothing_in_the_graph(config, caplog):
     with caplog.at_level(logging.WARNING, "tensorflow"):
         ek.run(config())

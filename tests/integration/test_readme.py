@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import tensorflow as tf
 
 from estimator_kit import exit_codes
 from input_pipelines import synthetic
+from tests import programs
 from tests.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,9 +37,13 @@ def home(tmp_path_factory):
         name = code.partition("\n")[0].removeprefix("# ")
         (folder / name).write_text(code)
     write_logs(folder)
-    (folder / "run.py").write_text((ROOT / "run.py").read_text())
     (folder / "feature_specs").symlink_to(ROOT / "feature_specs")
-    return folder
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(folder))
+        patched.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+        yield folder
+    for code in snippets("python"):  # Modules of that folder.
+        sys.modules.pop(code.partition("\n")[0].removeprefix("# ").removesuffix(".py"), None)
 
 
 def write_logs(folder) -> None:
@@ -57,13 +61,12 @@ def write_logs(folder) -> None:
     pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / "2026-01-01.parquet")
 
 
-def run(home, command: str) -> subprocess.CompletedProcess:
-    arguments = shlex.split(command, comments=True)
-    assert arguments[0] == "python"
-    return subprocess.run(
-        [sys.executable, *arguments[1:]], cwd=home, capture_output=True, text=True,
-        timeout=300, check=False, env={"PYTHONPATH": f"{home}:{ROOT}", "PATH": ""},
-    )  # fmt: skip
+def run(home, command: str) -> programs.Done:
+    python, script, *arguments = shlex.split(command, comments=True)
+    assert python == "python"
+    if script == "run.py":
+        return programs.run(home, *arguments)
+    return programs.run_script(home, script, *arguments)
 
 
 def commands() -> list[str]:

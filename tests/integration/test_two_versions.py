@@ -9,31 +9,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
+from tests.estimator_kit.compat.support import environment
+from tests.resident import Resident
 
 OTHER = os.environ.get("OTHER_PYTHON")
 
 pytestmark = pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set")
-
-LIMIT = 600
-
-# Answers a SavedModel's records with nothing but TensorFlow.
-SERVE = """
-import json, sys
-import tensorflow as tf
-export, records, output = sys.argv[1:]
-examples = [record.numpy() for record in tf.data.TFRecordDataset(records)]
-predict = tf.saved_model.load(export).signatures["serving_default"]
-answer = predict(examples=tf.constant(examples))
-json.dump({name: value.numpy().tolist() for name, value in answer.items()
-           if value.dtype.is_floating}, open(output, "w"))
-"""
 
 # Parameters with which a step changes nothing. FTRL would: it makes the weights from its slots.
 STILL = {
@@ -46,21 +32,24 @@ STILL = {
 
 
 class Version:
-    """One of the two TensorFlows, in processes of its own."""
+    """One of the two TensorFlows: a process that has the kit, and one that only has TensorFlow."""
 
-    def __init__(self, python, ads, folder):
-        self.python, self.ads, self.folder = python, ads, folder
+    def __init__(self, python):
+        self.kit, self.bare = (Resident(python, environment()) for _ in range(2))
 
-    def _call(self, *arguments):
-        done = subprocess.run(
-            [self.python, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
+    def in_folder(self, ads, folder):
+        self.ads, self.folder = ads, folder
+        return self
+
+    def close(self):
+        self.kit.close()
+        self.bare.close()
 
     def train(self, model, model_dir, max_steps, *more):
         """Trains to a step and returns the path of the final export."""
-        self._call(
-            "run.py", f"--spec={self.ads}/spec.yaml", f"--train_files={self.ads}/train-*",
+        self.kit.call(
+            "tests.integration.jobs:program",
+            f"--spec={self.ads}/spec.yaml", f"--train_files={self.ads}/train-*",
             f"--eval_files={self.ads}/eval.tfrecord", f"--model={model}", "--batch_size=50",
             f"--model_dir={model_dir}", f"--max_steps={max_steps}", "--exporters=final", *more,
         )  # fmt: skip
@@ -69,8 +58,9 @@ class Version:
     def predict(self, model, model_dir):
         """The probabilities of the latest checkpoint, [rows, objectives]."""
         output = self.folder / "predictions.jsonl"
-        self._call(
-            "run.py", "--mode=predict", f"--spec={self.ads}/spec.yaml", f"--model={model}",
+        self.kit.call(
+            "tests.integration.jobs:program",
+            "--mode=predict", f"--spec={self.ads}/spec.yaml", f"--model={model}",
             f"--model_dir={model_dir}", f"--predict_files={self.ads}/eval.tfrecord",
             f"--predict_output={output}",
         )  # fmt: skip
@@ -80,8 +70,17 @@ class Version:
     def serve(self, export):
         """What the SavedModel answers, by name of the output."""
         output = self.folder / "answer.json"
-        self._call("-c", SERVE, export, f"{self.ads}/eval.tfrecord", str(output))
+        records = f"{self.ads}/eval.tfrecord"
+        self.bare.call("tests.integration.jobs:serve", export, records, output)
         return {name: np.array(value) for name, value in json.loads(output.read_text()).items()}
+
+
+@pytest.fixture(scope="module")
+def versions():
+    made = [Version(python) for python in (OTHER, sys.executable)]
+    yield made
+    for version in made:
+        version.close()
 
 
 @pytest.mark.ci
@@ -90,9 +89,9 @@ class Version:
     [("wide_deep", "from_other"), ("wide_deep", "to_other"), ("dnn", "from_other"),
      ("linear", "to_other")],
 )  # fmt: skip
-def test_trained_here_and_used_there(model, direction, ads, tmp_path):
-    pythons = [OTHER, sys.executable] if direction == "from_other" else [sys.executable, OTHER]
-    first, second = (Version(python, ads, tmp_path) for python in pythons)
+def test_trained_here_and_used_there(versions, model, direction, ads, tmp_path):
+    in_order = versions if direction == "from_other" else versions[::-1]
+    first, second = (version.in_folder(ads, tmp_path) for version in in_order)
     model_dir = tmp_path / "model"
 
     export = first.train(model, model_dir, 20)

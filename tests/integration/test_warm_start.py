@@ -236,7 +236,10 @@ class Normalized(ek.ModelFn):
         return ek.dense_layer(inputs - mean, self.logits_dimension, "logits")
 
 
-@pytest.mark.parametrize(("mode", "taken"), [("weights", False), ("weights_and_stats", True)])
+@pytest.mark.parametrize(
+    ("mode", "taken"),
+    [pytest.param("weights", False, marks=pytest.mark.ci), ("weights_and_stats", True)],
+)
 def test_what_layers_keep_beside_weights(config, mode, taken):
     model = {"model": "tests.integration.test_warm_start:Normalized"}
     params = {"model_params": {"learning_rate": 1e-9}}

@@ -68,12 +68,16 @@ REGRESSORS = {
 
 # What these hold is in the combined ones, too.
 PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
+WHOLE = "DNNLinearCombinedClassifier"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.nightly) if n in PARTS else n for n in CLASSIFIERS],
-)
+def level(name):
+    """Where a canned model is tested: each other test has some like it."""
+    mark = pytest.mark.nightly if name in PARTS else pytest.mark.ci
+    return name if name == WHOLE else pytest.param(name, marks=mark)
+
+
+@pytest.mark.parametrize("name", map(level, CLASSIFIERS))
 def test_classifier(name, tmp_path):
     estimator = CLASSIFIERS[name](
         *models.columns(),
@@ -96,7 +100,7 @@ def test_classifier(name, tmp_path):
     np.testing.assert_allclose(served["probabilities"], probabilities, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("name", map(level, REGRESSORS))
 def test_regressor(name, tmp_path):
     estimator = REGRESSORS[name](str(tmp_path), *models.columns())
     estimator.train(models.input_fn, max_steps=20)
@@ -119,6 +123,7 @@ def test_k_means_finds_two_clouds(tmp_path):
     np.testing.assert_allclose(np.sort(estimator.cluster_centers(), axis=0), [[0], [10]], atol=0.1)
 
 
+@pytest.mark.ci
 def test_linear_sdca(tmp_path):
     optimizer = tf.estimator.experimental.LinearSDCA(
         example_id_column="id", symmetric_l2_regularization=0.1
@@ -136,6 +141,7 @@ def test_linear_sdca(tmp_path):
     assert estimator.evaluate(rows, steps=1)["auc"] > 0.95
 
 
+@pytest.mark.ci
 def test_rnn_classifier(tmp_path):
     column = tf.feature_column.sequence_numeric_column("values")
     estimator = tf.estimator.experimental.RNNClassifier(
@@ -196,6 +202,7 @@ def test_batch_norm_and_dropout(tmp_path):
     assert any("moving_variance" in name for name in estimator.get_variable_names())
 
 
+@pytest.mark.ci
 def test_add_metrics(tmp_path):
     estimator = tf.estimator.LinearClassifier(models.columns()[0], model_dir=str(tmp_path))
 

@@ -78,7 +78,9 @@ SINGLE = {
 }
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize(
+    "name", [n if n == "binary" else pytest.param(n, marks=pytest.mark.ci) for n in SINGLE]
+)
 def test_single_head(name, tmp_path):
     make, size, make_label = SINGLE[name]
     estimator = estimator_of(make(), tmp_path, logits_dimensions=size)

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+import estimator_kit.compat as compat  # isort: skip  # before TensorFlow: which Keras
+import tensorflow as tf
+
 from estimator_kit.compat import versions
 from tests.estimator_kit.compat.support import run_code
 
@@ -63,6 +66,7 @@ def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "imports",
     [
@@ -144,6 +148,7 @@ def test_no_lazy_keras_loader_is_left_unresolved():
     assert kinds == "{'tf_keras'}"
 
 
+@pytest.mark.ci
 def test_installing_again_and_from_many_threads_changes_nothing():
     out = run_code(
         """
@@ -221,6 +226,7 @@ def test_2_15_refuses_legacy_keras_without_tf_keras():
     assert "UnsupportedTensorFlowError|" + out == error(problem)
 
 
+@pytest.mark.ci
 @later
 @pytest.mark.parametrize(
     ("before", "user"),
@@ -273,6 +279,7 @@ def test_tensorflow_before_2_15_is_an_error():
     )
 
 
+@pytest.mark.ci
 @later
 @pytest.mark.parametrize("before", [rare(""), "import tensorflow as tf\n"])
 def test_missing_private_names_are_one_error_that_can_be_repaired(before):
@@ -466,30 +473,26 @@ def test_a_newer_tensorflow_with_every_name_is_a_warning():
 
 @later
 def test_tpu_estimator_is_given_up_with_a_clear_error():
-    out = run_code(
-        """
-        import estimator_kit.compat as compat
-        import tensorflow as tf
-        tpu = tf.compat.v1.estimator.tpu
-        from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
-        assert TPUEstimator is tpu.TPUEstimator
-        class Mine(TPUEstimator):
-            def __init__(self, **kwargs):
-                raise AssertionError
-        embedding = tpu.experimental.EmbeddingConfigSpec
-        for make in (TPUEstimator, Mine, tpu.TPUEstimatorSpec, embedding):
-            try:
-                make(model_fn=None, use_tpu=False)
-            except compat.UnsupportedTensorFlowError as error:
-                print(error)
-        assert tpu.TPUConfig(iterations_per_loop=2).iterations_per_loop == 2
-        assert tpu.RunConfig().tpu_config is not None
-        """
-    )
-    expected = [
-        f"{name} is not available on TensorFlow {HERE.tensorflow}: TensorFlow removed the TPU code "
-        "it stands on after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
-        "TensorFlow 2.15 for TPUs."
-        for name in ("TPUEstimator", "TPUEstimator", "TPUEstimatorSpec", "EmbeddingConfigSpec")
-    ]
-    assert out.splitlines() == expected
+    from tensorflow_estimator.python.estimator.tpu.tpu_estimator import TPUEstimator
+
+    tpu = tf.compat.v1.estimator.tpu
+    assert TPUEstimator is tpu.TPUEstimator
+
+    class Mine(TPUEstimator):
+        def __init__(self, **kwargs):
+            raise AssertionError
+
+    embedding = tpu.experimental.EmbeddingConfigSpec
+    for make, name in (
+        (TPUEstimator, "TPUEstimator"), (Mine, "TPUEstimator"),
+        (tpu.TPUEstimatorSpec, "TPUEstimatorSpec"), (embedding, "EmbeddingConfigSpec"),
+    ):  # fmt: skip
+        with pytest.raises(compat.UnsupportedTensorFlowError) as caught:
+            make(model_fn=None, use_tpu=False)
+        assert str(caught.value) == (
+            f"{name} is not available on TensorFlow {HERE.tensorflow}: TensorFlow removed the TPU "
+            "code it stands on after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
+            "TensorFlow 2.15 for TPUs."
+        )
+    assert tpu.TPUConfig(iterations_per_loop=2).iterations_per_loop == 2
+    assert tpu.RunConfig().tpu_config is not None

@@ -7,34 +7,35 @@ OTHER_PYTHON names the Python of the other TensorFlow's environment, for instanc
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from tests.estimator_kit.compat.support import LIMIT_S, TASKS, environment
+from tests.estimator_kit.compat.support import TASKS, environment
+from tests.resident import Resident
 
 OTHER = os.environ.get("OTHER_PYTHON")
 
 pytestmark = pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set")
 
 
+@pytest.fixture(scope="module")
+def pythons():
+    """A process of each TensorFlow."""
+    made = [Resident(python, environment()) for python in (OTHER, sys.executable)]
+    yield made
+    for python in made:
+        python.close()
+
+
 def turn(python, model, model_dir, steps, output):
-    done = subprocess.run(
-        [python, "-m", f"{TASKS}.take_turns", model, str(model_dir), str(steps), str(output)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    python.call(f"{TASKS}.take_turns:run", model, model_dir, steps, output)
     return json.loads(output.read_text())
 
 
 @pytest.mark.parametrize("model", ["custom", "linear", "dnn", "combined"])
-def test_model_dir_trained_in_turn(model, tmp_path):
-    pythons = [OTHER, sys.executable]
+def test_model_dir_trained_in_turn(pythons, model, tmp_path):
     model_dir = tmp_path / "model"
     seen = []
     for round_ in range(2):

@@ -112,6 +112,7 @@ def test_a_refused_request_is_the_status_of_the_curl_script(exported):
     assert json_values(done.stdout) == [error, error]
 
 
+@pytest.mark.ci
 def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
     folder, address, _, _ = exported
     done = subprocess.run(

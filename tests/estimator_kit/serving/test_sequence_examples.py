@@ -17,6 +17,8 @@ from estimator_kit.client import GrpcClient, RestClient, Rows
 from tests.estimator_kit.serving.small_models import serving
 from tests.feature_specs.test_sequence_examples import DOCUMENT, make_rows
 
+pytestmark = pytest.mark.ci
+
 # What fills a row of a request up to the longest.
 FILL = {"words": "", "users": "", "kinds": -1, "counts": -1, "prices": float("nan"), "tags": ""}
 

@@ -376,6 +376,7 @@ features = st.fixed_dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.ci
 @hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
 @hypothesis.given(rows=st.lists(features, min_size=1, max_size=12), min_count=st.integers(1, 3),
                   limit=st.sampled_from([3, 100]))  # fmt: skip

@@ -146,6 +146,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
     )
 
 
+@pytest.mark.ci
 def test_the_number_of_processes_does_not_change_the_result(tmp_path):
     rng = np.random.default_rng(2)
     paths = [

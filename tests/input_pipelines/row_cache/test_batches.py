@@ -127,6 +127,7 @@ def test_a_filter_is_applied_before(document, files, cache):
     assert batches == (2 * kept + 63) // 64
 
 
+@pytest.mark.ci
 def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
     with open(files[0], "rb") as file:
         data = bytearray(file.read())

@@ -1,12 +1,9 @@
 """Trains a model on, then writes down what the checkpoint holds and what it predicts.
 
-    take_turns.py MODEL MODEL_DIR STEPS OUTPUT.json
-
-MODEL is custom, linear, dnn or combined. With STEPS 0 it only reads.
+The model is custom, linear, dnn or combined. With 0 steps it is only read.
 """
 
 import json
-import sys
 
 import estimator_kit.compat  # noqa: F401  # isort: skip
 import tensorflow as tf
@@ -34,8 +31,7 @@ def make(name: str, model_dir: str):
     return estimator, "logistic"
 
 
-def main() -> None:
-    name, model_dir, steps, output = sys.argv[1:]
+def run(name: str, model_dir: str, steps: str, output: str) -> None:
     estimator, key = make(name, model_dir)
     if int(steps):
         estimator.train(models.input_fn, steps=int(steps))
@@ -53,7 +49,3 @@ def main() -> None:
             },
             file,
         )
-
-
-if __name__ == "__main__":
-    main()

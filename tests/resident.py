@@ -1,0 +1,69 @@
+"""A Python, of this environment or of another one, that does one job after the other.
+
+A process that imports TensorFlow takes seconds to start, so tests of two TensorFlows keep one of
+each. As a program it reads a job a line from stdin, `[function, arguments]` in JSON, calls the
+function, which is named `package.module:name`, and answers with a line: null, or the error's
+traceback. It imports nothing but what the jobs name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Resident:
+    """A process that calls functions until it is closed; it ends with its test's, too."""
+
+    def __init__(self, python: str, variables: Mapping[str, str]):
+        """Starts it.
+
+        Args:
+          python: the path of the interpreter.
+          variables: its environment.
+        """
+        self._process = subprocess.Popen(
+            [python, os.path.abspath(__file__)], cwd=ROOT, env=dict(variables), text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def call(self, function: str, *arguments: object) -> None:
+        """Calls a function, `package.module:name`; an error of it fails the test."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([function, [str(a) for a in arguments]]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"ended with {self._process.wait()} in {function}"
+        error = json.loads(line)
+        assert error is None, error
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _serve() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # What jobs print is no answer.
+    sys.path[0] = ROOT  # It was the folder of this file, with packages of the kit's names.
+    for line in sys.stdin:
+        function, arguments = json.loads(line)
+        module, _, name = function.partition(":")
+        error = None
+        try:
+            getattr(importlib.import_module(module), name)(*arguments)
+        except BaseException:
+            error = traceback.format_exc()
+        answers.write(json.dumps(error) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    _serve()
