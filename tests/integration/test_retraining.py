@@ -187,17 +187,16 @@ def test_a_check_that_stops_trains_nothing(fresh):
 
 
 @pytest.mark.ci
-def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(fresh):
-    cycle.run(config(fresh))
-    write_day(fresh, 4)
-    text = (fresh / "spec.yaml").read_text()
+def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
+    write_day(promoted, 4)
+    text = (promoted / "spec.yaml").read_text()
     # Another hash size: shapes forbid the warm start.
-    (fresh / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
-    cycle.run(config(fresh, as_of="2026-01-04"))
-    start = outputs(fresh, "2")["train"]["start"]
+    (promoted / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
+    cycle.run(config(as_of="2026-01-04"))
+    start = outputs(promoted, "2")["train"]["start"]
     assert (start["kind"], start["source"]) == ("scratch", None)
     assert start["reason"].startswith("a warm start does not fit: cannot warm start from ")
-    assert served(fresh) == [1, 2]
+    assert served(promoted) == [1, 2]
 
 
 def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):

@@ -7,8 +7,6 @@ import pytest
 
 from tests.estimator_kit.compat.support import LIMIT_S, free_ports, steps_of, tasks
 
-pytestmark = pytest.mark.ci
-
 
 def tf_config(cluster, task_type, index):
     task = {"type": task_type, "index": index}
@@ -38,6 +36,7 @@ def exports(model_dir):
     return list((model_dir / "export" / "final").glob("*/saved_model.pb"))
 
 
+@pytest.mark.ci
 def test_parameter_servers_with_an_evaluator(tmp_path):
     cluster = addresses(chief=1, worker=1, ps=2)
     model_dir = tmp_path / "model"
@@ -57,6 +56,7 @@ def test_parameter_servers_with_an_evaluator(tmp_path):
     assert "Saving dict for global step" in evaluator.log.read_text()
 
 
+@pytest.mark.nightly
 def test_v1_parameter_server_strategy(tmp_path):
     cluster = addresses(chief=1, worker=1, ps=1)
     model_dir = tmp_path / "model"
@@ -73,6 +73,7 @@ def test_v1_parameter_server_strategy(tmp_path):
     assert steps_of(model_dir) >= 300
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["multi_worker", "multi_worker_graph"])
 def test_multi_worker_mirrored_with_an_evaluator(strategy, tmp_path):
     cluster = addresses(chief=1, worker=1)
