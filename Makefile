@@ -24,9 +24,10 @@ $(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
 endif
 
 # The environment without TensorFlow, of the oldest Python.
-OLDEST := $(shell ./tools/find_python.sh "" oldest)
+OLDEST := $(or $(shell ./tools/find_python.sh "" oldest),$(PYTHON))
 OLDEST_PY := $(shell $(OLDEST) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
+PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy protobuf \
   pyarrow pydantic pytest pytest-xdist PyYAML scikit-learn
 
@@ -41,7 +42,7 @@ test: install lint test-no-tensorflow
 test-no-tensorflow: $(PLAIN)/installed
 	$(PLAIN)/bin/python $(PYTEST) -m "not nightly"
 
-# Every test, on every TensorFlow: hours.
+# Every test, on every TensorFlow; it takes hours.
 test-nightly:
 	./tools/test_nightly.sh
 
@@ -65,10 +66,9 @@ $(VENV)/installed: setup.py $(CONSTRAINTS)
 	$(PIP) --no-deps tensorflow-ranking  # It asks for TensorFlow before 2.16, and needs none such.
 	touch $@
 
-$(PLAIN)/installed: setup.py
+$(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)
 	$(OLDEST) -m venv $(PLAIN)
-	$(PLAIN)/bin/python $(PIP_INSTALL) $(PLAIN_PACKAGES) \
-	  -c constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
+	$(PLAIN)/bin/python $(PIP_INSTALL) -c $(PLAIN_CONSTRAINTS) $(PLAIN_PACKAGES)
 	touch $@
 
 clean:

@@ -118,14 +118,14 @@ def variables(path):
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory):
-    """A function (name, make) -> folder that `make(folder)` filled, once in a run of the tests.
+def once(tmp_path_factory, worker_id):
+    """A function (name, make) -> folder, which `make(folder)` fills once for all test processes.
 
     The first test that asks for a name makes it; tests in other processes wait for that. A test
     that changes what is there works on a copy.
     """
     base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if worker_id != "master":
         base = base.parent  # The folder of all processes of pytest-xdist.
     root = base / "once"
     root.mkdir(exist_ok=True)

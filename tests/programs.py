@@ -36,7 +36,7 @@ def run(folder: Union[str, pathlib.Path], *arguments: str) -> Done:
 
 
 def run_script(folder: Union[str, pathlib.Path], script: str, *arguments: str) -> Done:
-    """`python SCRIPT ARGUMENTS` in a folder, which must end without an error."""
+    """`python SCRIPT ARGUMENTS` in a folder."""
     with _captured(folder) as (out, err), _arguments(script, *arguments):
         try:
             runpy.run_path(script, run_name="__main__")
@@ -52,17 +52,20 @@ def _captured(folder: Union[str, pathlib.Path]) -> Iterator[tuple[io.StringIO, i
     out, err = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(err)
     handler.setLevel(logging.INFO)
-    logger = logging.getLogger("estimator_kit")
-    level, before = logger.level, os.getcwd()
+    loggers = [logging.getLogger(name) for name in (None, "estimator_kit", "tensorflow")]
+    before = [(logger.level, list(logger.filters), list(logger.handlers)) for logger in loggers]
+    folder_before = os.getcwd()
     os.chdir(folder)
-    logger.addHandler(handler)
+    for logger in loggers[1:]:
+        logger.addHandler(handler)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield out, err
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        os.chdir(before)
+        for logger, (level, filters, handlers) in zip(loggers, before):
+            logger.setLevel(level)
+            logger.filters[:], logger.handlers[:] = filters, handlers
+        os.chdir(folder_before)
 
 
 @contextlib.contextmanager

@@ -1,13 +1,13 @@
-"""What needs no TensorFlow is tested where there is none, and nowhere else.
+"""Modules that are marked `no_tensorflow` run in an environment without TensorFlow.
 
-This runs in an environment without TensorFlow. A test module that could be imported there and does
-not have the mark `no_tensorflow` fails it, so that the mark is not forgotten.
+A module that can be imported there and does not have the mark fails the test below, so that nobody
+forgets the mark.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import re
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.conftest import ROOT, TENSORFLOW, needs_tensorflow
 
 pytestmark = pytest.mark.no_tensorflow
 
-# They can be imported, and need TensorFlow, or a package that only comes with it, when they run.
+# They can be imported without TensorFlow, but their tests need it, or a package that needs it.
 RUN_WITH_TENSORFLOW = {
     "estimator_kit/compat/test_cluster.py", "estimator_kit/compat/test_restart.py",
     "estimator_kit/compat/test_two_versions.py", "input_pipelines/tables/test_beam_pipeline.py",
@@ -25,6 +25,14 @@ RUN_WITH_TENSORFLOW = {
 }  # fmt: skip
 
 MODULES = sorted(str(path.relative_to(ROOT / "tests")) for path in ROOT.glob("tests/**/test_*.py"))
+
+
+def test_the_mark_is_of_whole_modules():
+    for module in MODULES:
+        text = (ROOT / "tests" / module).read_text(encoding="utf-8")
+        marked = not needs_tensorflow(ROOT / "tests" / module)
+        assert len(re.findall(r"^.*mark\.no_tensorflow", text, re.M)) == marked, module
+    assert set(MODULES) >= RUN_WITH_TENSORFLOW
 
 
 @pytest.mark.skipif(TENSORFLOW, reason="TensorFlow is installed")

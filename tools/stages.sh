@@ -2,12 +2,38 @@
 #
 #   stage NAME COMMAND...           runs a command; the minutes of each stage are printed when the
 #                                   script ends, whether it succeeds or not
-#   find_environment TF [oldest]    sets `name`, `bin` and `options` (of make) for a TensorFlow; fails,
-#                                   and notes it, where this machine has no Python for it
+#                                   With keep_going=1 a stage that fails does not end the script,
+#                                   which then ends with `finish`
+#   find_environment TF [oldest]    sets `name`, `bin` and `options` (of make) for a TensorFlow. If
+#                                   this machine has no Python for it, adds a SKIPPED line and fails
 #   pytest BIN ARGUMENTS...         runs tests in two processes
+#   depends_on_tensorflow, not_where_tensorflow_has_it
+#                                   arguments of pytest for a TensorFlow that is not the newest
 #   shared_models OLDEST NEWEST     runs the tests of models that two TensorFlows share
 
-minutes=()
+# Tests that another TensorFlow can make fail.
+depends_on_tensorflow=(
+  tests/estimator_kit/compat
+  tests/feature_specs
+  tests/estimator_kit/models
+  tests/estimator_kit/test_{adagrad,combining,dynamic_tables,exporters,exports,heads,hooks}.py
+  tests/estimator_kit/test_{keras_layers,row_moves,tensorflow_errors,tensorflow_report}.py
+  tests/estimator_kit/test_{keras_model_fn,lazy_adam,losses,metrics,model_fn,objectives}.py
+  tests/estimator_kit/test_{optimizers,ranking,schedules,step_objectives}.py
+  tests/input_pipelines/test_beam_runner.py
+  tests/integration/test_beam.py
+  tests/integration/test_dynamic_embeddings.py
+  tests/integration/test_training.py::test_a_run_from_start_to_end
+  tests/integration/test_program.py::test_sigterm_saves_a_checkpoint
+)
+# On 2.15 tf.estimator is TensorFlow's own, and so are its canned models and heads.
+not_where_tensorflow_has_it=(
+  --ignore=tests/estimator_kit/compat/test_canned.py
+  --ignore=tests/estimator_kit/compat/test_heads.py
+  --ignore=tests/estimator_kit/compat/test_train_and_evaluate.py
+)
+
+minutes=() failed=0
 trap 'printf "%s\n" "" "minutes of each stage:" "${minutes[@]}"' EXIT
 
 stage() {
@@ -15,7 +41,12 @@ stage() {
   shift
   echo "== $name"
   minutes+=("     -  $name: FAILED, or was not finished")
-  "$@"
+  if [ -z "${keep_going-}" ]; then
+    "$@"
+  elif ! "$@"; then
+    failed=1
+    return 0
+  fi
   local tenths=$(((SECONDS - from + 3) / 6))
   minutes[-1]=$(printf '%4d.%d  %s' $((tenths / 10)) $((tenths % 10)) "$name")
 }
@@ -29,6 +60,10 @@ find_environment() {
   name="TensorFlow $1, $("$python" -V)"
   options=(TF="$1" PYTHON="$python")
   bin=.venv/tf$1-py$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin
+}
+
+finish() {
+  exit "$failed"
 }
 
 pytest() {

@@ -249,6 +249,7 @@ def every_kind(vocabulary):
     }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     (tmp_path / "cities.txt").write_text("rome\noslo\n")
     (tmp_path / "spec.json").write_text(json.dumps(every_kind("cities.txt")))

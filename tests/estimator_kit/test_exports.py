@@ -349,7 +349,9 @@ def transforming(export, path, kind, folder, **fields):
     return transformation.transform(config)
 
 
-@pytest.mark.parametrize("kind", ["freeze", "optimize", pytest.param("text", marks=pytest.mark.ci)])
+@pytest.mark.parametrize(
+    "kind", ["optimize", *(pytest.param(k, marks=pytest.mark.ci) for k in ("freeze", "text"))]
+)
 def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, kind):
     _, _, path = trained
     text = transforming(export, path, kind, tmp_path / "out")

@@ -106,7 +106,8 @@ def test_skipping_needs_the_number_of_rows(spec, files):
         input_fns.train_input_fn(spec, files, batch_size=50, skip_rows=1)
 
 
-@pytest.mark.parametrize("count", [2, 3])  # Whole files, then single records.
+# Whole files, then single records.
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.ci)])
 def test_workers_share_the_rows(spec, files, count):
     class Context:
         num_input_pipelines = count

@@ -115,6 +115,7 @@ def test_each_condition(files, entry, expected):
     assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=50)) == kept
 
 
+@pytest.mark.ci
 def test_a_filtered_training_goes_on_exactly_and_is_shared_by_workers(files):
     spec = make_spec()
 

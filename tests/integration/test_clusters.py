@@ -84,9 +84,11 @@ def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int
 
 @pytest.mark.ci
 def test_asynchronous_workers_read_each_row_once_an_epoch(made):
-    cluster, model_dir = made("--epochs=2", "--save_checkpoints_steps=40", workers=2)
+    cluster, model_dir = made(
+        "--epochs=2", "--save_checkpoints_steps=40", "--partition_mib=0.0002", workers=2, ps=2
+    )
     # In any order; the chief comes last.
-    cluster.start("worker:1", "worker:0", "ps:0", "evaluator:0", "chief:0")
+    cluster.start("worker:1", "worker:0", "ps:1", "ps:0", "evaluator:0", "chief:0")
     codes = cluster.codes()
     assert set(codes.values()) == {0}
     trained = 0

@@ -139,6 +139,7 @@ def test_skip_record_reads_all_others_and_counts(config, data):
         ek.run(run)
 
 
+@pytest.mark.ci
 def test_quarantine_leaves_out_whole_files_and_lists_them(config, data):
     before = {path: path.read_bytes() for path in data.iterdir()}
     run = config(corrupt_data_policy="quarantine")

@@ -101,6 +101,7 @@ def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
     assert result.rows_trained == 800 - 150
 
 
+@pytest.mark.ci
 def test_sigterm_ends_a_transformation(config, ads, monkeypatch):
     write = shards.write
 

@@ -41,6 +41,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(str(folder))
         patched.setenv("PYTHONPATH", f"{folder}:{ROOT}")
+        patched.setenv("PATH", "")
         yield folder
     for code in snippets("python"):  # Modules of that folder.
         sys.modules.pop(code.partition("\n")[0].removeprefix("# ").removesuffix(".py"), None)
@@ -98,6 +99,7 @@ def test_every_command_of_the_readme_works_in_its_order(home):
         assert any(output.startswith(top.rstrip("*-")) for output in outputs), name
 
 
+@pytest.mark.ci
 def test_the_program_of_the_readme_works(home):
     done = run(home, "python in_a_program.py")
     assert done.returncode == 0, done.stderr

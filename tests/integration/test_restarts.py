@@ -141,7 +141,11 @@ def test_no_row_gives_an_empty_file_of_predictions(config, trained, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "source", ["model_dir", pytest.param("export", marks=pytest.mark.nightly)]
+    "source",
+    [
+        pytest.param("model_dir", marks=pytest.mark.ci),
+        pytest.param("export", marks=pytest.mark.nightly),
+    ],
 )
 def test_warm_start_refuses_rows_that_mean_something_else(
     config, trained, tmp_path, document, source

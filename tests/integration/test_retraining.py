@@ -27,6 +27,7 @@ def served(folder):
     return [version.number for version in Serving(str(folder / "model/serving"), "").versions()]
 
 
+@pytest.mark.ci
 def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
     folder = promoted
     kept = json.loads((folder / "first.json").read_text())
@@ -50,6 +51,7 @@ def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
     assert (folder / "words/city.txt").read_text() == "oslo\n"
 
 
+@pytest.mark.ci
 def test_the_gate_has_the_metrics_of_the_evaluation(first_cycle):
     found = outputs(first_cycle, "1")
     both = found["gate"]["metrics"]
@@ -61,6 +63,7 @@ def test_the_gate_has_the_metrics_of_the_evaluation(first_cycle):
     assert both["auc/buy"]["candidate"] == pytest.approx(metrics["auc/buy"], abs=2e-3)
 
 
+@pytest.mark.ci
 def test_the_same_command_again_changes_nothing(promoted):
     def there():
         # Facts are a cache of what files hold.

@@ -115,6 +115,7 @@ def test_a_start_after_the_last_checkpoint_evaluates_and_exports(config, read_li
         ek.run(run)
 
 
+@pytest.mark.ci
 def test_more_steps_go_on_from_the_checkpoint(config, trained):
     result = ek.run(config(max_steps=25))
     assert (result.global_step, result.rows_trained) == (25, 250)

@@ -150,6 +150,7 @@ def test_modes(config, old, mode):
     assert (grown >= -1e-6).all() == mode.startswith("all")
 
 
+@pytest.mark.ci
 def test_all_needs_steps_beyond_those_of_the_source(config, old):
     new = config("new", warm_start_from=old.model_dir, warm_start_mode="all", max_steps=6)
     with pytest.raises(ek.ConfigError) as error:
@@ -163,6 +164,7 @@ def test_all_needs_steps_beyond_those_of_the_source(config, old):
     assert (result.global_step, result.rows_trained) == (10, 200)
 
 
+@pytest.mark.ci
 def test_a_restart_does_not_start_again(config, old):
     new = config("new", warm_start_from=old.model_dir, rate=0.1, max_steps=3)
     whole = config("whole", warm_start_from=old.model_dir, rate=0.1, max_steps=5)
@@ -184,6 +186,7 @@ def test_the_first_checkpoint_is_the_source_and_the_graph_does_not_know_it(confi
         assert old.model_dir not in file.read()
 
 
+@pytest.mark.ci
 def test_renamed_variables_and_their_slots(config, old):
     new = config(
         "new", warm_start_from=old.model_dir, warm_start_mode="all_but_step",

@@ -77,7 +77,7 @@ def level(name):
     return name if name == WHOLE else pytest.param(name, marks=mark)
 
 
-@pytest.mark.parametrize("name", map(level, CLASSIFIERS))
+@pytest.mark.parametrize("name", [level(name) for name in CLASSIFIERS])
 def test_classifier(name, tmp_path):
     estimator = CLASSIFIERS[name](
         *models.columns(),
@@ -100,7 +100,7 @@ def test_classifier(name, tmp_path):
     np.testing.assert_allclose(served["probabilities"], probabilities, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", map(level, REGRESSORS))
+@pytest.mark.parametrize("name", [level(name) for name in REGRESSORS])
 def test_regressor(name, tmp_path):
     estimator = REGRESSORS[name](str(tmp_path), *models.columns())
     estimator.train(models.input_fn, max_steps=20)
@@ -193,6 +193,7 @@ def test_keras_optimizer_that_is_not_legacy_is_refused(tmp_path):
         estimator.train(models.input_fn, max_steps=2)
 
 
+@pytest.mark.ci
 def test_batch_norm_and_dropout(tmp_path):
     estimator = tf.estimator.DNNClassifier(
         [4], models.columns()[1], model_dir=str(tmp_path), batch_norm=True, dropout=0.5

@@ -76,6 +76,7 @@ def test_hooks_run(tmp_path):
     assert seen == list(range(1, 11))
 
 
+@pytest.mark.ci
 def test_in_memory_evaluator(tmp_path):
     estimator = models.logistic(tmp_path)
     hook = tf.estimator.experimental.InMemoryEvaluatorHook(estimator, models.once, every_n_iter=5)
@@ -99,6 +100,7 @@ def test_mirrored_strategy_on_one_device(tmp_path):
 
 # tf.data warns when a strategy reads a dataset's options in a graph, on every TensorFlow.
 @pytest.mark.filterwarnings("ignore:To make it possible to preserve tf.data options")
+@pytest.mark.ci
 def test_mirrored_strategy_with_a_canned_model(tmp_path):
     config = tf.estimator.RunConfig(
         train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0"),

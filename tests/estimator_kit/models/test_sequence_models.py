@@ -75,7 +75,10 @@ def test_recurrent_layers_are_loops_over_the_true_steps(name):
         close(found[row, length:], np.tile(last, (5 - length, 1)))
 
 
-@pytest.mark.parametrize("name", [pytest.param("gru", marks=pytest.mark.nightly), "lstm"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("gru", marks=pytest.mark.nightly), pytest.param("lstm", marks=pytest.mark.ci)],
+)
 def test_recurrent_gradients_are_finite_differences(name):
     layer = {"gru": recurrent.gru_layer, "lstm": recurrent.lstm_layer}[name]
 

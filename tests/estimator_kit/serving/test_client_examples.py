@@ -124,6 +124,7 @@ def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
     assert "Servable not found for request: Latest(other)" in done.stderr
 
 
+@pytest.mark.ci
 def test_the_program_of_grpc(exported, tmp_path):
     folder, address, _, expected = exported
     done = subprocess.run(

@@ -83,6 +83,7 @@ def test_batches_are_the_same(spec, files, cache, shuffle):
         assert (found.counts.hits, found.counts.misses, found.counts.rows) == (3, 0, 0)
 
 
+@pytest.mark.ci
 def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, cache):
     options = {"batch_size": 32, "seed": 5, "epochs": 3, "rows_an_epoch": 2500, "skip_rows": 3168}
     compared = 0
