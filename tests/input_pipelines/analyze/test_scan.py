@@ -162,7 +162,7 @@ def test_the_number_of_processes_does_not_change_the_result(tmp_path):
     assert together == alone and not alone.features["x"].cardinality.exact
 
 
-@pytest.mark.nightly
+@pytest.mark.ci
 def test_an_error_in_another_process_is_the_same(tmp_path):
     paths = [write(tmp_path / "a", [{"x": 1}]), str(tmp_path / "b"), write(tmp_path / "c", [])]
     with tf.io.TFRecordWriter(paths[1]) as writer:
