@@ -12,9 +12,12 @@ from estimator_kit.errors import (
     CheckpointError,
     ConfigError,
     ExportError,
+    Locked,
     LossError,
     NothingToDo,
+    Refused,
     Stopped,
+    TimedOut,
     UnsupportedTensorFlowError,
 )
 from feature_specs import Problem, SpecError
@@ -42,6 +45,9 @@ def tensorflow_error(name):
         (UnsupportedTensorFlowError("x"), 2),
         (MissingPackageError("x"), 2),
         (NothingToDo("x"), 99),
+        (Locked("x"), 75),
+        (TimedOut("x"), 75),
+        (Refused("x"), 77),
         (Stopped("x"), 143),
         (MemoryError(), 75),
         (OSError(errno.ENOSPC, "x"), 75),

@@ -87,6 +87,13 @@ def test_training_reads_each_row_once_an_epoch_and_batches_run_on(spec, files):
     assert rows[:250] != rows[250:] and rows[:250] != list(range(250))
 
 
+def test_shuffled_labels_stay_with_the_features_of_their_row(spec, files):
+    prices = np.log1p([row["price"] for row in make_rows(250)])
+    for features, labels in input_fns.train_input_fn(spec, files, batch_size=64, epochs=1)():
+        numbers = labels["row"].numpy().astype(int)
+        np.testing.assert_allclose(features["price"][:, 0], prices[numbers], rtol=1e-6)
+
+
 def test_without_shuffling_the_order_is_that_of_the_files(spec, files):
     input_fn = input_fns.train_input_fn(spec, files, batch_size=250, epochs=1, shuffle=False)
     assert row_numbers(input_fn) == [list(range(250))]

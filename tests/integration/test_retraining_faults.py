@@ -190,7 +190,7 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     assert serving.live.number == 51
 
 
-# Of a week, that is five nights after a window is full, the first two have data to train on.
+# Retraining starts when the window is full. A week has five such nights; CI runs three.
 @pytest.mark.parametrize("nights", [3, pytest.param(5, marks=pytest.mark.nightly)])
 def test_a_simulated_week_ends_as_it_should(tmp_path, nights):
     done = subprocess.run(
