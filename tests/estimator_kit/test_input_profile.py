@@ -100,6 +100,7 @@ def test_the_slower_side_is_seen():
     assert slow_input["share_waiting"] > 0.5 > slow_model["share_waiting"]
 
 
+@pytest.mark.ci
 def test_a_training_keeps_its_profile(ads, tmp_path):
     config = ek.ExperimentConfig(
         mode="train", spec=f"{ads}/spec.yaml", model="linear", model_dir=str(tmp_path / "m"),

@@ -101,6 +101,7 @@ def test_an_id_out_of_range_is_named(numbers, tmp_path, kind):
     )
 
 
+@pytest.mark.ci
 def test_a_file_for_tensorflow_lite(numbers, tmp_path):
     lines = convert(numbers, tmp_path, "tflite")
     assert lines[0] == f"tflite: {tmp_path}/out/model.tflite, from features"
@@ -142,6 +143,7 @@ def test_quantized_files(numbers, tmp_path):
     assert size("int8") < size("float")
 
 
+@pytest.mark.ci
 def test_a_quantized_file_past_the_tolerance_is_refused(numbers, tmp_path):
     with pytest.raises(ExportError) as error:
         convert(numbers, tmp_path, "tflite_int8")

@@ -310,6 +310,7 @@ def two_parts(files, shares):
     ))  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("shares", "shuffle"), [((3, 1), True), ((1, 40), False)])
 def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares, shuffle):
     spec = make_spec(filter=[])

@@ -17,6 +17,7 @@ def read(files, shard):
     return [record for block in blocks.as_numpy_iterator() for record in block]
 
 
+@pytest.mark.ci
 @hypothesis.settings(max_examples=8, deadline=None)
 @hypothesis.given(
     sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6),

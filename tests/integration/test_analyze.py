@@ -22,6 +22,7 @@ def folder(tmp_path_factory):
 ANALYZE = ("--mode=analyze", "--train_files=[01].tfrecord")
 
 
+@pytest.mark.ci
 def test_from_records_to_a_trained_model(folder):
     done = run(folder, *ANALYZE, "--labels=click", "--analysis_dir=first")
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,7 @@ def people(count):
         yield row | {"income": rng.choice(["<=50K", ">50K"])}
 
 
+@pytest.mark.ci
 def test_from_csv_to_a_trained_model(tmp_path):
     rows = list(people(700))
     with open(tmp_path / "adult.csv", "w", newline="") as file:

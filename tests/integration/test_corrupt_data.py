@@ -292,6 +292,7 @@ def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):
     assert out.endswith("; 0 bad records in 0 files\n")
 
 
+@pytest.mark.ci
 def test_check_data_leaves_the_result_of_a_training_alone(config, data):
     ek.run(config(mode="train", train_files=(f"{data}/train-0.tfrecord",)))
     before = read_result(config().model_dir)

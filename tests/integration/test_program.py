@@ -72,6 +72,7 @@ def wait_for_line(process: subprocess.Popen, pattern: str) -> None:
     raise AssertionError(f"no line matches {pattern!r} in\n{''.join(seen)}")
 
 
+@pytest.mark.ci
 def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     done = program(f"--flagfile={flagfile}")
     assert done.returncode == 0, done.stderr

@@ -68,13 +68,11 @@ REGRESSORS = {
 
 # What these hold is in the combined ones, too.
 PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
-WHOLE = "DNNLinearCombinedClassifier"
 
 
 def level(name):
-    """Where a canned model is tested: each other test has some like it."""
-    mark = pytest.mark.nightly if name in PARTS else pytest.mark.ci
-    return name if name == WHOLE else pytest.param(name, marks=mark)
+    """Where a canned model is tested."""
+    return pytest.param(name, marks=pytest.mark.nightly if name in PARTS else pytest.mark.ci)
 
 
 @pytest.mark.parametrize("name", [level(name) for name in CLASSIFIERS])

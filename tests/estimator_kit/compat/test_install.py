@@ -103,6 +103,7 @@ def test_estimator_is_in_every_namespace(imports):
     assert out == "DNNClassifier DNNClassifierV2"
 
 
+@pytest.mark.ci
 @later
 @pytest.mark.parametrize(
     "imports",

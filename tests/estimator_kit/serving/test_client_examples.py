@@ -23,6 +23,8 @@ from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import trained_wide_deep
 
+pytestmark = pytest.mark.ci
+
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
 
 
@@ -112,7 +114,6 @@ def test_a_refused_request_is_the_status_of_the_curl_script(exported):
     assert json_values(done.stdout) == [error, error]
 
 
-@pytest.mark.ci
 def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
     folder, address, _, _ = exported
     done = subprocess.run(
@@ -124,7 +125,6 @@ def test_the_program_of_grpc_asks_a_model_of_another_name(exported, tmp_path):
     assert "Servable not found for request: Latest(other)" in done.stderr
 
 
-@pytest.mark.ci
 def test_the_program_of_grpc(exported, tmp_path):
     folder, address, _, expected = exported
     done = subprocess.run(

@@ -16,6 +16,8 @@ from tests.conformance import table
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
 
+pytestmark = pytest.mark.ci
+
 # Kinds of columns that the table of the conformance test has not.
 MORE = {
     "price_bin": {"bucketized": "price_raw", "boundaries": [2, 5]},

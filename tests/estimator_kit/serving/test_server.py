@@ -20,6 +20,7 @@ from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
 
+@pytest.mark.ci
 def test_the_program_serves_and_ends_with_sigterm(tmp_path):
     write_version(tmp_path, 3)
     process = subprocess.Popen(
