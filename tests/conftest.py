@@ -32,10 +32,11 @@ def needs_tensorflow(path: pathlib.Path) -> bool:
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path):
-    """Leaves out modules that cannot be imported without TensorFlow, where there is none."""
+    """Without TensorFlow, collects only the modules that are marked `no_tensorflow`."""
     if TENSORFLOW or not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
     return needs_tensorflow(collection_path) or None
+
 
 # A spec of every shape of feature that the kit reads, small enough to train in a second.
 DOCUMENT = {
