@@ -130,7 +130,8 @@ def test_the_loss_by_hand():
         }
         total = made.loss(losses)
         found = session.run([losses["next_vector"], losses["bought"], total])
-    np.testing.assert_allclose(found, [cosine, squared, cosine + 0.5 * squared], rtol=1e-6)
+    # 1 - cosine has the error of the cosine, whose square root differs among processors.
+    np.testing.assert_allclose(found, [cosine, squared, cosine + 0.5 * squared], atol=1e-6)
 
 
 def test_the_model_is_short_and_says_what_it_needs():
