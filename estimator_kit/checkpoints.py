@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit import input_places
 from estimator_kit.combining import COMBINED
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model_fn import TOTAL_LOSS, ModelFn
+from estimator_kit.places import AxisPlaces
 from estimator_kit.tf_estimator import ModeKeys
 from input_pipelines.transforms import Transform
 
@@ -33,6 +36,7 @@ class ModelOutline:
       trainable: names of those that are trained, or could be.
       metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
       growing: those of `variables` that are no variables, but of tables that grow.
+      places: which columns the places of a variable's axes belong to; see `input_places`.
     """
 
     variables: Shapes
@@ -40,6 +44,7 @@ class ModelOutline:
     trainable: frozenset[str]
     metrics: frozenset[str]
     growing: frozenset[str] = frozenset()
+    places: Mapping[str, AxisPlaces] = MappingProxyType({})
 
 
 def outline(model: ModelFn) -> ModelOutline:
@@ -66,7 +71,10 @@ def outline(model: ModelFn) -> ModelOutline:
         )
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     weights = frozenset(kept - {"global_step"})
-    return ModelOutline(variables, weights, trainable, frozenset(metrics), frozenset(growing))
+    places = {n: p for n, p in input_places.find(evaluation_graph).items() if n in weights}
+    return ModelOutline(
+        variables, weights, trainable, frozenset(metrics), frozenset(growing), places
+    )
 
 
 def _in_tables() -> dict[str, tuple[Optional[int], ...]]:

@@ -15,6 +15,7 @@ from typing import Optional
 
 from estimator_kit import dynamic_tables
 from estimator_kit.checkpoints import ModelOutline, Shapes, have_equal_shapes
+from estimator_kit.row_moves import is_new_column
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
 
@@ -48,6 +49,8 @@ def plan(
     names: set[str] = set()
     problems: list[str] = []
     for column in dynamic_tables.columns(new):
+        if old is not None and is_new_column(old, new, column):
+            continue
         own = re.compile(rf"{re.escape(canned_name(new, column))}_table(_\d+)?/(.+)_mht_.*")
         rows = {n: m[2] for n in outline.growing & outline.weights if (m := own.fullmatch(n))}
         taken = {name for name in rows if re.fullmatch(pattern, name)}

@@ -167,8 +167,8 @@ def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any
     checkpoint = checkpoints.latest(config.model_dir)
     if checkpoint is None:
         raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
-    run_record.check_spec_unchanged(config.model_dir, spec)
     outline = checkpoints.outline(model)
+    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
     wanted = {name: outline.variables[name] for name in outline.weights}
     checkpoints.check_fit(checkpoint, wanted, ignore_extra=True)
     return make_estimator(config, model)

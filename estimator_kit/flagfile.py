@@ -2,7 +2,8 @@
 
 In an absl flagfile a trailing `# comment` and quotes become part of the value, `$HOME` is not
 expanded, `--flag value` on one line is one unknown flag, and an unknown flag is named without its
-place. Each is an error here, with file and line, before absl reads the file. Never changes a flag.
+place. Each is an error here, with file and line, before absl reads the file. A flag of the command
+line goes before one of the file, wherever it stands. Never changes a flag.
 """
 
 from __future__ import annotations
@@ -29,28 +30,46 @@ def check_flagfiles(arguments: Sequence[str], known: Collection[str] = ()) -> No
         wrong are listed.
     """
     problems: list[str] = []
-    waiting = list(arguments)
-    seen: set[str] = set()
-    for i, argument in enumerate(waiting):
-        if argument == "--":
-            break
+    for argument in flagfiles_first(arguments):
         match = _FLAGFILE.match(argument)
-        if match:
-            path = match[1] if match[1] is not None else "".join(waiting[i + 1 : i + 2])
-            if path:
-                _check_file(os.path.expanduser(path), "the command line", known, problems, seen)
-            else:
-                problems.append("the command line: write --flagfile=path")
+        if not match:
+            break
+        if match[1]:
+            _check_file(os.path.expanduser(match[1]), "the command line", known, problems, ())
+        else:
+            problems.append("the command line: write --flagfile=path")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+
+
+def flagfiles_first(arguments: Sequence[str]) -> list[str]:
+    """The arguments with every flagfile in front, so that each flag beside them overrides them.
+
+    absl reads a flagfile where it stands, so that the file would override what comes before it.
+    """
+    flagfiles, others, waiting = [], [], list(arguments)
+    while waiting:
+        argument = waiting.pop(0)
+        match = _FLAGFILE.match(argument)
+        if argument == "--":
+            others += [argument, *waiting]
+            break
+        if not match:
+            others.append(argument)
+        elif match[1] is not None:
+            flagfiles.append(f"--flagfile={match[1]}")
+        else:
+            flagfiles.append(f"--flagfile={waiting.pop(0) if waiting else ''}")
+    return flagfiles + others
 
 
 def _check_file(
-    path: str, where: str, known: Collection[str], problems: list[str], seen: set[str]
+    path: str, where: str, known: Collection[str], problems: list[str], outer: tuple[str, ...]
 ) -> None:
-    if path in seen:
+    if os.path.realpath(path) in outer:
+        problems.append(f"{where}: {path!r} includes itself; remove the line")
         return
-    seen.add(path)
+    outer += (os.path.realpath(path),)
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
@@ -62,6 +81,12 @@ def _check_file(
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         place = f"{path}:{number}"
+        if line.startswith("\ufeff"):
+            problems.append(
+                f"{place}: the file begins with a byte order mark, which becomes part of the first "
+                "line; save it as UTF-8 without one"
+            )
+            continue
         if line[:1].isspace() and (text.startswith(("#", "//")) or _FLAGFILE.match(text)):
             problems.append(
                 f"{place}: {text!r}: absl knows comments and --flagfile in the first column only; "
@@ -75,7 +100,7 @@ def _check_file(
         if problem:
             problems.append(f"{place}: {text!r}: {problem}")
         elif match:
-            _check_file(os.path.expanduser(match[1]), place, known, problems, seen)
+            _check_file(os.path.expanduser(match[1]), place, known, problems, outer)
 
 
 def _name_problem(text: str, known: Collection[str]) -> str:

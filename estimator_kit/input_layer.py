@@ -13,7 +13,7 @@ from typing import Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit import dynamic_tables, partitions
+from estimator_kit import dynamic_tables, input_places, partitions
 from estimator_kit.errors import ConfigError
 from feature_specs.column_kinds import (
     DynamicEmbedding,
@@ -123,7 +123,10 @@ def dense_columns(
     """
     order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
-        return {name: _dense(spec, name, features) for name in order}
+        dense = {name: _dense(spec, name, features) for name in order}
+    for name, tensor in dense.items():
+        input_places.mark(name, tensor)
+    return dense
 
 
 def side_by_side(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -198,6 +201,8 @@ def sequence_columns(
     ragged = [features[spec.category_of(name)[0]] for name in names]
     with tf.compat.v1.variable_scope(SEQUENCE_SCOPE):
         parts = {name: _steps(spec, name, steps) for name, steps in zip(names, ragged)}
+    for name, tensor in parts.items():
+        input_places.mark(name, tensor)
     return parts, ragged[0].row_lengths()
 
 

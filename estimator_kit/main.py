@@ -18,7 +18,7 @@ from absl import flags
 from estimator_kit import exit_codes, pretrained_report
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import NothingToDo, Refused
-from estimator_kit.flagfile import check_flagfiles
+from estimator_kit.flagfile import check_flagfiles, flagfiles_first
 from estimator_kit.flags import config_from_flags, define_flags, known_names
 from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
 from feature_specs import parser
@@ -73,7 +73,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
             print(help_text(values))
             return exit_codes.DONE
         check_flagfiles(arguments[1:], known_names(values))
-        rest = values(arguments)[1:]
+        rest = values([arguments[0], *flagfiles_first(arguments[1:])])[1:]
         if rest:
             raise flags.Error(f"{rest[0]!r} is no flag; every argument is --flag=value")
         config = config_from_flags(values)

@@ -25,6 +25,7 @@ from estimator_kit import (
     dynamic_tables,
     first_values,
     input_layer,
+    input_places,
     keras_layers,
     schedules,
 )
@@ -40,6 +41,7 @@ from estimator_kit.objectives.streaming import Metric, streaming_sum
 from estimator_kit.optimizers import OptimizerChoice, make_optimizer, minimize, not_frozen
 from estimator_kit.sync_replicas import Synchronous
 from estimator_kit.tf_estimator import ModeKeys, estimator
+from feature_specs.column_kinds import Numeric
 from feature_specs.schema import FeatureSpec
 from input_pipelines.transforms import Features
 
@@ -274,6 +276,9 @@ class ModelFn(abc.ABC):
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
+        for name, values in features.items():
+            if isinstance(self.spec.columns.get(name), Numeric):
+                input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
         # Taken out, as TensorFlow would try to write the collection into each MetaGraph.

@@ -262,9 +262,13 @@ def minimize(
         tf.debugging.check_numerics(norm, f"{NOT_FINITE}a gradient"),
         *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
     ]
+    if together is not None:
+        # Only what hands the gradients in waits for the checks. What the chief's own thread runs,
+        # as its tokens, must not depend on a batch: it would read one of its own at each step.
+        with tf.control_dependencies(checks):
+            pairs = [(_after_checks(gradient), variable) for gradient, variable in pairs]
+        return together.step(pairs, apply, step)
     with tf.control_dependencies(checks):
-        if together is not None:
-            return together.step(pairs, apply, step)
         if accumulate == 1:
             done = apply(pairs)
         else:
@@ -276,6 +280,13 @@ def minimize(
     made = [optimizer for _, optimizer in optimizers]
     after = tf.convert_to_tensor(counted)
     return tf.group(counted.op, *dynamic_tables.evictions(dynamic, made, after))
+
+
+def _after_checks(gradient: Any) -> Any:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return tf.identity(gradient)
+    values = tf.identity(gradient.values)
+    return tf.IndexedSlices(values, tf.identity(gradient.indices), gradient.dense_shape)
 
 
 def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:

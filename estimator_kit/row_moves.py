@@ -9,7 +9,7 @@ checkpoint.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -89,6 +89,12 @@ def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -
     first = len(old_words)
     outside = range(first, first + buckets) if buckets == old_buckets else [-1] * buckets
     return _or_none(np.array([*rows, *outside], np.int64), first + old_buckets)
+
+
+def is_new_column(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
+    """Whether a column was added to every group that has it."""
+    groups = [group for group, names in new.groups.items() if name in names]
+    return bool(groups) and all(name not in old.groups.get(g, (name,)) for g in groups)
 
 
 def meaning(spec: FeatureSpec, name: str) -> Any:
@@ -172,26 +178,20 @@ class OutputMoves:
         return None
 
 
-def moved(
-    current: np.ndarray, found: np.ndarray, rows: Move = None, logits: Move = None
-) -> np.ndarray:
+def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:
     """The value of a variable: what the old one has for its places, else what is there now.
 
     Args:
       current: the variable before, for new places.
       found: the old variable.
-      rows, logits: the moves of the first and the last axis; of a vector `logits` alone.
+      moves: by axis.
     """
     value = np.array(current)
-    axes = []
-    for axis, move in ((0, rows), (value.ndim - 1, logits)):
-        if move is not None:
-            new = np.flatnonzero(move >= 0)
-            axes.append((axis, new, move[new]))
     target: list[Any] = [np.arange(n) for n in value.shape]
     source: list[Any] = [np.arange(n) for n in found.shape]
-    for axis, new, old in axes:
-        target[axis], source[axis] = new, old
+    for axis, move in moves.items():
+        target[axis] = np.flatnonzero(move >= 0)
+        source[axis] = move[target[axis]]
     value[np.ix_(*target)] = found[np.ix_(*source)]
     return value
 

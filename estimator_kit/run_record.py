@@ -3,6 +3,7 @@
     model_dir/flags.txt             every flag as it was resolved; a flagfile
     model_dir/versions.json         of Python and the packages that decide a result
     model_dir/feature_spec/         spec.json with its vocabulary files; `feature_specs.load`s again
+    model_dir/feature_spec/places.json  which column each row of a kernel belongs to
 
 A changed spec can fit a checkpoint's shapes and still mean something else: a vocabulary in another
 order, a new normalizer. So a start that finds a checkpoint compares its spec with the one kept.
@@ -14,14 +15,17 @@ import hashlib
 import os
 import platform
 from importlib import metadata
-from typing import Any
+from typing import Any, Optional
 
-from estimator_kit import storage
+from estimator_kit import place_moves, storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import CheckpointError
 from estimator_kit.flags import resolved_flags
+from estimator_kit.place_moves import Record
 from feature_specs.column_kinds import Vocabulary
 from feature_specs.schema import FeatureSpec
+
+_PLACES = "places.json"
 
 _PACKAGES = (
     "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf",
@@ -36,8 +40,16 @@ _FREE_TO_CHANGE = {
 }
 
 
-def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
-    """Writes flags, versions and spec into the model directory."""
+def write_record(
+    config: ExperimentConfig, spec: FeatureSpec, places: Optional[Record] = None
+) -> None:
+    """Writes flags, versions and spec into the model directory.
+
+    Args:
+      config: what is trained.
+      spec: the feature spec.
+      places: of the model's variables; see `input_places`. None where it is not known.
+    """
     assert config.model_dir is not None
     storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
@@ -48,13 +60,29 @@ def write_record(config: ExperimentConfig, spec: FeatureSpec) -> None:
             words = spec.vocabulary_path(column).read_text(encoding="utf-8")
             storage.write_text(os.path.join(folder, column.file), words)
     storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
+    if places is not None:
+        storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
     # In its own order: logits lie side by side in that of the objectives.
     storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict(), sort_keys=False)
 
 
-def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
-    """Raises CheckpointError when the kept spec means something else than this one."""
-    changes = list(changes_since(os.path.join(model_dir, "feature_spec"), spec).values())
+def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
+    """Raises CheckpointError when the kept spec means something else than this one.
+
+    Args:
+      model_dir: of the run that is to be gone on with or used.
+      spec: the spec of now.
+      places: what the places of the model's variables belong to now; the order of columns is part
+        of what a checkpoint means, and shapes do not show it.
+    """
+    folder = os.path.join(model_dir, "feature_spec")
+    changes = list(changes_since(folder, spec).values())
+    kept = kept_places(folder)
+    if kept is not None:
+        changes += place_moves.differences(kept, places)
+    else:
+        before = storage.read_json(os.path.join(folder, "spec.json")) or {}
+        changes += place_moves.changed_groups(before.get("groups", {}), spec.groups)
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise CheckpointError(
@@ -62,6 +90,12 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec) -> None:
             "train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
             "go back to the old spec"
         )
+
+
+def kept_places(folder: str) -> Optional[Record]:
+    """The places that `write_record` kept in a folder; None where it kept none."""
+    document = storage.read_json(os.path.join(folder, _PLACES))
+    return None if document is None else place_moves.from_json(document)
 
 
 def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
@@ -75,7 +109,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         return changes
     for section, entries in spec.to_dict().items():
         if section in ("ignored", "groups", "drift", "filter", "retraining"):
-            # The effect of the first two is on variables, which are compared with the checkpoint;
+            # The effect of the first two is on variables, which are compared by shapes and places;
             # what drift may be changes no model, and another filter is another input
             # (`input_position`).
             continue

@@ -136,7 +136,7 @@ def _run(
     # All checks are through; from here on files are written.
     if chief is not None:
         chief.begin()
-    run_record.write_record(config, spec)
+    run_record.write_record(config, spec, outline.places)
     plan.position.write(config.model_dir)
     screened.write(config.model_dir)
     RunResult(mode=config.mode, status="running", bad_data=screened.counts).write(config.model_dir)

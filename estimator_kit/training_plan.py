@@ -82,7 +82,7 @@ def check_start(
     checkpoint = checkpoints.latest(config.model_dir)
     if checkpoint is None:
         return None
-    run_record.check_spec_unchanged(config.model_dir, spec)
+    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
     checkpoints.check_fit(checkpoint, outline.variables)
     return checkpoints.latest_step(config.model_dir)
 

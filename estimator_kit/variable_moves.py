@@ -1,21 +1,35 @@
 """How the variables of a warm start move from the source's spec to the new one, axis by axis.
 
-Which row or logit becomes which is for `row_moves` to say; here it is said of which variable that
-is so, and of the slots of optimizers, which move with their variable.
+Which row or logit becomes which is for `row_moves` to say, and for `place_moves` which input; here
+it is said of which variable that is so, and of the slots of optimizers, which move with their
+variable.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Optional
 
+import numpy as np
+
 from estimator_kit import row_moves
 from estimator_kit.checkpoints import ModelOutline
-from estimator_kit.row_moves import Move, OutputMoves, column_of
+from estimator_kit.place_moves import Record, changed_groups, place_move
+from estimator_kit.row_moves import MeaningError, Move, OutputMoves, column_of
 from feature_specs.column_kinds import DynamicEmbedding, Embedding
 from feature_specs.naming import canned_name
 from feature_specs.schema import FeatureSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisMove:
+    """How an axis moves, and what its places are: `rows` of a table, `inputs`, or `logits`."""
+
+    axis: int
+    what: str
+    places: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,28 +38,43 @@ class Taken:
 
     Attributes:
       source: its name in the source.
-      rows, logits: how its first and its last axis move.
+      moves: of its axes; an axis that is not among them stays as it is.
     """
 
     source: str
-    rows: Move = None
-    logits: Move = None
+    moves: tuple[AxisMove, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        return self.rows is None and self.logits is None
+        return not self.moves
 
 
 class VariableMoves:
     """How variables move between the source's spec, where it has kept one, and the new one."""
 
-    def __init__(self, old: Optional[FeatureSpec], new: FeatureSpec, outline: ModelOutline):
+    def __init__(
+        self,
+        old: Optional[FeatureSpec],
+        new: FeatureSpec,
+        outline: ModelOutline,
+        old_places: Optional[Record] = None,
+    ):
         self._old = old
         self._new = new
         self._outline = outline
+        self._old_places = old_places
         self._outputs = OutputMoves(old, new) if old is not None else None
         self._moved_outputs: set[str] = set()
         self._rows: dict[tuple[str, str], Move] = {}
+
+    def is_of_new_column(self, name: str) -> bool:
+        """Whether a variable, or its slot, is the table of a column that the source has not."""
+        column = column_of(self._new, base_of(name, self._outline) or name)
+        return (
+            self._old is not None
+            and column is not None
+            and row_moves.is_new_column(self._old, self._new, column)
+        )
 
     def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
         """How a variable of the model moves from the one that the source calls `source`.
@@ -62,18 +91,44 @@ class VariableMoves:
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = column_of(self._new, base), column_of(self._old, old_base)
-        rows = None
+        moves = {axis: AxisMove(axis, "inputs", m) for axis, m in self._inputs(base, old_base)}
         if column is not None and old_column is not None:
             key = (old_column, column)
             if key not in self._rows:
                 self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
             rows = self._rows[key]
-            if rows is not None and len(rows) != shape[0]:
-                rows = None  # Not a table of the column's ids.
+            if rows is not None and len(rows) == shape[0]:  # Else no table of the column's ids.
+                moves[0] = AxisMove(0, "rows", rows)
         logits = self._outputs.of(base, old_shape, shape)
         if logits is not None:
             self._moved_outputs.add(base)
-        return Taken(source, rows, logits)
+            moves[len(shape) - 1] = AxisMove(len(shape) - 1, "logits", logits)
+        return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
+
+    def _inputs(self, name: str, source: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The moves of axes that have places of columns."""
+        assert self._old is not None
+        axes = self._outline.places.get(name)
+        if self._old_places is None:
+            if axes is not None and (changed := changed_groups(self._old.groups, self._new.groups)):
+                raise MeaningError(
+                    "the source keeps no record of which column its rows belong to, and "
+                    f"{'; '.join(changed)}"
+                )
+            return
+        old_axes = self._old_places.get(source)
+        if axes is None and old_axes is None:
+            return
+        for axis, (old, new) in enumerate(itertools.zip_longest(old_axes or (), axes or ())):
+            if old is None and new is None:
+                continue
+            if old is None or new is None:
+                columns = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
+                where = "model" if old is None else "source"
+                raise MeaningError(f"in the {where} alone its axis {axis} is of columns: {columns}")
+            move = place_move(old, new, self._old, self._new)
+            if move is not None:
+                yield axis, move
 
     def warnings(self) -> Iterator[str]:
         """What changed and can be seen in no variable of its own."""
@@ -104,9 +159,7 @@ def fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
     """Whether shapes are equal but for the axes that move."""
     if len(old) != len(new):
         return False
-    moving = {0} if entry.rows is not None else set()
-    if entry.logits is not None:
-        moving.add(len(new) - 1)
+    moving = {move.axis for move in entry.moves}
     return all(i in moving or a == b for i, (a, b) in enumerate(zip(old, new)))
 
 

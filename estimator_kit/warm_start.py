@@ -27,6 +27,7 @@ from estimator_kit import dynamic_warm_start, row_moves, run_record, storage
 from estimator_kit.accumulation import ACCUMULATED
 from estimator_kit.checkpoints import ModelOutline, Shapes, find_checkpoint, shapes_in
 from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.place_moves import Record
 from estimator_kit.row_moves import MeaningError, column_of
 from estimator_kit.variable_moves import Taken, VariableMoves, base_of, fits
 from feature_specs import parser
@@ -72,7 +73,8 @@ class WarmStart:
         for name, entry in self.taken.items():
             found = reader.get_tensor(entry.source)
             if not entry.is_whole:
-                found = row_moves.moved(current(name), found, entry.rows, entry.logits)
+                moves = {move.axis: move.places for move in entry.moves}
+                found = row_moves.moved(current(name), found, moves)
             yield name, found
 
     def write_report(self, model_dir: str) -> None:
@@ -85,7 +87,7 @@ class WarmStart:
             moves = "; ".join(
                 f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
                 for what, n in entry.items()
-                if what in ("rows", "logits")
+                if what in ("rows", "inputs", "logits")
             )
             text = entry["name"] + (f" ({moves})" if moves else "")
             groups.setdefault(entry["status"], []).append(text)
@@ -145,12 +147,14 @@ def plan(
         if base is not None and base in names:  # A slot follows, unless it was renamed itself.
             names.setdefault(name, names[base] + name[len(base) :])
     wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
-    moves = VariableMoves(kept, spec, outline)
+    moves = VariableMoves(kept, spec, outline, kept_places(source))
     taken: dict[str, Taken] = {}
     problems = list(tables.problems)
     for name in wanted:
         entry = Taken(names.get(name, name))
         if entry.source not in found:
+            if entry.source == name and moves.is_of_new_column(name):
+                continue
             problems.append(f"{name}: not in the source{_as(name, entry.source)}")
             continue
         old_shape, shape = found[entry.source], outline.variables[name]
@@ -206,21 +210,34 @@ def kept_spec(source: str, spec: FeatureSpec) -> Optional[FeatureSpec]:
     Version 0.1 kept it without the order of its objectives; that is then taken from `spec`, when
     it has the same ones.
     """
+    folder = _kept_folder(source)
+    if folder is None:
+        return None
+    path = os.path.join(folder, "spec.json")
+    kept = parser.load(path)
+    if run_record.keeps_order(storage.read_json(path) or {}) or len(kept.objectives) == 1:
+        return kept
+    if set(kept.objectives) != set(spec.objectives):
+        raise CheckpointError(
+            f"{path} was kept by version 0.1, without the order of the objectives, and now "
+            f"they are others; which logit is whose cannot be told. Rename that file to warm "
+            "start by names and shapes alone"
+        )
+    ordered = {name: kept.objectives[name] for name in spec.objectives}
+    return dataclasses.replace(kept, objectives=ordered)
+
+
+def kept_places(source: str) -> Optional[Record]:
+    """Which column each row of a kernel belongs to in a source, where it has kept that."""
+    folder = _kept_folder(source)
+    return None if folder is None else run_record.kept_places(folder)
+
+
+def _kept_folder(source: str) -> Optional[str]:
     for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
-        path = os.path.join(folder, "feature_spec", "spec.json")
-        if not tf.io.gfile.exists(path):
-            continue
-        kept = parser.load(path)
-        if run_record.keeps_order(storage.read_json(path) or {}) or len(kept.objectives) == 1:
+        kept = os.path.join(folder, "feature_spec")
+        if tf.io.gfile.exists(os.path.join(kept, "spec.json")):
             return kept
-        if set(kept.objectives) != set(spec.objectives):
-            raise CheckpointError(
-                f"{path} was kept by version 0.1, without the order of the objectives, and now "
-                f"they are others; which logit is whose cannot be told. Rename that file to warm "
-                "start by names and shapes alone"
-            )
-        ordered = {name: kept.objectives[name] for name in spec.objectives}
-        return dataclasses.replace(kept, objectives=ordered)
     return None
 
 
@@ -268,7 +285,8 @@ def _ftrl_slots(
     FTRL keeps no weight from step to step but makes it anew from its slots (McMahan et al., 2013,
     algorithm 1): a weight whose slots start from nothing is all but forgotten at its first step.
     """
-    slots = [f"{name}/{slot}" for name in wanted for slot in ("Ftrl", "Ftrl_1")]
+    there = [name for name in wanted if names.get(name, name) in found]
+    slots = [f"{name}/{slot}" for name in there for slot in ("Ftrl", "Ftrl_1")]
     slots = [slot for slot in slots if slot in outline.variables]
     fitting = [slot for slot in slots if names.get(slot, slot) in found]
     if len(fitting) < len(slots):
@@ -336,10 +354,8 @@ def _statuses(
         if entry.source != name:
             result["source"] = entry.source
         shape = found[entry.source]
-        if entry.rows is not None:
-            result["rows"] = row_moves.counts(entry.rows, shape[0])
-        if entry.logits is not None:
-            result["logits"] = row_moves.counts(entry.logits, shape[-1])
+        for move in entry.moves:
+            result[move.what] = row_moves.counts(move.places, shape[move.axis])
         yield result
 
 

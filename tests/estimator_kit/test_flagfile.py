@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.flagfile import check_flagfiles
+from estimator_kit.flagfile import check_flagfiles, flagfiles_first
 from estimator_kit.flags import define_flags, known_names
 
 pytestmark = pytest.mark.no_tensorflow
@@ -75,7 +75,6 @@ INDENTED = "absl knows comments and --flagfile in the first column only; remove 
         ("spec=a.yaml", NO_FLAG),
         ("a.yaml", NO_FLAG),
         ("; a comment", NO_FLAG),
-        ("\ufeff--spec=a.yaml", NO_FLAG),
         pytest.param(
             "--model_dir=$(pwd)/run", VARIABLE,
         ),
@@ -233,12 +232,47 @@ def test_a_nested_path_starts_at_the_working_folder_too():
     ]
 
 
-def test_flagfiles_that_name_each_other_end():
-    write("x.flags", "--flagfile=x.flags\n--flagfile=y.flags\n--seed=3\n")
-    write("y.flags", "--flagfile=x.flags\n--spec=a\n")
-    check_flagfiles(["--flagfile=x.flags"])
-    write("y.flags", "--flagfile=x.flags\nb\n")
-    assert problems_of("--flagfile=x.flags", "--flagfile=y.flags") == [f"y.flags:2: 'b': {NO_FLAG}"]
+def test_a_flagfile_that_includes_itself():
+    """absl would leave the line out without a word."""
+    write("x.flags", "--seed=3\n--flagfile=x.flags\n")
+    assert problems_of("--flagfile=x.flags") == [
+        "x.flags:2: 'x.flags' includes itself; remove the line"
+    ]
+    write("x.flags", "--flagfile=y.flags\n")
+    write("y.flags", "--seed=3\n--flagfile=./x.flags\n")
+    assert problems_of("--flagfile=x.flags", "--flagfile=y.flags") == [
+        "y.flags:2: './x.flags' includes itself; remove the line",
+        "./x.flags:1: 'y.flags' includes itself; remove the line",
+    ]
+
+
+def test_a_flagfile_that_is_named_twice_is_none_that_includes_itself():
+    write("x.flags", "--flagfile=z.flags\n")
+    write("y.flags", "--flagfile=z.flags\n")
+    write("z.flags", "b\n")
+    assert problems_of("--flagfile=x.flags", "--flagfile=y.flags") == [f"z.flags:1: 'b': {NO_FLAG}"]
+
+
+def test_a_byte_order_mark():
+    write("x.flags", "\ufeff--mode=train\n--seed=3\n")
+    assert problems_of("--flagfile=x.flags") == [
+        "x.flags:1: the file begins with a byte order mark, which becomes part of the first line; "
+        "save it as UTF-8 without one"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reordered"),
+    [
+        (["--seed=1", "--flagfile=x"], ["--flagfile=x", "--seed=1"]),
+        (["--seed=1", "-flagfile", "x", "--mode=a", "--flagfile=y"],
+         ["--flagfile=x", "--flagfile=y", "--seed=1", "--mode=a"]),
+        (["--seed=1", "--", "--flagfile=x"], ["--seed=1", "--", "--flagfile=x"]),
+        (["--seed=1", "--flagfile"], ["--flagfile=", "--seed=1"]),
+    ],
+)  # fmt: skip
+def test_flagfiles_come_first_so_that_the_command_line_wins(arguments, reordered):
+    assert flagfiles_first(arguments) == reordered
 
 
 def test_the_flagfile_of_the_repository_is_fine():

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.row_moves import MeaningError, OutputMoves, column_of, moved, row_move
+from estimator_kit.row_moves import (
+    MeaningError,
+    OutputMoves,
+    column_of,
+    is_new_column,
+    moved,
+    row_move,
+)
 
 
 @pytest.fixture
@@ -135,9 +142,20 @@ def test_moved_values():
     found = np.arange(6.0).reshape(3, 2)
     now = np.full((4, 3), 9.0)
     rows, logits = np.array([2, -1, 0, 1]), np.array([1, -1, 0])
-    assert moved(now, found, rows, logits).tolist() == [
+    assert moved(now, found, {0: rows, 1: logits}).tolist() == [
         [5, 9, 4], [9, 9, 9], [1, 9, 0], [3, 9, 2],
     ]  # fmt: skip
-    assert moved(now[:, :2], found, rows).tolist() == [[4, 5], [9, 9], [0, 1], [2, 3]]
-    assert moved(now[:3], found, None, logits).tolist() == [[1, 9, 0], [3, 9, 2], [5, 9, 4]]
-    assert moved(now[0], found[0], None, logits).tolist() == [1, 9, 0]
+    assert moved(now[:, :2], found, {0: rows}).tolist() == [[4, 5], [9, 9], [0, 1], [2, 3]]
+    assert moved(now[:3], found, {1: logits}).tolist() == [[1, 9, 0], [3, 9, 2], [5, 9, 4]]
+    assert moved(now[0], found[0], {0: logits}).tolist() == [1, 9, 0]
+
+
+def test_a_column_is_new_if_no_group_that_has_it_had_it(specs):
+    def change(document):
+        document["columns"]["cheap"] = {"bucketized": "price", "boundaries": [1.0]}
+        document["groups"]["deep"].append("cheap")
+        document["groups"]["more"] = ["tag_emb"]
+
+    old, new = specs(change)
+    found = [n for n in ("cheap", "user_emb", "tag_emb", "tag") if is_new_column(old, new, n)]
+    assert found == ["cheap"]

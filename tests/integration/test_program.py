@@ -95,9 +95,9 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert program(f"--flagfile={flagfile}").returncode == 99
 
 
-def test_a_flag_after_the_flagfile_overrides_it(flagfile, tmp_path):
+def test_a_flag_overrides_the_flagfile_wherever_it_stands(flagfile, tmp_path):
     other = tmp_path / "other"
-    done = run(tmp_path, f"--flagfile={flagfile}", f"--model_dir={other}", "--mode=train")
+    done = run(tmp_path, f"--model_dir={other}", f"--flagfile={flagfile}", "--mode=train")
     assert done.returncode == 0, done.stderr
     assert (other / "checkpoint").exists() and not (tmp_path / "model").exists()
 

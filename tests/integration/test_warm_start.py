@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -286,3 +287,101 @@ def test_objectives_in_another_order_are_another_model(config, old, document):
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config("again", model_dir=old.model_dir, max_steps=9))
     assert "  objectives: their order was kind, click, is click, kind\n" in str(error.value)
+
+
+def add_tags(document):
+    """Adds a column to both groups, in front of others, and drops one from the deep one."""
+    document["columns"]["tag"] = {"hash_bucket": "tags", "size": 10}
+    document["columns"]["a_tag"] = {"embedding": "tag", "dimension": 2, "combiner": "sum"}
+    document["groups"]["deep"] = ["a_tag", "city_emb", "user_emb"]
+    document["groups"]["wide"].insert(0, "tag")
+    document["ignored"] = []
+
+
+def test_columns_that_are_added_and_dropped_need_no_pattern(config, old, document, caplog):
+    """The commonest change of a model: all that the others have learned stays."""
+    add_tags(document)
+    new = config("new", warm_start_from=old.model_dir, warm_start_mode="all_but_step")
+    with caplog.at_level("INFO", "estimator_kit"):
+        ek.run(new)
+    before, after = variables(old), variables(new)
+    kernel, width = "dnn/hiddenlayer_0/kernel", document["columns"]["user_emb"]["dimension"]
+    # By the names of their tables: city, price, user before; city, tags, user now.
+    close(after[kernel][:2], before[kernel][:2])
+    close(after[kernel][4:], before[kernel][3:])
+    assert after[kernel].shape == (4 + width, 4) and np.abs(after[kernel][2:4]).min() > 0
+    slot = kernel + "/Adagrad"
+    assert (after[slot][[0, 1, *range(4, 4 + width)]] >= before[slot][[0, 1, *range(3, 3 + width)]]
+            - 1e-6).all()  # fmt: skip
+    assert after[slot][2:4].max() < 0.11  # They start anew.
+    _, entries = report(new)
+    inputs = {"kept": 2 + width, "new": 2, "dropped": 1}
+    assert entries[kernel] == {"name": kernel, "status": "remapped", "inputs": inputs}
+    for name in (TABLE.replace("city", "tags"), LINEAR.replace("city", "tags")):
+        assert entries[name]["status"] == "new"
+    assert entries[TABLE]["status"] == "restored"
+    assert f"{kernel} (inputs {2 + width} kept, 2 new, 1 dropped)" in caplog.text
+
+
+@pytest.fixture
+def fields(config, document):
+    """The config of a trained model that pairs fields; `a` and `b` have one shape."""
+    for name in "ab":
+        document["columns"][name] = {"embedding": "city", "dimension": 2}
+    document["columns"]["b"]["embedding"] = "user"
+    del document["columns"]["city_emb"], document["columns"]["user_emb"]
+    document["groups"].update(fields=["a", "b"], deep=["a"])
+    params = {"hidden_units": [4], "maps": [3, 2], "learning_rate": 0.1}
+    run = config("fields", model="xdeepfm", model_params=params, max_steps=6)
+    ek.run(run)
+    return run
+
+
+def test_the_order_of_columns_is_part_of_what_a_checkpoint_means(config, fields, document):
+    """Each of these restores without an error, and gives predictions that mean nothing."""
+    evaluate = {"mode": "evaluate", "eval_files": fields.train_files, "max_steps": None}
+    expected = ek.run(fields.model_copy(update=evaluate)).metrics
+    for change, difference in {
+        ("fields", ("b", "a")): "  cin/cin_0/kernel: its rows belonged to a*a, a*b, b*a, b*b; now "
+                                "to b*b, b*a, a*b, a*a\n",
+        ("deep", ("b",)): "  dnn/hiddenlayer_0/kernel: its rows belonged to a; now to b\n",
+    }.items():  # fmt: skip
+        kept = dict(document["groups"])
+        document["groups"][change[0]] = list(change[1])
+        same = {
+            "model": "xdeepfm", "model_params": fields.model_params,
+            "model_dir": fields.model_dir,
+        }  # fmt: skip
+        for start in ({**evaluate, **same}, {"max_steps": 9, **same}):
+            with pytest.raises(ek.CheckpointError) as error:
+                ek.run(config("changed", **start))
+            assert difference in str(error.value)
+            assert str(error.value).endswith("go back to the old spec")
+        document["groups"] = kept
+
+    document["groups"]["fields"] = ["b", "a"]
+    model = {"model": "xdeepfm", "model_params": {**fields.model_params, "learning_rate": 1e-9}}
+    ek.run(config("moved", **model, warm_start_from=fields.model_dir))
+    found = ek.run(
+        config("moved", **model, mode="evaluate", eval_files=fields.train_files, max_steps=None)
+    )
+    assert found.metrics["loss"] == pytest.approx(expected["loss"], abs=1e-5)
+
+
+def test_a_source_without_a_record_of_its_columns_is_refused_when_they_changed(
+    config, fields, document
+):
+    """As one that an earlier version trained."""
+    (record,) = Path(fields.model_dir).glob("feature_spec/places.json")
+    record.unlink()
+    document["groups"]["fields"] = ["b", "a"]
+    model = {"model": "xdeepfm", "model_params": fields.model_params}
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config("again", **model, model_dir=fields.model_dir, max_steps=9))
+    assert "  groups.fields: was a, b, is b, a\n" in str(error.value)
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config("new", **model, warm_start_from=fields.model_dir))
+    assert (
+        "  cin/cin_0/kernel: its rows mean something else; the source keeps no record of which "
+        "column its rows belong to, and groups.fields: was a, b, is b, a\n"
+    ) in str(error.value)
