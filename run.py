@@ -1,8 +1,6 @@
 """Runs one experiment: python run.py --flagfile=exp.flags. All of it is in estimator_kit."""
 
-import sys
-
-from estimator_kit.main import main
+from estimator_kit.main import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -68,7 +68,7 @@ setup(
             "tf2onnx>=1.17 ; python_version >= '3.10'",
         ],
     },
-    entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:main"]},
+    entry_points={"console_scripts": ["estimator-kit=estimator_kit.main:program"]},
     classifiers=[
         "Programming Language :: Python :: 3.9",
         "Programming Language :: Python :: 3.10",

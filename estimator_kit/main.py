@@ -1,4 +1,4 @@
-"""The program: command line in, exit status out. `run.py` and `estimator-kit` both call `main`.
+"""The program: command line in, exit status out. `run.py` and `estimator-kit` call `program`.
 
 Errors that a user can act on are printed as they are; only a bug shows a traceback. TensorFlow is
 imported after the flags were found to be right, and not at all by `--mode=validate`.
@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Optional
+from typing import NoReturn, Optional
 
 from absl import flags
 
@@ -84,6 +84,20 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except KeyboardInterrupt:
         print(exit_codes.MEANING[exit_codes.INTERRUPTED], file=sys.stderr)
         return exit_codes.INTERRUPTED
+
+
+def program() -> NoReturn:
+    """Runs `main` as a process, and ends it."""
+    code = main()
+    servers = sys.modules.get("estimator_kit.distributed.servers")
+    if servers is not None and servers.STARTED:
+        # A server of TensorFlow's cannot be stopped. Where Python takes down what its threads use,
+        # some abort the process, and the exit status would be that of a signal.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def help_text(values: flags.FlagValues) -> str:

@@ -43,6 +43,7 @@ from estimator_kit.sync_replicas import Synchronous
 from estimator_kit.tf_estimator import ModeKeys, estimator
 from feature_specs.column_kinds import Numeric
 from feature_specs.schema import FeatureSpec
+from input_pipelines.input_fns import PADDING
 from input_pipelines.transforms import Features
 
 # Tensors that hooks fetch by name from the training graph.
@@ -290,8 +291,9 @@ class ModelFn(abc.ABC):
             return self._predict_spec(mode, logits, outputs)
         if labels is None:
             raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
-        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
+        padding = labels.get(PADDING)
         labels, weights = self.labels_and_weights(labels)
+        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
         losses = {
             name: objective.loss(
                 logits[name],
@@ -313,7 +315,10 @@ class ModelFn(abc.ABC):
         if regularization:
             loss = tf.add_n([loss, *regularization])
         loss = tf.identity(loss, name=LOSS_TENSOR)
-        rows = tf.identity(tf.shape(next(iter(logits.values())))[0], name=ROWS_TENSOR)
+        rows = tf.shape(next(iter(logits.values())))[0]
+        if padding is not None:
+            rows = tf.where(padding, 0, rows)
+        rows = tf.identity(rows, name=ROWS_TENSOR)
         if mode == ModeKeys.EVAL:
             metrics = self._metrics(logits, labels, weights, rows)
             for name, value in self._combination.factors(self.spec).items():
@@ -348,8 +353,15 @@ class ModelFn(abc.ABC):
     def labels_and_weights(
         self, labels: Mapping[str, tf.Tensor]
     ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]:
-        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective."""
+        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective.
+
+        A batch of padding has no weight; see `input_fns.train_input_fn`.
+        """
+        padding = labels.get(PADDING)
+        labels = {name: value for name, value in labels.items() if name != PADDING}
         weights = {name: self._weights(name, labels) for name in self.objectives}
+        if padding is not None:
+            weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         return self.checked_labels(labels, weights), weights
 
     def _step(

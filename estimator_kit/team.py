@@ -23,8 +23,8 @@ class Team:
       size: processes that read, a shard each.
       index: of this one among them, the chief's being 0.
       batches_a_step: that one global step is made of, over all of them.
-      ends_together: each begins its shard anew until the last step, because a step needs the
-        batches of all; otherwise each reads its shard so often as `epochs` says.
+      ends_together: a step needs the batches of all, so nobody ends before the last one;
+        otherwise each ends when it has read its shard so often as `epochs` says.
     """
 
     size: int = 1
@@ -53,8 +53,18 @@ class Team:
         """What this one reads."""
         return Shard(self.size, self.index)
 
-    def own_skip(self, steps: int, batch_size: int) -> int:
-        """Rows of its shard that this one has read after so many steps of all together.
+    @property
+    def pads(self) -> bool:
+        """Whether one that has read its shard goes on with batches without weight.
+
+        So each row is read once an epoch however uneven shards are. With backup workers a step
+        takes the batches that come first, whosever they are, and nobody can say when all are read:
+        there each begins its shard anew, and training ends after so many batches as there are.
+        """
+        return self.ends_together and self.batches_a_step % self.size == 0
+
+    def own_rows(self, steps: int, batch_size: int) -> int:
+        """Rows of its shard that this one reads in so many steps of all together.
 
         Each takes the same part of the steps, as far as the step tells. Asynchronous ones that ran
         at different speeds read some rows again after a restart, and others not in that epoch.
@@ -64,11 +74,13 @@ class Team:
     def steps_of(self, rows: Sequence[int], batch_size: int) -> int:
         """Steps until the rows of all shards are read, given how many each has.
 
-        Of 2 shards of 150 and 130 rows in batches of 100 it is 4 where each steps by itself, and 2
-        where a step takes a batch of both.
+        Of 2 shards of 250 and 130 rows in batches of 100 it is 5 where each steps by itself, and 3
+        where a step takes a batch of both: the larger one has 3.
         """
-        batches = sum(-(-own // batch_size) for own in rows)
-        return -(-batches // self.batches_a_step)
+        batches = [-(-own // batch_size) for own in rows]
+        if self.pads:
+            return -(-max(batches) // (self.batches_a_step // self.size))
+        return -(-sum(batches) // self.batches_a_step)
 
 
 # A process that trains by itself.

@@ -8,7 +8,9 @@ have read (`input_position`).
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
+from collections.abc import Iterator
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -20,20 +22,23 @@ from estimator_kit import (
     cluster_flags,
     data_service,
     input_cache,
+    lock,
     pretrained_tables,
     run_record,
     training_end,
     training_input,
     training_plan,
 )
+from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed.chief import Chief
-from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.errors import ConfigError, Locked, Stopped
 from estimator_kit.exporters.after_evaluation import AfterEvaluation
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.hooks.input_profile import InputProfile
 from estimator_kit.hooks.progress import PauseAtSave, ProgressHook
+from estimator_kit.hooks.saving import SaverHook
 from estimator_kit.hooks.stop import (
     EARLY_STOPPED,
     SIGTERM,
@@ -50,10 +55,13 @@ from estimator_kit.team import Team
 from estimator_kit.tf_estimator import estimator
 from estimator_kit.training_input import TrainingInput, check_records, eval_paths
 from estimator_kit.training_plan import Plan
+from estimator_kit.warm_start import WarmStart
 from feature_specs.schema import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.autograph import as_written
+from input_pipelines.errors import DataError
 from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.selection import RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
@@ -86,17 +94,25 @@ def run_training(
         return _run(config, spec, model, request, chief, view)
 
 
-def _run(
-    config: ExperimentConfig,
-    spec: FeatureSpec,
-    model: ModelFn,
-    request: StopRequest,
-    chief: Optional[Chief] = None,
-    view: Optional[ClusterView] = None,
-) -> RunResult:
+@dataclasses.dataclass(frozen=True)
+class _Prepared:
+    """What was found out before anything is written."""
+
+    source: TrainingInput
+    eval_files: list[str]
+    screened: bad_data.Screened
+    evaluated: Optional[RowCounts]
+    plan: Plan
+    warm: Optional[WarmStart]
+    outline: ModelOutline
+
+
+def _prepare(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
+) -> _Prepared:
+    """Does all checks."""
     assert config.model_dir is not None
     evaluates = config.mode == "train_and_evaluate"
-    strategy: dict[str, Any] = {}
     if cluster_flags.strategy_of(config, view) in cluster_flags.ALL_REDUCE:
         all_reduce.check_model(config, model)
     devices = len(all_reduce.devices(config))
@@ -125,24 +141,77 @@ def _run(
     training_plan.check_already_done(config, plan)
     if config.data_service is not None and plan.start_step < plan.max_steps:
         data_service.wait_for_service(config)
-    model.warm_start = warm
     if start_step is None:
         pretrained_tables.check(spec)
+    return _Prepared(source, eval_files, screened, evaluated, plan, warm, outline)
+
+
+@contextlib.contextmanager
+def _alone(config: ExperimentConfig, plan: Plan) -> Iterator[None]:
+    """Holds the model directory, so that no other start trains in it at the same time.
+
+    A folder that TensorFlow alone can reach, as one of a bucket, knows no locks and is not held.
+
+    Raises:
+      Locked: another start trains in it, or has done so since the plan was made.
+    """
+    assert config.model_dir is not None
+    if "://" in config.model_dir:
+        yield
+        return
+    with lock.held(config.model_dir, stale_secs=config.lock_stale_secs):
+        if (checkpoints.latest_step(config.model_dir) or 0) != (plan.resumed_at or 0):
+            raise Locked(
+                f"another start has trained in {config.model_dir} since this one looked at it; "
+                "start again"
+            )
+        yield
+
+
+def _run(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    request: StopRequest,
+    chief: Optional[Chief] = None,
+    view: Optional[ClusterView] = None,
+) -> RunResult:
+    assert config.model_dir is not None
+    prepared = _prepare(config, spec, model, view)
+    with _alone(config, prepared.plan):
+        return _carry_out(config, spec, model, request, prepared, chief, view)
+
+
+def _carry_out(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: ModelFn,
+    request: StopRequest,
+    prepared: _Prepared,
+    chief: Optional[Chief],
+    view: Optional[ClusterView],
+) -> RunResult:
+    """Trains, and writes what there is to write; all checks are through."""
+    assert config.model_dir is not None
+    source, plan, screened = prepared.source, prepared.plan, prepared.screened
+    eval_files, warm = prepared.eval_files, prepared.warm
+    evaluates = config.mode == "train_and_evaluate"
+    model.warm_start = warm
     after_evaluation = AfterEvaluation(config, spec, request, eval_files, screened.damaged)
     profile = InputProfile() if config.profile_input else None
     progress = ProgressHook(
         plan.max_steps, every_secs=config.log_every_secs, shared=chief is not None
     )
-    # All checks are through; from here on files are written.
     if chief is not None:
         chief.begin()
-    run_record.write_record(config, spec, outline.places)
-    plan.position.write(config.model_dir)
+    run_record.write_record(config, spec, prepared.outline.places)
+    plan.position.write(config.model_dir, config.epochs)
     screened.write(config.model_dir)
     RunResult(mode=config.mode, status="running", bad_data=screened.counts).write(config.model_dir)
     if warm is not None:
         _log.info(warm.table())
         warm.write_report(config.model_dir)
+    strategy: dict[str, Any] = {}
     if config.strategy == "mirrored":
         strategy["train_distribute"] = all_reduce.mirrored(config)
     trained = make_estimator(config, model, **strategy)
@@ -162,7 +231,7 @@ def _run(
                 damaged=screened.damaged, cache=cache,
             )  # fmt: skip
             if plan.start_step < plan.max_steps:
-                skip_rows = source.own_skip(plan.position.steps_read)
+                skip_rows = source.own_skip(plan.position)
                 if chief is not None:
                     _train_with(chief, config, model, source, plan, request, progress)
                 else:
@@ -172,9 +241,11 @@ def _run(
                     _train(config, trained, train_input, eval_input, plan, request, progress,
                            after_evaluation, [profile] if profile is not None else [])  # fmt: skip
                 outcome["stop_reason"] = _stop_reason(config, request, plan)
-                if outcome["stop_reason"] == "input_exhausted":
-                    expected = source.expected_rows(skip_rows=skip_rows, counts=plan.counts)
-                    outcome["rows_lost"] = data_service.lost_rows(config, expected, progress.rows)
+                step = checkpoints.latest_step(config.model_dir) or 0
+                outcome.update(
+                    _rows(config, source, plan, progress.rows, outcome["stop_reason"], step,
+                          alone=chief is None)
+                )  # fmt: skip
             else:
                 outcome["stop_reason"] = "already_done"
             if evaluates and chief is not None and chief.leaves_evaluation():
@@ -203,15 +274,14 @@ def _run(
             global_step=checkpoints.latest_step(config.model_dir),
             metrics=metrics,
             examples_per_second=progress.examples_per_second,
-            rows_trained=progress.rows,
             steps_planned=plan.max_steps,
             input_profile=(profile.result or {}) if profile is not None else {},
             rows_evaluated=int(metrics.get("rows", 0)),
-            rows_selected=training_plan.selected_rows(source, plan, evaluated),
+            rows_selected=training_plan.selected_rows(source, plan, prepared.evaluated),
             bad_data=screened.counts,
             input_cache=input_cache.summary(cache),
             task=view.name if view is not None else None,
-            **{"exports": after_evaluation.exports, **outcome},
+            **{"rows_trained": progress.rows, "exports": after_evaluation.exports, **outcome},
         )
         result.write(config.model_dir)
     return result
@@ -233,9 +303,12 @@ def _train(
     train_spec = estimator.TrainSpec(
         train_input,
         max_steps=plan.max_steps,
-        hooks=[progress, StopHook(request), *data_service.hooks(config), *hooks],
+        hooks=[
+            SaverHook(trained.config), progress, StopHook(request), *data_service.hooks(config),
+            *hooks,
+        ],
         saving_listeners=[PauseAtSave(progress)],
-    )
+    )  # fmt: skip
     if config.mode == "train":
         trained.train(
             train_spec.input_fn,
@@ -271,9 +344,8 @@ def _train_with(
     def make_input() -> Any:
         assert config.model_dir is not None
         step = checkpoints.latest_step(config.model_dir)
-        read = plan.position.steps_read if step is None else step - plan.position.first_step
         counts = plan.counts
-        skip_rows = source.own_skip(read)
+        skip_rows = source.own_skip(plan.position if step is None else plan.position.at(step))
         if skip_rows and counts is None:  # A server was lost in a start that skipped none.
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
         return source.input_fn(skip_rows=skip_rows, counts=counts)
@@ -285,6 +357,47 @@ def _train_with(
         )  # fmt: skip
     if request.reason == SIGTERM:
         raise Stopped("stopped by SIGTERM; the checkpoint is saved")
+
+
+def _rows(
+    config: ExperimentConfig,
+    source: TrainingInput,
+    plan: Plan,
+    read: int,
+    reason: str,
+    step: int,
+    *,
+    alone: bool,
+) -> dict[str, int]:
+    """Rows that were trained on, and of the epochs those that were not.
+
+    Args:
+      read: by this process.
+      reason: why training ended.
+      step: where it did.
+      alone: whether no other process has trained.
+
+    Raises:
+      DataError: fewer rows came than the files had when they were counted.
+    """
+    exhausted = reason == "input_exhausted"
+    if config.data_service is not None:
+        planned = plan.rows if exhausted else None
+        return {"rows_trained": read, "rows_lost": data_service.lost_rows(config, planned, read)}
+    trained, lost = (read, 0) if alone else training_plan.rows_of_all(plan, source, step)
+    if exhausted and alone and plan.rows is not None:
+        lost = max(0, plan.rows - read)
+    changes = source.changed_files() if lost else []
+    if lost and (changes or alone):
+        raise DataError(
+            f"the training files had {lost:,} rows less than were counted at the start "
+            f"({plan.rows or 0:,}): {'; '.join(changes) or 'none has another size or time now'}. "
+            f"The model is trained to step {step} of {plan.max_steps}; leave files alone while "
+            "they are read, and start again"
+        )
+    if lost:
+        _log.warning("%s rows were not trained on: a task that was to read them is gone", lost)
+    return {"rows_trained": trained, "rows_lost": lost}
 
 
 def _stop_reason(config: ExperimentConfig, request: StopRequest, plan: Plan) -> str:

@@ -1,6 +1,6 @@
 """What a run reads: its files or mix of them, what is kept of their rows, and how many.
 
-Says nothing about where in them a training is; that is `input_position`.
+Where in them a training is, is kept by `input_position`, in steps; the rows are counted here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, Union
 
+import tensorflow as tf
+
 from estimator_kit import data_service, data_service_flags
 from estimator_kit.bad_data import Screened
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.input_position import InputPosition, find_position
 from estimator_kit.team import ALONE, Team
 from feature_specs.schema import FeatureSpec
 from input_pipelines import data_service as service_input
@@ -39,6 +42,7 @@ class TrainingInput:
       left_out: of each of these a digest of the records that are not read.
       good_records: of all files together, where they were looked at.
       team: those that train together, each on its shard.
+      stamps: (bytes, nanoseconds since 1970) of each file as it was found.
     """
 
     config: ExperimentConfig
@@ -49,6 +53,7 @@ class TrainingInput:
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     good_records: Optional[int] = None
     team: Team = ALONE
+    stamps: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(
@@ -88,16 +93,52 @@ class TrainingInput:
                     "their records would be dealt out one by one, and the head ranking learns from "
                     f"rows of one {spec.kept_together!r} together; write a file for each at least"
                 )
-        return cls(config, spec, source, negatives, team=team)
+        paths = source.files if isinstance(source, Mix) else source
+        return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
 
     def of_member(self, index: int) -> TrainingInput:
         """The input of another one of the team."""
         team = dataclasses.replace(self.team, index=index)
         return dataclasses.replace(self, team=team)
 
-    def own_skip(self, steps: int) -> int:
-        """Rows of the shard that were read in so many steps."""
-        return self.team.own_skip(steps, self.config.batch_size)
+    def position(self, start_step: int) -> InputPosition:
+        """Where a start at a global step reads."""
+        found = find_position(
+            self.config, self.files, start_step, self.left_out, selection=self.identity(),
+            sizes=self.sizes,
+        )  # fmt: skip
+        before, now = found.epochs, self.config.epochs
+        if before is not None and before != now and start_step == self._end_of(found, before):
+            found = dataclasses.replace(found, whole=(start_step, before))
+        return found
+
+    def own_skip(self, position: InputPosition) -> int:
+        """Rows of the shard that were read before a position."""
+        step, epochs = position.whole
+        rows = self.team.own_rows(max(0, position.step - step), self.config.batch_size)
+        if epochs:
+            rows += sum(c.in_epochs(epochs) for c in self.count(epochs=epochs, skip_rows=0))
+        return rows
+
+    def end_of(
+        self, position: InputPosition, epochs: int, counts: Sequence[Sequence[RowCounts]]
+    ) -> int:
+        """The global step at which so many epochs are read.
+
+        Args:
+          position: of now.
+          epochs: how many, since this input began.
+          counts: rows of each of the team.
+        """
+        step, whole = position.whole
+        rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole) for c in one) for one in counts]
+        return step + self.team.steps_of(rows, self.config.batch_size)
+
+    def _end_of(self, position: InputPosition, epochs: int) -> int:
+        counts = [
+            self.of_member(i).count(epochs=epochs, skip_rows=0) for i in range(self.team.size)
+        ]
+        return self.end_of(position, epochs, counts)
 
     @property
     def flag(self) -> str:
@@ -106,6 +147,24 @@ class TrainingInput:
     @property
     def files(self) -> list[str]:
         return self.source.files if isinstance(self.source, Mix) else self.source
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file that is read, by which they are dealt out to shards."""
+        return {path: self.stamps[path][0] for path in self.files}
+
+    def changed_files(self) -> list[str]:
+        """What became of files that are not as they were found: a sentence each."""
+        changes = []
+        for path in self.files:
+            try:
+                now = _stamps([path])[path]
+            except tf.errors.OpError:
+                changes.append(f"{path} is gone")
+                continue
+            if now != self.stamps[path]:
+                changes.append(f"{path} had {self.stamps[path][0]:,} bytes and has {now[0]:,}")
+        return changes
 
     @property
     def must_be_counted(self) -> bool:
@@ -140,6 +199,7 @@ class TrainingInput:
             identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
         if self.team.size > 1:
             identity["trainers"] = self.team.size
+            identity["dealt"] = "by size"
         if self.team.batches_a_step > 1:
             identity["batches_a_step"] = self.team.batches_a_step
         return identity
@@ -163,7 +223,8 @@ class TrainingInput:
         _log.info("counting the rows of %d training files", len(self.files))
         counts = []
         for paths, skip in zip(parts, skips):
-            own, shard = self.team.shard.deal(paths)
+            whole_files = self.spec.kept_together is not None
+            own, shard = self.team.shard.deal(paths, self.sizes, whole=whole_files)
             found = selection.count_until(
                 own, shard, rows=skip, epochs=epochs or 1, damaged=self.damaged
             )
@@ -186,9 +247,10 @@ class TrainingInput:
         if counts is not None:
             each = [part.rows_an_epoch for part in counts]
             rows = each if isinstance(self.source, Mix) else each[0]
-        epochs = None if self.team.ends_together else self.config.epochs
-        if epochs is not None and counts is not None and self.team.size > 1:
-            # The others may have taken more steps than this one has rows for.
+        team = self.team
+        epochs = None if team.ends_together and not team.pads else self.config.epochs
+        if epochs is not None and counts is not None and (team.size > 1 or team.pads):
+            # The others may have more rows, and so have taken more steps than this one's are for.
             skip_rows = min(skip_rows, sum(c.in_epochs(epochs) for c in counts))
         return input_fns.train_input_fn(
             self.spec,
@@ -203,6 +265,8 @@ class TrainingInput:
             negatives=self.negatives,
             damaged=self.damaged,
             cache=cache,
+            sizes=self.sizes,
+            pad=team.pads,
         )
 
     def _from_service(
@@ -247,6 +311,11 @@ class TrainingInput:
                     self.flag, part.pattern, 100 * share, f"{found.kept[0]:,}",
                     share * total / found.kept[0],
                 )  # fmt: skip
+
+
+def _stamps(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    found = ((path, tf.io.gfile.stat(path)) for path in paths)
+    return {path: (one.length, one.mtime_nsec) for path, one in found}
 
 
 def summary(counts: Sequence[RowCounts]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from estimator_kit import checkpoints, run_record, training_input, warm_start
 from estimator_kit.checkpoints import ModelOutline
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
-from estimator_kit.input_position import InputPosition, find_position
+from estimator_kit.input_position import InputPosition
 from estimator_kit.result import read_result
 from estimator_kit.session_errors import explained
 from estimator_kit.training_input import TrainingInput, check_records
@@ -34,13 +34,17 @@ class Plan:
     """Where a training starts and ends.
 
     Attributes:
-      start_step: of the checkpoint that it goes on from, 0 without one.
+      start_step: of the checkpoint that it goes on from, 0 without one; with a warm start that
+        takes the step, that one.
+      resumed_at: the step of the checkpoint that it goes on from, or None.
       max_steps: the global step that it ends at.
       stop_reason: what that end means.
       counts: rows of the training files (of each part of a mix), where they were counted; of this
         process' shard.
       position: where in them reading goes on.
       selected: the same rows of all shards together.
+      rows: of all shards that are to be read in the epochs from here on; None where training has
+        no end but `max_steps`.
     """
 
     start_step: int
@@ -49,6 +53,8 @@ class Plan:
     counts: Optional[list[RowCounts]]
     position: InputPosition
     selected: Sequence[RowCounts] = ()
+    rows: Optional[int] = None
+    resumed_at: Optional[int] = None
 
 
 def check_apart(train_files: list[str], eval_files: list[str]) -> None:
@@ -113,11 +119,13 @@ def make_plan(
 ) -> Plan:
     """Where training goes; `first_step` is where it starts when `start_step` is None."""
     start = start_step or 0
-    position = find_position(
-        config, source.files, start, source.left_out, selection=source.identity()
-    )
+    with explained(source.spec, source.files, damaged=source.damaged):
+        position = source.position(start)
     if start_step is None and first_step:
-        start, position = first_step, dataclasses.replace(position, first_step=first_step)
+        start = first_step
+        position = dataclasses.replace(
+            position, first_step=start, step=start, whole=(start, 0)
+        )  # fmt: skip
     counts = None
     ends: list[tuple[int, str]] = []
     if config.max_steps is not None:
@@ -126,16 +134,17 @@ def make_plan(
     if config.shuffle:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
-    team, batch_size = source.team, config.batch_size
+    team = source.team
     goes_on = start < (config.max_steps or math.inf)
     skips = position.steps_read and goes_on
     selected: list[RowCounts] = []
+    others: list[list[RowCounts]] = []
+    rows: Optional[int] = None
     if config.epochs is not None or skips or source.must_be_counted:
         with explained(source.spec, source.files, damaged=source.damaged):
-            skip_rows = source.own_skip(position.steps_read)
+            skip_rows = source.own_skip(position)
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
             selected += counts
-            others: list[list[RowCounts]] = []
             if config.epochs is not None or source.must_be_counted:
                 others = [
                     source.of_member(i).count(epochs=config.epochs, skip_rows=0)
@@ -144,12 +153,36 @@ def make_plan(
                 ]
             selected += [part for other in others for part in other]
     if config.epochs is not None and counts is not None:
-        epochs = config.epochs
-        rows = [sum(part.in_epochs(epochs) for part in one) for one in (counts, *others)]
-        steps = team.steps_of(rows, batch_size)
-        ends.append((position.first_step + steps, "input_exhausted"))
+        end = source.end_of(position, config.epochs, [counts, *others])
+        ends.append((end, "input_exhausted"))
+        members = [source, *(source.of_member(i) for i in range(team.size) if i != team.index)]
+        rows = sum(
+            max(0, sum(c.in_epochs(config.epochs) for c in one) - member.own_skip(position))
+            for member, one in zip(members, [counts, *others])
+        )
     max_steps, reason = min(ends)
-    return Plan(start, max_steps, reason, counts, position, selected)
+    return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
+
+
+def rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int]:
+    """Rows that the tasks of a cluster have trained on, and such as were to be and were not.
+
+    Each knows its own alone; the steps tell of all. A task that was lost for good, or whose files
+    became shorter, has made fewer steps than there were batches.
+
+    Args:
+      plan, source: of the chief.
+      step: the global step at the end.
+    """
+    team, batch_size = source.team, source.config.batch_size
+    made = (step - plan.start_step) * team.batches_a_step * batch_size
+    if plan.rows is None or plan.stop_reason != "input_exhausted":
+        return made, 0
+    missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
+    lost = min(max(0, missing), plan.rows)
+    if step < plan.max_steps:  # Stopped on the way.
+        return min(made, plan.rows - lost), lost
+    return plan.rows, 0
 
 
 def selected_rows(
@@ -175,7 +208,7 @@ def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
     if lost and before.get("steps_planned") == plan.max_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to the end of its epochs, at step "
-            f"{plan.start_step}, less {lost:,} rows that a worker of --data_service took along; "
+            f"{plan.start_step}, less {lost:,} rows that were lost with a worker; "
             "raise --max_steps or --epochs, or choose another --model_dir"
         )
     if plan.start_step >= plan.max_steps:

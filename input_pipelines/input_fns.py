@@ -15,7 +15,7 @@ run (`diagnosis` then says which it was).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 import tensorflow as tf
@@ -34,6 +34,9 @@ InputFn = Callable[..., tf.data.Dataset]
 
 PREFETCHED_BATCHES = 4
 
+# The label, a bool scalar, that is true for a batch of rows that were read before.
+PADDING = "estimator_kit/padding"
+
 
 def train_input_fn(
     spec: FeatureSpec,
@@ -49,6 +52,8 @@ def train_input_fn(
     negatives: Optional[Negatives] = None,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     cache: Optional[RowCache] = None,
+    sizes: Optional[Mapping[str, int]] = None,
+    pad: bool = False,
 ) -> InputFn:
     """Shuffled batches for training, of the rows that pass the spec's `filter`.
 
@@ -71,6 +76,10 @@ def train_input_fn(
       cache: where transformed rows are kept; for the specs and selections of `check_cacheable`. The
         batches are the same with it and without, but for the last bit of a logarithm, which in
         TensorFlow depends on a row's place in its batch.
+      sizes: the bytes of each file, by which they are dealt out to shards; see `Shard.deal`.
+      pad: with `epochs`, whether the first batch follows the last one, again and again, for those
+        that train together with others who have more rows. It has no weight then: the labels have
+        a further entry `PADDING`, a bool scalar.
 
     Returns:
       An input_fn whose dataset gives `(features, labels)` as `Transform.features_and_labels` does.
@@ -94,7 +103,7 @@ def train_input_fn(
         paths: Sequence[str], part: Shard, cached: Optional[CachedRows] = None
     ) -> tuple[Callable[[tf.Tensor], tf.data.Dataset], str]:
         """Makes an epoch from its number; and what to say of one without a row."""
-        own_files, records = part.deal(paths)
+        own_files, records = part.deal(paths, sizes, whole=runs)
         if runs and records.count > 1:
             raise ValueError(
                 f"{records.count} workers read {len(paths)} files, whose records would be dealt "
@@ -128,25 +137,27 @@ def train_input_fn(
             one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count, empty=empty
         )
 
-    def rows_of_mix(mix: Mix, part: Shard) -> tf.data.Dataset:
+    def rows_of_mix(mix: Mix, part: Shard, skip: int, count: Optional[int]) -> tf.data.Dataset:
         counts: Any = rows_an_epoch or [None] * len(mix.parts)
-        skips, rest = mix.skips(skip_rows)
+        skips, rest = mix.skips(skip)
         streams = [
-            rows_of(entry.files, part, skip, rows, None)
-            for entry, skip, rows in zip(mix.parts, skips, counts)
+            rows_of(entry.files, part, own, rows, None)
+            for entry, own, rows in zip(mix.parts, skips, counts)
         ]
         rows = shuffling.without_first_rows(in_rounds(streams, mix), rest)
-        if epochs is not None:
-            total = sum(rows_of_epochs(own, epochs) for own in counts)
-            rows = shuffling.first_rows(rows, total - skip_rows)
+        if count is not None:
+            total = sum(rows_of_epochs(own, count) for own in counts)
+            rows = shuffling.first_rows(rows, total - skip)
         return rows
 
-    def batches_of_runs(paths: Sequence[str], part: Shard) -> tf.data.Dataset:
+    def batches_of_runs(
+        paths: Sequence[str], part: Shard, skip: int, count: Optional[int]
+    ) -> tf.data.Dataset:
         one_epoch, empty = epochs_of(paths, part)
         rows: Any = rows_an_epoch
         return row_groups.epochs(
-            one_epoch, batch_size=batch_size, rows_an_epoch=rows, skip_rows=skip_rows,
-            count=epochs, empty=empty,
+            one_epoch, batch_size=batch_size, rows_an_epoch=rows, skip_rows=skip,
+            count=count, empty=empty,
         )  # fmt: skip
 
     def input_fn(input_context: Optional[Any] = None) -> tf.data.Dataset:
@@ -157,22 +168,37 @@ def train_input_fn(
 
     @as_written
     def batches_of(part: Shard) -> tf.data.Dataset:
-        # Without an end no batch is smaller. TensorFlow then knows how many rows one has, and a
-        # step needs some hundred operations on shapes less.
-        endless = epochs is None
-        if isinstance(files, Mix):
-            batches = rows_of_mix(files, part).rebatch(batch_size, drop_remainder=endless)
-        elif runs:
-            batches = batches_of_runs(files, part)
-        else:
-            cached = None
-            if cache is not None:
-                cached = cache.rows(spec, *part.deal(files), damaged=damaged)
-            rows = rows_of(files, part, skip_rows, rows_an_epoch, epochs, cached)
-            batches = rows.rebatch(batch_size, drop_remainder=endless)
-            if cached is not None:
-                return transformed(batches, cached.layout.unpack)
-        return transformed(batches, training_rows(spec, selection))
+        cached: Optional[CachedRows] = None
+        if cache is not None:
+            assert not isinstance(files, Mix)
+            cached = cache.rows(spec, *part.deal(files, sizes), damaged=damaged)
+
+        def batches(skip: int, count: Optional[int]) -> tf.data.Dataset:
+            if runs:
+                assert not isinstance(files, Mix)
+                return batches_of_runs(files, part, skip, count)
+            if isinstance(files, Mix):
+                rows = rows_of_mix(files, part, skip, count)
+            else:
+                rows = rows_of(files, part, skip, rows_an_epoch, count, cached)
+            # Without an end no batch is smaller. TensorFlow then knows how many rows one has, and
+            # a step needs some hundred operations on shapes less.
+            return rows.rebatch(batch_size, drop_remainder=count is None)
+
+        read = training_rows(spec, selection) if cached is None else cached.layout.unpack
+        if not pad or epochs is None:
+            return transformed(batches(skip_rows, epochs), read)
+        first = batches(0, epochs).take(1).cache().repeat()
+        own, again = (
+            part.map(lambda *batch, is_again=is_again: (*batch, is_again))
+            for part, is_again in ((batches(skip_rows, epochs), False), (first, True))
+        )
+
+        def marked(*batch: tf.Tensor) -> Any:
+            features, labels = read(*batch[:-1])
+            return features, {**labels, PADDING: batch[-1]}
+
+        return transformed(own.concatenate(again), marked)
 
     return input_fn
 

@@ -7,7 +7,13 @@ different machines list them in different orders. Shards are cut before anything
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Optional
+
+import tensorflow as tf
+
+# Whole files are dealt out while no shard has more bytes than this many times the mean of all.
+_UNEVEN = 1.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,13 +30,40 @@ class Shard:
         if not 0 <= self.index < self.count:
             raise ValueError(f"shard {self.index} of {self.count}: expected an index below count")
 
-    def deal(self, files: Sequence[str]) -> tuple[list[str], Shard]:
+    def deal(
+        self,
+        files: Sequence[str],
+        sizes: Optional[Mapping[str, int]] = None,
+        *,
+        whole: bool = False,
+    ) -> tuple[list[str], Shard]:
         """The files that this shard opens, and the shard of records that it reads of each.
 
-        Whole files are dealt out when there are enough of them; otherwise every shard opens all
-        files and their records are dealt out, one by one.
+        Whole files are dealt out, each to the shard that has the fewest bytes so far, the largest
+        first. Where there are too few for that to come out even, every shard opens all files and
+        their records are dealt out, one by one.
+
+        Args:
+          files: of all shards.
+          sizes: their bytes; looked up where they are not given.
+          whole: whether records may not be dealt out one by one, however uneven files are.
         """
         ordered = sorted(files)
-        if len(ordered) >= self.count:
-            return ordered[self.index :: self.count], Shard()
-        return ordered, self
+        if self.count == 1:
+            return ordered, Shard()
+        if len(ordered) < self.count:
+            return ordered, self
+        sizes = sizes_of(ordered) if sizes is None else sizes
+        loads, owner = [0] * self.count, {}
+        for path in sorted(ordered, key=lambda path: (-sizes[path], path)):
+            owner[path] = min(range(self.count), key=lambda i: (loads[i], i))
+            # An empty file counts, too: there are enough for each shard to have one.
+            loads[owner[path]] += max(sizes[path], 1)
+        if not whole and max(loads) > _UNEVEN * sum(loads) / self.count:
+            return ordered, self
+        return [path for path in ordered if owner[path] == self.index], Shard()
+
+
+def sizes_of(files: Sequence[str]) -> dict[str, int]:
+    """The bytes of each file."""
+    return {path: tf.io.gfile.stat(path).length for path in files}

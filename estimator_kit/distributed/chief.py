@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,10 +24,13 @@ from estimator_kit.distributed import marks as mark_names
 from estimator_kit.distributed.marks import Marks
 from estimator_kit.distributed.trainer import OneSession
 from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
+from estimator_kit.hooks.saving import SaverHook
 from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
 from estimator_kit.model_fn import ModelFn
-from estimator_kit.result import read_result
+from estimator_kit.result import RunResult, read_result
+from estimator_kit.run_config import make_run_config
 
 _log = logging.getLogger("estimator_kit")
 
@@ -168,17 +171,14 @@ class Chief:
             self._marks.write("ready", max_steps=max_steps)
             collective.train(
                 self._config, self._view, self._strategy, model, make_input(),
-                max_steps=max_steps, hooks=hooks, over=lambda: self._request.reason is not None,
+                max_steps=max_steps, hooks=[SaverHook(make_run_config(self._config)), *hooks],
+                over=lambda: self._request.reason is not None,
             )  # fmt: skip
             return
 
         def attempt(session: OneSession) -> None:
             trained = trainer.cluster_estimator(self._config, model, self._view)
-            run_config = trained.config
-            saver = LastToSave(
-                run_config.model_dir, run_config.save_checkpoints_secs,
-                run_config.save_checkpoints_steps, lambda step: self._are_done(step, max_steps),
-            )  # fmt: skip
+            saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
             trained.train(
                 make_input(), max_steps=max_steps,
                 hooks=[saver, *hooks, session, _AfterSession(self._say_ready)],
@@ -186,14 +186,29 @@ class Chief:
             )  # fmt: skip
 
         self._gone: dict[str, float] = {}
-        through = trainer.keep_training(
-            self._config, self._view, attempt, lambda: self._request.reason == SIGTERM
-        )
+        with Watch(
+            self._view, self._marks, seconds=self._config.cluster_timeout_secs,
+            goal=mark_names.goal_of(self._config), on_end=self._say_given_up, leaves=True,
+            request=self._request,
+        ):  # fmt: skip
+            through = trainer.keep_training(
+                self._config, self._view, attempt, lambda: self._request.reason == SIGTERM
+            )
         if through is None:
             _log.warning(
                 "stopped by SIGTERM when a server was gone: what was trained after the last "
                 "checkpoint is lost"
             )
+
+    def _say_given_up(self) -> None:
+        """Notes that a ps is gone; the process may have to be ended before it can say so."""
+        assert self._config.model_dir is not None
+        error = f"a ps was gone for {self._config.cluster_timeout_secs:g} seconds"
+        step = checkpoints.latest_step(self._config.model_dir)
+        RunResult(
+            mode=self._config.mode, status="failed", global_step=step, error=error,
+            task=self._view.name,
+        ).write(self._config.model_dir)  # fmt: skip
 
     def _say_ready(self) -> None:
         self._session = self._marks.write("ready")
@@ -237,25 +252,19 @@ class _AfterSession(tf.compat.v1.train.SessionRunHook):
         self._call()
 
 
-class LastToSave(tf.compat.v1.train.CheckpointSaverHook):
+class LastToSave(SaverHook):
     """Saves checkpoints, the last one when the workers' last steps are made, too.
 
     With finite input the chief may come to the end of its shard before others do; a saver that ends
     with it would lose their steps.
 
     Args:
-      model_dir, save_secs, save_steps: as of the base class.
+      run_config: as of the base class.
       are_done: whether no further step is to come, given the global step.
     """
 
-    def __init__(
-        self,
-        model_dir: str,
-        save_secs: Optional[int],
-        save_steps: Optional[int],
-        are_done: Callable[[int], bool],
-    ):
-        super().__init__(model_dir, save_secs=save_secs, save_steps=save_steps)
+    def __init__(self, run_config: Any, are_done: Callable[[int], bool]):
+        super().__init__(run_config)
         self._are_done = are_done
 
     def end(self, session: Any) -> None:

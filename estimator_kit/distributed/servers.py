@@ -38,7 +38,7 @@ _LAST_SAVES = 20.0
 _NAME = 30.0
 
 # A server that is collected would stop; it belongs to the process.
-_STARTED: list[Any] = []
+STARTED: list[Any] = []
 
 
 def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> Any:
@@ -68,7 +68,7 @@ def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> A
         ) from error
     if only:
         listening.keep_to(only, int(view.address.rpartition(":")[2]))
-    _STARTED.append(server)
+    STARTED.append(server)
     return server
 
 

@@ -1,4 +1,4 @@
-"""A thread that knows when a training is over, for the tasks that do not decide it.
+"""A thread that knows when a training is over, or cannot go on.
 
     with Watch(view, marks, seconds=600, on_end=lambda: ...) as watch:
         ...
@@ -7,7 +7,11 @@
 Training is over when the chief sets the mark `end`. One that was there when this task started may
 be of a former training that this start continues: it counts only where that one's goal was the
 same, and once the chief, which removes it, cannot be reached for a while. A chief that cannot be
-reached, and has set no mark, is waited for.
+reached, and has set no mark, is waited for; so is a ps. The chief watches the ps alone.
+
+Where a ps is gone, TensorFlow may wait in closing a session for ever, in C++, where no signal is
+answered. So the thread ends the process, if it has to: some seconds after the training was given
+up, or after SIGTERM.
 """
 
 from __future__ import annotations
@@ -28,14 +32,20 @@ from estimator_kit.cluster import ClusterView
 from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Marks
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError
+from estimator_kit.hooks.stop import SIGTERM, StopRequest
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two looks at the mark, and between two at the chief.
+_CHIEF = "chief:0"
+
+# Seconds between two looks at the mark, and between two at the chief and the ps.
 _LOOK, _LOOK_AT_CHIEF = 0.5, 3.0
 
 # Seconds without the chief after which the end of a former start is that of this one.
 _OLD_END_COUNTS = 15.0
+
+# Seconds after SIGTERM in which a task ends by itself, unless a ps is gone.
+_ENDS_BY_ITSELF = 5.0
 
 # Seconds that a trainer has to leave its last step, which may wait for servers that are gone.
 _LAST_STEP = 20.0
@@ -52,10 +62,11 @@ class Watch(threading.Thread):
       on_end: called once, when it is over or given up.
       presence: a mark that is kept set until then, whoever removes it.
       leaves: whether the process is ended where it has not closed the watch 20 seconds after.
+      request: where SIGTERM is noted, of a task whose session may not end for want of a ps.
 
     Attributes:
       end: the mark that ended it, or None.
-      given_up: whether the chief was gone for too long.
+      gone: the name of the task that was gone for too long, or None.
     """
 
     def __init__(
@@ -68,17 +79,25 @@ class Watch(threading.Thread):
         on_end: Callable[[], None] = lambda: None,
         presence: Optional[str] = None,
         leaves: bool = False,
+        request: Optional[StopRequest] = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__(daemon=True)
         self.end: Optional[dict[str, Any]] = None
-        self.given_up = False
+        self.gone: Optional[str] = None
+        self._request, self._sigterm = request, float("inf")
         self._view, self._marks, self._seconds = view, marks, seconds
         self._goal = storage.plain(goal)
         self._on_end, self._leaves, self._clock = on_end, leaves, clock
         self._presence = presence
         self._old = marks.read("end")
-        self._seen = self._looked = clock()
+        self._looked = clock()
+        self._others = {
+            name: address
+            for name, address in view.tasks()
+            if name.startswith(("chief:", "ps:")) and name != view.name
+        }
+        self._seen = dict.fromkeys(self._others, self._looked)
         self._chief_was_there = False
         self._over, self._closed = threading.Event(), threading.Event()
 
@@ -91,7 +110,7 @@ class Watch(threading.Thread):
         return self._is_reached(self._old) and not self._chief_was_there
 
     def check(self) -> None:
-        """Raises UnavailableError where the chief was gone for too long, or was stopped.
+        """Raises UnavailableError where the chief or a ps was gone for too long, or was stopped.
 
         A training that was stopped is not done, and goes on when all are started again.
         """
@@ -102,14 +121,15 @@ class Watch(threading.Thread):
                 f"{self._view.name}: chief:0 was stopped, and with it the training; start all "
                 "tasks again to go on from the last checkpoint",
             )
-        if self.given_up:
-            raise tf.errors.UnavailableError(
-                None,
-                None,
-                f"{self._view.name} could not reach chief:0 at {self._view.chief} for "
-                f"{self._seconds:g} seconds, and it has left no word of an end; start it again, or "
-                "raise --cluster_timeout_secs",
-            )
+        if self.gone is not None:
+            raise tf.errors.UnavailableError(None, None, self._given_up())
+
+    def _given_up(self) -> str:
+        return (
+            f"{self._view.name} could not reach {self.gone} at {self._others[self.gone or '']} for "
+            f"{self._seconds:g} seconds, and there is no word of an end; start it again, or "
+            "raise --cluster_timeout_secs"
+        )
 
     def run(self) -> None:
         warned = False
@@ -120,11 +140,12 @@ class Watch(threading.Thread):
                     self._marks.write(self._presence)
             except (tf.errors.OpError, OSError, ConfigError) as error:
                 # A storage that does not answer now may do so at the next look.
-                over = self._gone_too_long()
+                over = self._is_gone_too_long(self._clock())
                 if not warned:
                     warned = True
                     _log.warning("%s cannot look for the end: %s", self._view.name,
                                  str(error).splitlines()[0][:200])  # fmt: skip
+            self._answer_sigterm()
             if over:
                 self._over.set()
                 if self.end is not None and self.end.get("status") == FAILED:
@@ -133,17 +154,32 @@ class Watch(threading.Thread):
                 self._on_end()
                 break
         if self._leaves and not self._closed.wait(_LAST_STEP):
-            _log.warning("%s: the training is over, and its last step does not end; leaving",
-                         self._view.name)  # fmt: skip
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(exit_codes.TEMPORARY if self.given_up or self._was_stopped() else 0)
+            why = f"{self._view.name}: the training is over, and its last step does not end"
+            if self.gone is not None:
+                why = self._given_up()
+            ended_well = self.gone is None and not self._was_stopped()
+            _leave(why, 0 if ended_well else exit_codes.TEMPORARY)
+
+    def _answer_sigterm(self) -> None:
+        """Ends the process where a session that waits for a ps keeps it from ending by itself."""
+        if self._request is None or self._request.reason != SIGTERM:
+            return
+        now = self._clock()
+        self._sigterm = min(self._sigterm, now)
+        if now - self._sigterm < _ENDS_BY_ITSELF:
+            return
+        gone = [n for n, host in self._others.items() if "ps:" in n and not reachable(host)]
+        if gone:
+            _leave(
+                f"{self._view.name} was stopped by SIGTERM when {', '.join(gone)} was gone: what "
+                "was trained after the last checkpoint is lost", exit_codes.STOPPED,
+            )  # fmt: skip
 
     def _was_stopped(self) -> bool:
         return self.end is not None and self.end.get("status") == STOPPED
 
     def _look(self) -> bool:
-        mark = self._marks.read("end")
+        mark = None if self._view.is_chief else self._marks.read("end")
         if mark is not None and mark.get("id") != (self._old or {}).get("id"):
             self.end = mark
             return True
@@ -151,14 +187,14 @@ class Watch(threading.Thread):
         if now - self._looked < _LOOK_AT_CHIEF:
             return False
         self._looked = now
-        if reachable(self._view.chief):
-            self._seen = self._clock()
+        self._seen.update({name: now for name, host in self._others.items() if reachable(host)})
+        chief = self._seen.get(_CHIEF, now)
+        if chief == now:
             self._chief_was_there = True
-            return False
-        if self._is_reached(mark) and now - self._seen >= _OLD_END_COUNTS:
+        elif self._is_reached(mark) and now - chief >= _OLD_END_COUNTS:
             self.end = mark
             return True
-        return self._gone_too_long(now)
+        return self._is_gone_too_long(now)
 
     def _is_reached(self, mark: Optional[Mapping[str, Any]]) -> bool:
         return (
@@ -167,11 +203,11 @@ class Watch(threading.Thread):
             and mark.get("goal") == self._goal
         )  # fmt: skip
 
-    def _gone_too_long(self, now: Optional[float] = None) -> bool:
-        """Whether the training is given up, the chief not having been seen for so long."""
-        now = self._clock() if now is None else now
-        self.given_up = now - self._seen >= self._seconds
-        return self.given_up
+    def _is_gone_too_long(self, now: float) -> bool:
+        """Whether the training is given up, a task not having been seen for so long."""
+        gone = [name for name, seen in self._seen.items() if now - seen >= self._seconds]
+        self.gone = gone[0] if gone else None
+        return bool(gone)
 
     def __enter__(self) -> Watch:
         self.start()
@@ -185,3 +221,10 @@ class Watch(threading.Thread):
     ) -> None:
         self._closed.set()
         self.join()
+
+
+def _leave(message: str, code: int) -> None:
+    _log.warning(message)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

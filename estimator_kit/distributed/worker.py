@@ -27,7 +27,6 @@ from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
 from estimator_kit.hooks.progress import ProgressHook
 from estimator_kit.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
-from estimator_kit.input_position import find_position
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.result import RunResult
 from estimator_kit.session_errors import explained
@@ -72,7 +71,7 @@ def run_worker(
     progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
     with stop_on_sigterm(request), Watch(
         view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config), on_end=stop,
-        leaves=True,
+        leaves=True, request=request,
     ) as watch:
 
         def over() -> bool:
@@ -96,9 +95,17 @@ def run_worker(
             if Team.of(config, view).ends_together:
                 hook = _StopAfterOthers(request, watch.over)
             hooks = [progress, hook]
-            of = _train(
-                config, spec, model, view, hooks, request, marks, strategy, ready, watch.over
-            )
+            try:
+                of = _train(
+                    config, spec, model, view, hooks, request, marks, strategy, ready, watch.over
+                )
+            except tf.errors.OpError as error:
+                if request.reason != SIGTERM:
+                    raise
+                # Where all are stopped at once, the others of a step may leave in it.
+                _log.warning("%s: its last step was broken off: %s", view.name,
+                             str(error).splitlines()[0][:200])  # fmt: skip
+                break
             if of is not None and not over():
                 ready = {"id": of}
                 marks.write(f"ended-{view.name}", of=of)
@@ -180,10 +187,7 @@ def _train(
     def attempt(session: OneSession) -> None:
         assert config.model_dir is not None
         step = checkpoints.latest_step(config.model_dir) or 0
-        steps = find_position(
-            config, source.files, step, source.left_out, selection=source.identity()
-        ).steps_read
-        skip_rows, counts = source.own_skip(steps), None
+        skip_rows, counts = source.own_skip(source.position(step)), None
         if skip_rows or source.must_be_counted:
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
         marks.write(f"joined-{view.name}")

@@ -6,6 +6,7 @@ after each step, and `InterruptHook` keeps an evaluation from delaying it.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -70,7 +71,8 @@ def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
     """Turns SIGTERM into a stop request while the block runs.
 
     A second SIGTERM ends the process at once. Does nothing outside the main thread, where Python
-    allows no signal handlers.
+    allows no signal handlers. The request is made by a thread, too: a handler runs when the main
+    thread is back in Python, which may take as long as a call of TensorFlow's.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -80,8 +82,20 @@ def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
         request.ask(SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
+    def listen(received: int) -> None:
+        with open(received, "rb", buffering=0) as numbers:
+            while found := numbers.read(64):
+                if signal.SIGTERM in found:
+                    request.ask(SIGTERM)
+
+    received, sent = os.pipe()
+    os.set_blocking(sent, False)
+    threading.Thread(target=listen, args=(received,), daemon=True).start()
     previous = signal.signal(signal.SIGTERM, handler)
+    previous_sent = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(previous_sent)
         signal.signal(signal.SIGTERM, previous)
+        os.close(sent)

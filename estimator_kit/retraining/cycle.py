@@ -26,14 +26,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
+from estimator_kit import lock
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
+from estimator_kit.lock import Lock
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
     checks,
     gate_stage,
     lineage,
-    lock,
     publication,
     report,
     retention,
@@ -44,7 +45,6 @@ from estimator_kit.retraining import (
 )
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.lock import Lock
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import Window, choose, compared

@@ -20,7 +20,7 @@ import input_pipelines
 from estimator_kit import run_record
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.flags import resolved_flags
-from estimator_kit.retraining.lock import Owner
+from estimator_kit.lock import Owner
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining_flags import STAGES
 from feature_specs import parser

@@ -7,10 +7,10 @@ import os
 
 import tensorflow as tf
 
-from estimator_kit import dynamic_package
+from estimator_kit import dynamic_package, lock
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
-from estimator_kit.retraining import lock, report, state
+from estimator_kit.retraining import report, state
 from estimator_kit.retraining.cycle import serving_of
 
 

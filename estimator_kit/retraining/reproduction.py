@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from estimator_kit import experiment, run_record, storage
+from estimator_kit import experiment, lock, run_record, storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.flags import config_from_flagfile
-from estimator_kit.retraining import lineage, lock, state
+from estimator_kit.retraining import lineage, state
 from feature_specs import parser
 from input_pipelines.row_cache.digests import Digests
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 from hypothesis import strategies as st
 
 import feature_specs
+from estimator_kit.team import Team
 from input_pipelines import input_fns, shuffling, tfrecords
 from input_pipelines.sharding import Shard
 
@@ -82,6 +83,51 @@ def test_each_record_is_read_once_an_epoch(
                 assert run(steps * batch_size) == rows[steps * batch_size :]
     for rows in found:
         assert sorted(rows) == list(range(sum(sizes)))
+
+
+@hypothesis.settings(max_examples=3, deadline=None)
+@hypothesis.given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6).filter(lambda s: sum(s) > 4),
+    workers=st.integers(2, 4),
+    epochs=st.integers(1, 2),
+    batch_size=st.integers(1, 12),
+    interrupted=st.integers(0, 9),
+)
+def test_those_that_step_together_read_each_record_once_and_wait_with_padding(
+    tmp_path_factory, sizes, workers, epochs, batch_size, interrupted
+):
+    files = write(tmp_path_factory.mktemp("padded"), sizes)
+    team = Team(size=workers, batches_a_step=workers, ends_together=True)
+    shards = [Shard(workers, index) for index in range(workers)]
+    counts = [tfrecords.count_records(*shard.deal(files)) for shard in shards]
+    hypothesis.assume(min(counts) > 0)
+    steps = team.steps_of([epochs * count for count in counts], batch_size)
+    stop = min(interrupted, steps)
+    found = []
+    with mock.patch.object(tfrecords, "BLOCK", 4), mock.patch.object(shuffling, "WINDOW", 16):
+        for shard, own in zip(shards, counts):
+            for first, last in ((0, stop), (stop, steps)):
+                skip = min(team.own_rows(first, batch_size), epochs * own)
+                batches = input_fns.train_input_fn(
+                    SPEC, files, batch_size=batch_size, epochs=epochs, shard=shard,
+                    skip_rows=skip, rows_an_epoch=own, pad=True,
+                )()  # fmt: skip
+                for _, labels in batches.take(last - first):
+                    if not labels[input_fns.PADDING]:
+                        found += labels["row"].numpy().astype(int).tolist()
+    assert sorted(found) == sorted(epochs * [*range(sum(sizes))])
+
+
+def test_padding_is_the_first_batch_again(tmp_path):
+    files = write(tmp_path, [5])
+    batches = input_fns.train_input_fn(
+        SPEC, files, batch_size=3, epochs=1, shuffle=False, skip_rows=3, rows_an_epoch=5, pad=True
+    )()
+    found = [
+        (labels["row"].numpy().tolist(), bool(labels[input_fns.PADDING]))
+        for _, labels in batches.take(4)
+    ]
+    assert found == [([3, 4], False), *[([0, 1, 2], True)] * 3]
 
 
 def test_a_worker_without_a_record_says_so_instead_of_waiting_for_ever(tmp_path):

@@ -40,11 +40,29 @@ def test_each_record_is_read_by_one_worker(tmp_path_factory, sizes, workers, see
     assert sorted(found) == written
 
 
-def test_whole_files_are_dealt_out_when_there_are_enough():
-    files = ["b", "a", "c"]
-    assert Shard(2, 0).deal(files) == (["a", "c"], Shard())
-    assert Shard(2, 1).deal(files) == (["b"], Shard())
-    assert Shard(4, 3).deal(files) == (["a", "b", "c"], Shard(4, 3))
+def test_files_are_dealt_out_by_their_sizes():
+    sizes = {"a": 40, "b": 10, "c": 30, "d": 20, "e": 0}
+    files = ["e", "b", "a", "d", "c"]
+    # a 40; c 30; d to c's, then 50; b to a's, then 50; e, the empty one, to the first.
+    assert Shard(2, 0).deal(files, sizes) == (["a", "b", "e"], Shard())
+    assert Shard(2, 1).deal(files, sizes) == (["c", "d"], Shard())
+    assert Shard().deal(files) == (sorted(files), Shard())
+
+
+def test_records_are_dealt_out_where_files_are_few_or_uneven():
+    assert Shard(4, 3).deal(["b", "a", "c"]) == (["a", "b", "c"], Shard(4, 3))
+    sizes = {"a": 10, "b": 30}
+    assert Shard(2, 1).deal(["b", "a"], sizes) == (["a", "b"], Shard(2, 1))
+    assert Shard(2, 1).deal(["b", "a"], sizes, whole=True) == (["a"], Shard())
+    # 1.25 times the mean is even enough.
+    assert Shard(2, 1).deal(["b", "a"], {"a": 30, "b": 50}) == (["a"], Shard())
+
+
+def test_sizes_are_looked_up(tmp_path):
+    for name, size in {"a": 1, "b": 9, "c": 8}.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    files = [f"{tmp_path}/{name}" for name in "abc"]
+    assert Shard(2, 1).deal(files) == (files[::2], Shard())
 
 
 @pytest.mark.parametrize(("count", "index"), [(0, 0), (2, 2), (2, -1)])

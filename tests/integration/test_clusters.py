@@ -206,6 +206,37 @@ def test_a_worker_that_fails_for_good_leaves_the_others(made):
 
 
 @pytest.mark.ci
+@pytest.mark.parametrize(
+    "strategy",
+    ["parameter_server", pytest.param("sync_replicas", marks=pytest.mark.nightly)],
+)
+def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
+    """TensorFlow waits for it in closing a session, for ever, where no signal is answered."""
+    cluster, model_dir = made(
+        "--max_steps=100000", "--save_checkpoints_steps=100", f"--strategy={strategy}",
+        "--cluster_timeout_secs=20",
+    )  # fmt: skip
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill("ps:0")
+    del cluster.processes["ps:0"]
+    assert set(cluster.codes(limit=20 + 30 + 10).values()) == {75}
+    assert read_result(model_dir)["status"] == "failed"
+
+
+@pytest.mark.ci
+def test_sigterm_is_answered_without_a_ps(made):
+    cluster, model_dir = made("--max_steps=100000", "--save_checkpoints_steps=100")
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill("ps:0")
+    del cluster.processes["ps:0"]
+    for task in cluster.processes:
+        cluster.kill(task, signal.SIGTERM)
+    assert set(cluster.codes(limit=25).values()) == {143}
+
+
+@pytest.mark.ci
 def test_synchronous_steps_and_their_backup_worker(made):
     cluster, model_dir = made(
         "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", workers=2

@@ -181,7 +181,7 @@ def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
     found = screened(run, data)
     files, before = found.files["--train_files"], found.left_out("--train_files")
     assert sorted(before) == files[1:3]
-    find_position(run, files, 0, before).write(run.model_dir)
+    find_position(run, files, 0, before).write(run.model_dir, None)
     assert find_position(run, files, 2, before).steps_read == 2
     flip(data / "train-1.tfrecord", 7)  # The file stays as long as it was.
     after = screened(run, data).left_out("--train_files")

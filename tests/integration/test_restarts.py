@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit import lock, training, training_plan
+from estimator_kit.errors import Locked
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
 from tests.conftest import make_rows, small_run
@@ -194,3 +197,80 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
         result = ek.run(run)
     assert result.stop_reason == "max_steps" and np.isnan(result.metrics["auc/click"])
     assert "auc/click is undefined: the rows that it is made of are not there" in caplog.text
+
+
+def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
+    """The last batch of an epoch that training ended with was smaller than the others."""
+    one = (f"{ads}/train-0.tfrecord",)  # 150 rows: four batches of 40, the last of 30.
+    run = config(mode="train", max_steps=None, epochs=1, train_files=one, batch_size=40)
+    assert ek.run(run).rows_trained == 150
+    # Stopped on its way: three batches of 40 of the second epoch.
+    part = ek.run(run.model_copy(update={"epochs": 3, "max_steps": 7}))
+    assert (part.rows_trained, part.global_step) == (120, 7)
+    # What is left of the three, and a fourth: 150 * 4 - 150 - 120 rows.
+    rest = ek.run(run.model_copy(update={"epochs": 3}))
+    assert (rest.rows_trained, rest.global_step) == (180, 4 + 8)
+    last = ek.run(run.model_copy(update={"epochs": 4}))
+    assert (last.rows_trained, last.global_step) == (150, 4 + 8 + 4)
+
+
+def test_checkpoints_and_evaluations_come_at_the_same_steps_after_a_stop(config):
+    run = config(max_steps=7, save_checkpoints_steps=5, eval_throttle_secs=0)
+    ek.run(run)
+    ek.run(run.model_copy(update={"max_steps": 16}))
+    lines = (pathlib.Path(run.model_dir) / "eval_history.jsonl").read_text().splitlines()
+    # 7 and 16 are the ends of starts.
+    assert [json.loads(line)["global_step"] for line in lines] == [5, 7, 10, 15, 16]
+
+
+def test_a_second_start_on_one_model_dir_is_refused(config):
+    run = config(mode="train")
+    with lock.held(run.model_dir), pytest.raises(Locked) as error:
+        ek.run(run)
+    assert re.fullmatch(
+        rf"{run.model_dir} is locked by .* on .*, process {os.getpid()}; one start works in a "
+        "folder at a time: try again when it is through", str(error.value),
+    )  # fmt: skip
+    assert not (pathlib.Path(run.model_dir) / "result.json").exists()
+
+
+def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
+    run = config(mode="train")
+    original = training_plan.make_plan
+
+    def overtaken(*arguments):
+        plan = original(*arguments)
+        monkeypatch.setattr(training_plan, "make_plan", original)
+        ek.run(run)
+        return plan
+
+    monkeypatch.setattr(training_plan, "make_plan", overtaken)
+    with pytest.raises(Locked, match=r"another start has trained in .* since this one looked"):
+        ek.run(run)
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_named(
+    config, ads, tmp_path, monkeypatch
+):
+    """TensorFlow takes its new end for the end of the input."""
+    paths = [str(tmp_path / f"{i}.tfrecord") for i in range(2)]
+    for i, path in enumerate(paths):
+        shutil.copy(f"{ads}/train-{i}.tfrecord", path)
+    size = os.path.getsize(paths[1])
+    original = training._train
+
+    def meanwhile(*arguments):
+        tfrecords.write_examples(paths[1], make_rows(40))
+        return original(*arguments)
+
+    monkeypatch.setattr(training, "_train", meanwhile)
+    run = config(mode="train", max_steps=None, epochs=1, train_files=tuple(paths))
+    with pytest.raises(ek.DataError) as error:
+        ek.run(run)
+    now = os.path.getsize(paths[1])
+    assert str(error.value) == (
+        "the training files had 90 rows less than were counted at the start (280): "
+        f"{paths[1]} had {size:,} bytes and has {now:,}. The model is trained to step 4 of 6; "
+        "leave files alone while they are read, and start again"
+    )
+    assert read_result(run.model_dir)["status"] == "failed"

@@ -266,10 +266,15 @@ def test_a_team_and_its_steps():
     team = Team.of(config(), view)
     assert team == Team(size=3, index=1)
     # 10 steps of all are 3 of each, as far as they tell.
-    assert team.own_skip(10, batch_size=50) == 150
+    assert team.own_rows(10, batch_size=50) == 150 and not team.pads
     assert team.steps_of([150, 130, 1], batch_size=100) == 2 + 2 + 1
     sync = Team.of(config(strategy="sync_replicas", backup_workers=1), view)
     assert sync == Team(size=3, index=1, batches_a_step=2, ends_together=True)
     # 9 steps of 2 batches are 18, of which each has read 6.
-    assert sync.own_skip(9, batch_size=50) == 300
+    assert sync.own_rows(9, batch_size=50) == 300 and not sync.pads
     assert sync.steps_of([150, 130, 1], batch_size=100) == 3
+    mirrored = Team.of(config(strategy="multi_worker_mirrored"), view, devices=2)
+    assert mirrored == Team(size=3, index=1, batches_a_step=6, ends_together=True)
+    # The largest shard has 5 batches, of which each machine takes 2 a step.
+    assert mirrored.pads and mirrored.steps_of([450, 130, 1], batch_size=100) == 3
+    assert mirrored.own_rows(2, batch_size=100) == 400

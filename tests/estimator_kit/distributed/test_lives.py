@@ -113,7 +113,7 @@ def test_an_old_end_of_another_goal_is_no_end_of_this_training(tmp_path):
     marks.write("end", status="done", goal={**GOAL, "max_steps": 50})
     watch = watching(marks, view(launcher.free_ports(1)[0]), seconds=30.0)
     assert [watch._look() for _ in range(6)] == [False] * 5 + [True]
-    assert watch.given_up and watch.end is None
+    assert watch.gone == "chief:0" and watch.end is None
 
 
 def test_a_training_that_was_stopped_is_not_done(tmp_path, server):
@@ -164,8 +164,8 @@ def test_a_chief_that_is_gone_without_a_word_is_given_up(tmp_path, status):
     with pytest.raises(tf.errors.UnavailableError) as error:
         watch.check()
     assert error.value.message == (
-        f"ps:0 could not reach chief:0 at {a_view.chief} for 30 seconds, and it has left no word "
-        "of an end; start it again, or raise --cluster_timeout_secs"
+        f"ps:0 could not reach chief:0 at {a_view.chief} for 30 seconds, and there is no word of "
+        "an end; start it again, or raise --cluster_timeout_secs"
     )
 
 

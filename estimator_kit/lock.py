@@ -1,4 +1,4 @@
-"""One cycle at a time: a lock in the model directory, with owner, host and heartbeat.
+"""One start at a time: a lock in a model directory, with owner, host and heartbeat.
 
     with lock.held(folder):
         ...
@@ -190,8 +190,8 @@ class Lock:
     def _refusal(self, found: Optional[Owner]) -> str:
         who = found.text if found is not None else "another process, which has not said its name"
         return (
-            f"{self._folder} is locked by {who}; one cycle runs at a time: try again when it is "
-            "through"
+            f"{self._folder} is locked by {who}; one start works in a folder at a time: try again "
+            "when it is through"
         )
 
 

@@ -1,4 +1,4 @@
-"""The lock of a retraining folder: one owner at a time, whoever dies."""
+"""The lock of a model directory: one owner at a time, whoever dies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import threading
 
 import pytest
 
+from estimator_kit import lock
 from estimator_kit.errors import Locked
-from estimator_kit.retraining import lock
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.no_tensorflow
@@ -36,8 +36,8 @@ def test_a_second_start_names_the_owner(tmp_path):
             pass
         assert lock.read(str(tmp_path / "lock.json")) == owner
     assert str(error.value) == (
-        f"{tmp_path} is locked by ann on here, process 12; one cycle runs at a time: try again "
-        "when it is through"
+        f"{tmp_path} is locked by ann on here, process 12; one start works in a folder at a time: "
+        "try again when it is through"
     )
 
 
@@ -70,7 +70,7 @@ def test_a_stale_lock_is_taken_over_with_a_line_in_the_log(tmp_path, caplog):
 
 def test_a_killed_owner_on_this_machine_leaves_nothing_to_wait_for(tmp_path):
     code = (
-        "import os, sys\nfrom estimator_kit.retraining import lock\n"
+        "import os, sys\nfrom estimator_kit import lock\n"
         f"with lock.held({str(tmp_path)!r}):\n    os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60)

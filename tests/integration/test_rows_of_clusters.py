@@ -1,0 +1,92 @@
+"""From outside: every strategy trains on each row once an epoch, however uneven its files are."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from input_pipelines import tfrecords
+from tests.conftest import ROOT
+from tests.integration.clusters import LIMIT, read_result
+from tests.integration.logging_model import EVALUATED, FOLDER
+
+SPEC = {
+    "features": {"x": {"dtype": "int64"}},
+    "columns": {"x": {"identity": "x", "size": 10}, "hot": {"indicator": "x"}},
+    "groups": {"deep": ["hot"]},
+    "labels": {"row": {"dtype": "float32"}},
+    "objectives": {"row": {"head": "regression"}},
+}
+
+
+def write(folder: pathlib.Path, sizes: list[int]) -> None:
+    (folder / "spec.json").write_text(json.dumps(SPEC))
+    first = 0
+    for i, size in enumerate(sizes):
+        rows = [{"x": n % 10, "row": float(n)} for n in range(first, first + size)]
+        tfrecords.write_examples(f"{folder}/train-{i}.tfrecord", rows)
+        first += size
+    rows = [{"x": n % 10, "row": float(EVALUATED + n)} for n in range(20)]
+    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+
+
+def train(folder: pathlib.Path, *more: str) -> subprocess.CompletedProcess:
+    os.makedirs(folder / "seen", exist_ok=True)
+    return subprocess.run(
+        [
+            sys.executable, str(ROOT / "run.py"), f"--spec={folder}/spec.json",
+            f"--train_files={folder}/train-*", f"--eval_files={folder}/eval.tfrecord",
+            f"--model_dir={folder}/model", "--batch_size=32", "--exporters=",
+            "--model=tests.integration.logging_model:LoggingModel",
+            "--model_params=hidden_units=[2]", "--model_params=learning_rate=1e-9",
+            "--cluster_timeout_secs=90", *more,
+        ],
+        env={**os.environ, FOLDER: str(folder / "seen"), "PYTHONPATH": str(ROOT)},
+        cwd=ROOT, timeout=LIMIT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+
+
+def seen(folder: pathlib.Path) -> collections.Counter:
+    files = (folder / "seen").glob("*.rows")
+    return collections.Counter(int(n) for path in files for n in path.read_text().split())
+
+
+MODES = {
+    "parameter_server": ("--launch_local=chief:1,worker:1,ps:1",),
+    "sync_replicas": ("--strategy=sync_replicas", "--launch_local=chief:1,worker:1,ps:1"),
+    "multi_worker_mirrored": (
+        "--strategy=multi_worker_mirrored", "--launch_local=chief:1,worker:1",
+    ),
+    "mirrored": ("--strategy=mirrored", "--mirrored_devices=2"),
+    "alone": (),
+}  # fmt: skip
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("mode", "sizes"),
+    [
+        ("sync_replicas", [700, 133]),
+        ("multi_worker_mirrored", [700, 133]),
+        pytest.param("multi_worker_mirrored", [100, 100, 100], marks=pytest.mark.nightly),
+        pytest.param("multi_worker_mirrored", [300, 310, 290, 20], marks=pytest.mark.nightly),
+        pytest.param("sync_replicas", [50, 40, 45], marks=pytest.mark.nightly),
+        pytest.param("parameter_server", [700, 133], marks=pytest.mark.nightly),
+        pytest.param("mirrored", [200, 133], marks=pytest.mark.nightly),
+    ],
+)  # fmt: skip
+def test_each_row_is_trained_on_once_an_epoch(mode, sizes, tmp_path):
+    write(tmp_path, sizes)
+    done = train(tmp_path, "--epochs=2", *MODES[mode])
+    assert done.returncode == 0, done.stdout
+    assert seen(tmp_path) == dict.fromkeys(range(sum(sizes)), 2)
+    result = read_result(tmp_path / "model")
+    assert (result["stop_reason"], result["rows_trained"]) == ("input_exhausted", 2 * sum(sizes))
+    assert result["rows_lost"] == 0
