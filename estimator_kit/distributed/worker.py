@@ -21,7 +21,7 @@ from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed import collective, servers, trainer
 from estimator_kit.distributed.marks import Marks, goal_of
-from estimator_kit.distributed.trainer import OneSession
+from estimator_kit.distributed.trainer import OneSession, SessionLost
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
@@ -99,13 +99,17 @@ def run_worker(
                 of = _train(
                     config, spec, model, view, hooks, request, marks, strategy, ready, watch.over
                 )
-            except tf.errors.OpError as error:
-                if request.reason != SIGTERM:
-                    raise
-                # Where all are stopped at once, the others of a step may leave in it.
-                _log.warning("%s: its last step was broken off: %s", view.name,
-                             str(error).splitlines()[0][:200])  # fmt: skip
-                break
+            except (tf.errors.OpError, SessionLost) as error:
+                # Where all are stopped at once, others may leave in a step that needs them.
+                if request.reason == SIGTERM:
+                    break
+                if isinstance(error, SessionLost):
+                    raise tf.errors.UnavailableError(
+                        None, None,
+                        f"{view.name}: another task of the step is gone; start all tasks again to "
+                        "go on from the last checkpoint",
+                    ) from error  # fmt: skip
+                raise
             if of is not None and not over():
                 ready = {"id": of}
                 marks.write(f"ended-{view.name}", of=of)

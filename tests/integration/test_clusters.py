@@ -195,6 +195,27 @@ def test_sigterm_of_all_at_once_loses_no_step(made):
     assert "is lost" not in cluster.log("chief:0").read_text()
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "strategy", ["multi_worker_mirrored", pytest.param("sync_replicas", marks=pytest.mark.nightly)]
+)
+def test_sigterm_of_all_who_step_together_is_answered_by_each(made, strategy):
+    """Whoever leaves first takes its part of the others' last step along."""
+    cluster, model_dir = made(
+        f"--strategy={strategy}", "--max_steps=20000", "--save_checkpoints_secs=600",
+        ps=1 if strategy == "sync_replicas" else 0,
+    )  # fmt: skip
+    tasks = [task for task in TASKS if task != "ps:0" or strategy == "sync_replicas"]
+    cluster.start(*tasks)
+    cluster.wait_for("worker:0", r"step [1-9]\d")
+    for task in tasks:
+        cluster.kill(task, signal.SIGTERM)
+    assert set(cluster.codes(limit=60).values()) == {143}
+    saved = tf.train.load_variable(tf.train.latest_checkpoint(str(model_dir)), "global_step")
+    assert 10 <= saved < 20000
+    assert read_result(model_dir)["status"] == "stopped"
+
+
 @pytest.mark.nightly
 def test_a_worker_that_fails_for_good_leaves_the_others(made):
     cluster, model_dir = made("--max_steps=400", "--save_checkpoints_steps=100")
