@@ -43,8 +43,8 @@ MEANING = {
     BUG: "a bug, in the kit or in a model; the traceback says where",
     EXPORT_REFUSED: "an export was refused: it does not load, or answers otherwise than the "
     "input pipeline and the model; it is under no version's name",
-    TEMPORARY: "temporary (unavailable, aborted, out of memory or disk, or, in --mode=retrain, "
-    "another start at work or a stage over its time); try again",
+    TEMPORARY: "temporary (unavailable, aborted, out of memory or disk, another start at work in "
+    "the same folder, or, in --mode=retrain, a stage over its time); try again",
     REFUSED: "refused: the candidate of --mode=retrain did not pass the gate; the live model stays",
     NOTHING_TO_DO: "nothing to do: already trained, converted or predicted to the end, or "
     "retrained on the same data; nothing was touched",
