@@ -14,7 +14,8 @@ misses there, and nothing else:
 - export_names.py: the API name "estimator" of TensorFlow's export decorator;
 - estimator_training.py: the removed glue between Estimator and distribution strategies;
 - tpu.py: stand-ins for TPUEstimator, which is given up;
-- namespaces.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`.
+- namespaces.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`;
+- estimator_paths.py: `tensorflow.python.estimator`, from which old libraries import.
 
 All private names that this stands on are in private_names.py. They are checked first: a process
 has a whole `tf.estimator`, or one `UnsupportedTensorFlowError` and an unchanged TensorFlow.

@@ -17,6 +17,7 @@ import warnings
 from typing import Optional
 
 from estimator_kit.compat import (
+    estimator_paths,
     export_names,
     legacy_keras,
     namespaces,
@@ -88,6 +89,7 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     tpu.install(undo, tensorflow_version=version)
     _install_training(undo)
     namespaces.install(undo)
+    estimator_paths.install(undo)
 
 
 def _forget_estimator() -> None:
