@@ -323,9 +323,12 @@ class ModelFn(abc.ABC):
             metrics = self._metrics(logits, labels, weights, rows)
             for name, value in self._combination.factors(self.spec).items():
                 metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
+            # Nothing reads the predictions here but metrics of `tf.estimator.add_metrics`.
+            predictions, _ = self._predictions(logits, outputs)
             return estimator.EstimatorSpec(
-                mode, loss=loss, eval_metric_ops=metrics, scaffold=self._averages()
-            )
+                mode, predictions=predictions, loss=loss, eval_metric_ops=metrics,
+                scaffold=self._averages(),
+            )  # fmt: skip
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
         for name, value in self._combination.factors(self.spec).items():
@@ -396,16 +399,14 @@ class ModelFn(abc.ABC):
     def _predict_spec(
         self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
     ) -> Any:
-        joint: dict[str, tf.Tensor] = {}
+        joint, by_objective = self._predictions(logits, added)
         outputs: dict[str, Any] = {}
         for name, objective in self.objectives.items():
-            predictions = objective.predictions(logits[name])
-            joint.update({f"{name}/{key}": value for key, value in predictions.items()})
+            predictions = by_objective[name]
             outputs[f"predict/{name}"] = estimator.export.PredictOutput(predictions)
             for method, output in objective.export_outputs(predictions).items():
                 outputs[f"{method}/{name}"] = output
         for name, value in added.items():
-            joint[name] = value
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
         # Without one of this name tf.estimator takes no spec; an export may choose another.
@@ -413,6 +414,20 @@ class ModelFn(abc.ABC):
         return estimator.EstimatorSpec(
             mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()
         )
+
+    def _predictions(
+        self, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, dict[str, tf.Tensor]]]:
+        """All predictions, as `<objective>/<name>` or an added name; and those by objective."""
+        by_objective = {
+            name: objective.predictions(logits[name]) for name, objective in self.objectives.items()
+        }
+        joint = {
+            f"{name}/{key}": value
+            for name, predictions in by_objective.items()
+            for key, value in predictions.items()
+        }
+        return {**joint, **added}, by_objective
 
     def _averages(self) -> Any:
         """The Scaffold that restores averaged weights, or None where there are none."""
@@ -446,6 +461,10 @@ class ModelFn(abc.ABC):
         weights: Mapping[str, tf.Tensor],
         rows: tf.Tensor,
     ) -> dict[str, Metric]:
+        # In batches of static shape `rows` is a constant, which would be added once more at the end
+        # of the input.
+        with tf.control_dependencies(list(labels.values())):
+            rows = tf.identity(rows)
         result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
         for name, objective in self.objectives.items():
             label = objective.label_name

@@ -15,6 +15,7 @@ from estimator_kit.models import MODELS, find_model
 from input_pipelines import tfrecords
 from input_pipelines.transforms import Transform
 from tests.conftest import make_rows
+from tests.estimator_kit.small_training import batch_of
 
 ModeKeys = tf.estimator.ModeKeys
 
@@ -83,6 +84,23 @@ def test_signatures_of_a_prediction(spec):
         for objective in ("click", "buy")
         for key in ("logits", "logistic", "probabilities", "class_ids", "classes")
     }
+
+
+def test_metrics_that_a_program_adds_are_given_labels_and_predictions(spec, tmp_path):
+    rows = make_rows(40)
+
+    def metric_fn(labels, predictions):
+        error = predictions["click/logistic"][:, 0] - tf.cast(labels["click"], tf.float32)
+        return {"my_error": tf.compat.v1.metrics.mean(error)}
+
+    model = tf.estimator.Estimator(Constant(spec), model_dir=str(tmp_path))
+    model = tf.estimator.add_metrics(model, metric_fn)
+    model.train(batch_of(spec, rows), steps=1)
+    value = model.get_variable_value("value")[0]
+    metrics = model.evaluate(batch_of(spec, rows))
+    expected = 1 / (1 + np.exp(-value)) - np.mean([row["click"] for row in rows])
+    assert metrics["my_error"] == pytest.approx(expected, abs=1e-6)
+    assert metrics["rows"] == 80  # The same 40 rows twice.
 
 
 def test_an_added_output_is_a_prediction_and_nothing_that_a_meta_graph_would_hold(spec, caplog):
