@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 from pydantic import Field
+from pydantic_core import PydanticCustomError
 
 from estimator_kit.config_problems import problems_of
 from estimator_kit.errors import ConfigError
@@ -31,8 +33,21 @@ Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worke
 PositiveInt = Annotated[int, Field(ge=1, strict=True)]
 
 
+_NAME_OR_CLASS = (
+    "the name of a model, as 'wide_deep' or 'package.module:ClassName', or a subclass of "
+    "estimator_kit.ModelFn"
+)
+_TOP_OF_MODULE = (
+    "a class at the top of a module, where its name finds it again; one inside a function or "
+    "another class cannot be found"
+)
+
+
 class ExperimentConfig(pydantic.BaseModel):
     """One run. Fields are the flags of run.py by name; `flags` documents each of them.
+
+    `model` may be a subclass of `ModelFn`, which becomes its name, `package.module:ClassName`. One
+    string for a field of several is a list of it alone; it is not divided at commas.
 
     Raises:
       ConfigError: a value is out of range, or fields do not go together.
@@ -200,6 +215,24 @@ class ExperimentConfig(pydantic.BaseModel):
         problems = problems_of(self)
         if problems:
             raise ConfigError("\n".join(problems))
+
+    @pydantic.field_validator("model", mode="before")
+    @classmethod
+    def _name_of_class(cls, model: Any) -> Any:
+        if isinstance(model, type):
+            name = model.__qualname__
+            if getattr(sys.modules.get(model.__module__), name, None) is not model:
+                raise PydanticCustomError("model", _TOP_OF_MODULE)
+            return f"{model.__module__}:{name}"
+        if not isinstance(model, str):
+            raise PydanticCustomError("model", _NAME_OR_CLASS)
+        return model
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _list_of_one(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        several = cls.model_fields[str(info.field_name)].annotation == tuple[str, ...]
+        return (value,) if several and isinstance(value, str) else value
 
     def csv_options(self) -> CsvOptions:
         """How CSV files are written."""

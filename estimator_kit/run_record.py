@@ -107,6 +107,8 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     changes: dict[tuple[str, str], str] = {}
     if kept is None:
         return changes
+    digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
+    digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
         if section in ("ignored", "groups", "drift", "filter", "retraining"):
             # The effect of the first two is on variables, which are compared by shapes and places;
@@ -116,18 +118,18 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):
             old, new = (_what_matters(section, x.get(name)) for x in (before, entries))
-            if old != new:
+            if old != new and not _differ_in_path_alone(old, new, digests, digests_now):
                 was, now = _shown(old), _shown(new)
                 changes[section, name] = f"{section}.{name}: was {was}, is {now}"
     first, second = list(kept.get("objectives", {})), list(spec.objectives)
     if keeps_order(kept) and first != second and sorted(first) == sorted(second):
         sentence = f"objectives: their order was {', '.join(first)}, is {', '.join(second)}"
         changes["objectives", ""] = sentence
-    digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
     for name, column in spec.columns.items():
         if isinstance(column, Vocabulary) and column.file is not None:
-            digest = _digests(spec)[column.file]
-            if digests.get(column.file, digest) != digest:
+            digest = digests_now[column.file]
+            file = kept.get("columns", {}).get(name, {}).get("file")
+            if digests.get(file, digest) != digest:
                 sentence = f"columns.{name}: the words of {column.file} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
@@ -144,6 +146,16 @@ def _what_matters(section: str, entry: Any) -> Any:
     if entry and entry.get("head") == "ranking":  # Which learns the order within its groups.
         free = tuple(key for key in free if key != "group_by")
     return entry and {key: value for key, value in entry.items() if key not in free}
+
+
+def _differ_in_path_alone(
+    old: Any, new: Any, digests: dict[str, str], digests_now: dict[str, str]
+) -> bool:
+    """Whether two entries are a vocabulary of the same words, in files of two names."""
+    if not old or not new or "file" not in old or "file" not in new:
+        return False
+    same_words = digests.get(old["file"]) == digests_now.get(new["file"])
+    return same_words and {**old, "file": new["file"]} == new
 
 
 def _shown(entry: Any) -> str:

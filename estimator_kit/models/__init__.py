@@ -73,6 +73,8 @@ def find_model(name: str) -> type[ModelFn]:
     if model is None:
         classes = [n for n, c in vars(module).items() if _is_model(c)]
         hint = did_you_mean(class_name, classes)
+        if module_name == "__main__":
+            hint = "; a class of a script is found by that script alone: put it into a module"
         raise ConfigError(f"model {name!r}: {module_name!r} has no {class_name!r}{hint}")
     if not _is_model(model):
         raise ConfigError(f"model {name!r} is no subclass of estimator_kit.ModelFn; make it one")

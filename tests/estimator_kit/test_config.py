@@ -7,6 +7,7 @@ import pytest
 
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.flags import resolved_flags
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -141,7 +142,7 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             {"mode": "xyz"}, [f"--mode: got 'xyz', expected {MODES}"],
         ),
         pytest.param(
-            {"train_files": "a"}, ["--train_files: got 'a', expected a list of strings"],
+            {"train_files": 5}, ["--train_files: got 5, expected a list of strings"],
         ),
         pytest.param({"spec": ""}, ["--spec is missing"]),
         pytest.param(
@@ -195,6 +196,41 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
 )  # fmt: skip
 def test_what_a_broken_config_is_told(changes, problems):
     assert problems_of(**changes) == problems
+
+
+class Mine:
+    """Stands for a ModelFn: that it is one is checked where the model is made."""
+
+    class Inner:
+        pass
+
+
+def test_a_model_may_be_given_as_a_class():
+    config = ExperimentConfig(**TRAINING, model=Mine)
+    assert config.model == f"{__name__}:Mine"
+    assert f"--model={__name__}:Mine\n" in resolved_flags(config)
+
+
+def test_a_model_that_no_name_finds_again_is_refused():
+    class Local:
+        pass
+
+    for model in (Mine.Inner, Local):
+        assert problems_of(model=model) == [
+            f"--model: got {model!r}, expected a class at the top of a module, where its name "
+            "finds it again; one inside a function or another class cannot be found"
+        ]
+    assert problems_of(model=print) == [
+        f"--model: got {print!r}, expected the name of a model, as 'wide_deep' or "
+        "'package.module:ClassName', or a subclass of estimator_kit.ModelFn"
+    ]
+
+
+def test_one_string_is_a_list_of_one():
+    config = ExperimentConfig(**{**TRAINING, "train_files": "a,b.tfrecord", "exporters": "final"})
+    assert config.train_files == ("a,b.tfrecord",)
+    assert config.exporters == ("final",)
+    assert problems_of(train_files="") == ["--train_files: a name is empty"]
 
 
 def test_a_config_needs_a_spec():

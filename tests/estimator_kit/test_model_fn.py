@@ -304,6 +304,8 @@ def test_columns_that_a_part_cannot_take_are_refused(document):
         ("tests.estimator_kit.test_model_fn:Constnt",
          "model 'tests.estimator_kit.test_model_fn:Constnt': 'tests.estimator_kit.test_model_fn' "
          "has no 'Constnt'; did you mean 'Constant'?"),
+        ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'; a class of a script is "
+                          "found by that script alone: put it into a module"),
         ("tests.conftest:make_rows", "model 'tests.conftest:make_rows' is no subclass of "
                                      "estimator_kit.ModelFn; make it one"),
     ],
@@ -312,6 +314,12 @@ def test_a_model_that_cannot_be_found(name, message):
     with pytest.raises(ek.ConfigError) as error:
         find_model(name)
     assert str(error.value) == message
+
+
+def test_a_model_that_is_given_as_a_class_is_found_by_its_name():
+    for model in (Constant, MODELS["dnn"]):
+        config = ek.ExperimentConfig(mode="validate", spec="s", model=model)
+        assert find_model(config.model) is model
 
 
 def test_a_model_outside_the_package_is_found():
