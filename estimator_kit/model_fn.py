@@ -28,6 +28,7 @@ from estimator_kit import (
     input_places,
     keras_layers,
     schedules,
+    tensor_equality,
 )
 from estimator_kit.combining import Weights, check_combination, parse_combination
 from estimator_kit.combining.base import MakeGradients
@@ -271,7 +272,8 @@ class ModelFn(abc.ABC):
             other.warm_start = self.warm_start
             other.together = self.together
             return other(features, labels, mode)
-        with dynamic_tables.in_mode(training=mode == ModeKeys.TRAIN):
+        training = mode == ModeKeys.TRAIN
+        with dynamic_tables.in_mode(training=training), tensor_equality.warned():
             return self._estimator_spec(features, labels, mode)
 
     def _estimator_spec(

@@ -12,7 +12,7 @@ def spec_of(folder, **files):
     for path, words in files.values():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text("\n".join(words) + "\n", encoding="utf-8")
-    columns = {f"{name}_id": {"vocabulary": name, "file": path} for name, (path, _) in files.items()}
+    columns = {f"{name}_id": {"vocabulary": name, "file": files[name][0]} for name in files}
     document = {
         "features": {name: {"dtype": "string"} for name in files},
         "columns": columns,
