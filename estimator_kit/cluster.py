@@ -15,7 +15,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
 from estimator_kit.errors import ConfigError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 JOBS = (CHIEF, WORKER, PS, EVALUATOR)
+
+# The chief's name in TF_CONFIGs of TensorFlow 1.
+MASTER = "master"
 
 _VARIABLE = "TF_CONFIG"
 _EXAMPLE = (
@@ -42,6 +45,9 @@ _LONE_CHIEF = (
 )
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
+
+# TensorFlow's server takes its port on all interfaces, so these differ in nothing.
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +149,9 @@ def view_of(config: ExperimentConfig, environment: Mapping[str, str]) -> Optiona
 def parse(text: str) -> Optional[ClusterView]:
     """The view that a TF_CONFIG describes; None where it has one task or no cluster.
 
+    As in TensorFlow, a `master` is the chief, and of workers without a chief the first one is:
+    worker 1 of TF_CONFIG is then `worker:0` here.
+
     Raises:
       ConfigError: a part of it is wrong.
     """
@@ -154,28 +163,21 @@ def parse(text: str) -> Optional[ClusterView]:
     if document.get("rpc_layer", "grpc") != "grpc":
         raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")
     cluster = document.get("cluster", {})
-    _check_mapping("TF_CONFIG.cluster", cluster, JOBS)
+    _check_mapping("TF_CONFIG.cluster", cluster, JOBS, (MASTER,))
     jobs = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}
     task = document.get("task") or {}
     _check_mapping("TF_CONFIG.task", task, ("type", "index"), _IGNORED_OF_TASK)
     members = [host for job, hosts in jobs.items() if job != EVALUATOR for host in hosts]
     task_type, index = task.get("type"), task.get("index", 0)
     if not members:
-        if task_type in (None, CHIEF, WORKER) and index in (0, "0"):
+        if task_type in (None, CHIEF, MASTER, WORKER) and index in (0, "0"):
             return None
         raise _wrong(
             "TF_CONFIG.cluster", "got none", f"the cluster that the {task_type} {index} is of"
         )
-    if len(jobs.get(CHIEF, ())) != 1:
-        raise _wrong(
-            "TF_CONFIG.cluster.chief", f"got {len(jobs.get(CHIEF, ()))} addresses",
-            "one, that of the task that saves checkpoints (of workers alone, make the first one "
-            "the chief)",
-        )  # fmt: skip
-    twice = sorted({host for host in members if members.count(host) > 1})
-    if twice:
-        raise _wrong("TF_CONFIG.cluster", f"got {twice[0]} twice", "an address for each task")
-    if task_type not in JOBS:
+    if two := _same_address(members):
+        raise _wrong("TF_CONFIG.cluster", two, "an address for each task")
+    if task_type not in (*JOBS, MASTER):
         raise _wrong("TF_CONFIG.task.type", f"got {task_type!r}", f"one of {', '.join(JOBS)}")
     if isinstance(index, str) and index.isdecimal():
         index = int(index)
@@ -185,6 +187,7 @@ def parse(text: str) -> Optional[ClusterView]:
             f"a task of the cluster, which has no {task_type}"
         )  # fmt: skip
         raise _wrong("TF_CONFIG.task.index", f"got {index!r}", expected)
+    jobs, task_type, index = _with_chief(jobs, task_type, index)
     if len(members) == 1:
         if task_type == CHIEF:
             return None
@@ -195,6 +198,44 @@ def parse(text: str) -> Optional[ClusterView]:
     )  # fmt: skip
 
 
+def _with_chief(
+    jobs: dict[str, tuple[str, ...]], task_type: str, index: int
+) -> tuple[dict[str, tuple[str, ...]], str, int]:
+    """The jobs and this task's place among them, with the chief under its name."""
+    leader = CHIEF
+    if MASTER in jobs:
+        if jobs.get(CHIEF):
+            raise _wrong("TF_CONFIG.cluster", "got a chief and a master", "one of the two")
+        leader = MASTER
+        jobs = {**jobs, CHIEF: jobs[MASTER]}
+        task_type = CHIEF if task_type == MASTER else task_type
+    elif not jobs.get(CHIEF) and jobs.get(WORKER):
+        jobs = {**jobs, CHIEF: jobs[WORKER][:1], WORKER: jobs[WORKER][1:]}
+        if task_type == WORKER:
+            task_type, index = (WORKER, index - 1) if index else (CHIEF, 0)
+    if len(jobs.get(CHIEF, ())) != 1:
+        raise _wrong(
+            f"TF_CONFIG.cluster.{leader}", f"got {len(jobs.get(CHIEF, ()))} addresses",
+            "one, that of the task that saves checkpoints",
+        )  # fmt: skip
+    return jobs, task_type, index
+
+
+def _same_address(hosts: Sequence[str]) -> Optional[str]:
+    """What is wrong where two of the addresses are one, or None."""
+    seen: dict[str, str] = {}
+    for address in hosts:
+        name, _, port = address.lower().rpartition(":")
+        key = f"{'localhost' if _LOOPBACK.fullmatch(name) else name}:{port}"
+        before = seen.get(key)
+        if before == address:
+            return f"got {address} twice"
+        if before is not None:
+            return f"got {before} and {address}, which are one address"
+        seen[key] = address
+    return None
+
+
 def _from_flags(config: ExperimentConfig) -> Optional[ClusterView]:
     """The view that the flags describe: the first of --worker_hosts is the chief."""
     if config.job_name is None:
@@ -202,11 +243,8 @@ def _from_flags(config: ExperimentConfig) -> Optional[ClusterView]:
     workers = _addresses("--worker_hosts", list(config.worker_hosts))
     ps = _addresses("--ps_hosts", list(config.ps_hosts))
     hosts = [*workers, *ps]
-    twice = sorted({host for host in hosts if hosts.count(host) > 1})
-    if twice:
-        raise ConfigError(
-            f"--worker_hosts, --ps_hosts: got {twice[0]} twice, expected an address for each task"
-        )
+    if two := _same_address(hosts):
+        raise ConfigError(f"--worker_hosts, --ps_hosts: {two}, expected an address for each task")
     job: str = config.job_name
     index = config.task_index
     count = {WORKER: len(workers), PS: len(ps)}.get(job, 1)
@@ -231,8 +269,6 @@ def _check_mapping(
     if not isinstance(value, dict):
         raise _wrong(part, f"got {value!r}", f"an object with {', '.join(names)}")
     for name in value:
-        if name == "master":
-            raise _wrong(f"{part}.master", "got a job of that name", "the name chief for it")
         if name not in names and name not in ignored:
             raise _wrong(part, f"got the name {name!r}", f"the names {', '.join(names)}")
 

@@ -125,10 +125,14 @@ def config_of(arguments: list[str]):
     [("tfjob.yaml", "parameter_server"), ("tfjob_all_reduce.yaml", "multi_worker_mirrored")],
 )
 def test_the_tfjobs(file, strategy):
-    document = yaml.safe_load((FOLDER / file).read_text())
+    document, policy = yaml.safe_load_all((FOLDER / file).read_text())
     jsonschema.validate(document, TFJOB)
+    jsonschema.validate(policy, POLICY)
+    selector = policy["spec"]["podSelector"]
+    assert policy["spec"]["ingress"] == [{"from": [{"podSelector": selector}]}]
     assert ("PS" in document["spec"]["tfReplicaSpecs"]) == (strategy == "parameter_server")
     for replicas in document["spec"]["tfReplicaSpecs"].values():
+        assert replicas["template"]["metadata"]["labels"] == selector["matchLabels"]
         (container,) = replicas["template"]["spec"]["containers"]
         assert container["name"] == "tensorflow"  # The operator looks for it.
         config = config_of([a for a in container["args"] if not a.startswith("--flagfile")])

@@ -73,6 +73,39 @@ def test_what_is_no_cluster():
     assert cluster.view_of(config(), {}) is None
 
 
+@pytest.mark.parametrize("task", ["master", "worker", "ps", "evaluator"])
+def test_a_master_is_the_chief(task):
+    hosts = {**HOSTS, "master": HOSTS["chief"]}
+    del hosts["chief"]
+    by_name = cluster.parse(text(type="chief" if task == "master" else task, index=0))
+    assert cluster.parse(text(hosts, type=task, index=0)) == by_name
+    assert by_name.chief == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (("worker", 0), ("chief", 0)),
+        (("worker", 1), ("worker", 0)),
+        (("worker", "2"), ("worker", 1)),
+        (("ps", 0), ("ps", 0)),
+        (("evaluator", 0), ("evaluator", 0)),
+    ],
+)
+def test_of_workers_alone_the_first_is_the_chief(place, expected):
+    hosts = {"worker": ["a:1", "b:2", "c:3"], "ps": ["d:4"]}
+    view = cluster.parse(text(hosts, type=place[0], index=place[1]))
+    assert view == ClusterView("a:1", ("b:2", "c:3"), ("d:4",), (), *expected)
+    assert cluster.parse(text({**hosts, "chief": []}, type=place[0], index=place[1])) == view
+    assert cluster.parse(view.tf_config()) == view
+
+
+@pytest.mark.parametrize("job", ["master", "worker"])
+def test_a_lone_leader_trains_alone(job):
+    assert cluster.parse(text({job: ["a:1"]}, type=job, index=0)) is None
+    assert cluster.parse(text({}, type=job, index=0)) is None
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
@@ -90,8 +123,17 @@ def test_what_is_no_cluster():
         ),
         ({"clusters": {}}, "TF_CONFIG: got the name 'clusters', expected the names cluster, task"),
         (
-            {"cluster": {"master": ["a:1"]}},
-            "TF_CONFIG.cluster.master: got a job of that name, expected the name chief for it",
+            {"cluster": {"master": ["a:1", "b:1"]}, "task": {"type": "master"}},
+            "TF_CONFIG.cluster.master: got 2 addresses, expected one, that of the task that saves "
+            "checkpoints",
+        ),
+        (
+            {"cluster": {"master": ["a:1"], "chief": ["b:1"]}, "task": {"type": "chief"}},
+            "TF_CONFIG.cluster: got a chief and a master, expected one of the two",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "master"}},
+            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no master",
         ),
         (
             {"cluster": {"chief": "a:1"}},
@@ -107,13 +149,27 @@ def test_what_is_no_cluster():
             "TF_CONFIG.cluster.worker[1]: got 'b:65536', expected an address, as host0:2222",
         ),
         (
-            {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}},
+            {"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps", "index": 0}},
             "TF_CONFIG.cluster.chief: got 0 addresses, expected one, that of the task that saves "
-            "checkpoints (of workers alone, make the first one the chief)",
+            "checkpoints",
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}},
+            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no chief",
         ),
         (
             {"cluster": {"chief": ["a:1"], "ps": ["a:1"]}},
             "TF_CONFIG.cluster: got a:1 twice, expected an address for each task",
+        ),
+        (
+            {"cluster": {"chief": ["localhost:1"], "worker": ["127.0.0.1:1"]}},
+            "TF_CONFIG.cluster: got localhost:1 and 127.0.0.1:1, which are one address, expected "
+            "an address for each task",
+        ),
+        (
+            {"cluster": {"chief": ["host:1"], "worker": ["HOST:1"]}},
+            "TF_CONFIG.cluster: got host:1 and HOST:1, which are one address, expected an address "
+            "for each task",
         ),
         (
             {"cluster": HOSTS, "task": {"type": "server"}},
@@ -179,6 +235,10 @@ def test_an_address_is_of_one_task():
     assert str(error.value) == (
         "--worker_hosts, --ps_hosts: got a:1 twice, expected an address for each task"
     )
+
+
+    with pytest.raises(ek.ConfigError, match=r"localhost:1 and \[::1\]:1, which are one"):
+        cluster.view_of(config(job_name="ps", worker_hosts="localhost:1", ps_hosts="[::1]:1"), {})
 
 
 def test_tf_config_is_what_a_block_says():
