@@ -15,7 +15,9 @@ misses there, and nothing else:
 - estimator_training.py: the removed glue between Estimator and distribution strategies;
 - tpu.py: stand-ins for TPUEstimator, which is given up;
 - namespaces.py: `tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`;
-- estimator_paths.py: `tensorflow.python.estimator`, from which old libraries import.
+- estimator_paths.py: `tensorflow.python.estimator`, from which old libraries import;
+- pandas_strings.py: the string columns of pandas 3 in `pandas_input_fn`;
+- removed_names.py: what to use in the place of `tf.contrib` and `BoostedTrees*`.
 
 All private names that this stands on are in private_names.py. They are checked first: a process
 has a whole `tf.estimator`, or one `UnsupportedTensorFlowError` and an unchanged TensorFlow.

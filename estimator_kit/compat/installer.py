@@ -21,7 +21,9 @@ from estimator_kit.compat import (
     export_names,
     legacy_keras,
     namespaces,
+    pandas_strings,
     private_names,
+    removed_names,
     tpu,
     versions,
 )
@@ -90,6 +92,8 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     _install_training(undo)
     namespaces.install(undo)
     estimator_paths.install(undo)
+    pandas_strings.install(undo)
+    removed_names.install(undo)
 
 
 def _forget_estimator() -> None:

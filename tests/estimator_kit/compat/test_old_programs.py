@@ -1,0 +1,132 @@
+"""What old programs meet that TensorFlow 2.15 has not, or not any more, to give them."""
+
+import contextlib
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
+import tensorflow as tf
+
+from estimator_kit.compat import pandas_strings, removed_names, versions
+
+pytestmark = pytest.mark.skipif(
+    versions.read().has_own_estimator, reason="on 2.15 nothing is put in place"
+)
+
+v1 = tf.compat.v1
+
+CONTRIB = (
+    ": tf.contrib ended with TensorFlow 1.15; docs/longevity.md lists what stands for its parts, "
+    "as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    "contrib.layers and contrib.slim"
+)
+TREES = (
+    ": tensorflow-estimator 2.15 has no boosted trees any more; train them with YDF (pip install "
+    "ydf), XGBoost or LightGBM"
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "end"),
+    [
+        (tf, "contrib", CONTRIB),
+        (v1, "contrib", CONTRIB),
+        (tf.compat.v2, "contrib", CONTRIB),
+        (tf.estimator, "BoostedTreesClassifier", TREES),
+        (v1.estimator, "BoostedTreesRegressor", TREES),
+        (tf, "no_such_name", ""),
+        (v1, "no_such_name", ""),
+        (tf.estimator, "no_such_name", ""),
+    ],
+)
+def test_a_missing_attribute_says_what_to_use(module, name, end):
+    assert not hasattr(module, name)
+    with pytest.raises(AttributeError) as error:
+        getattr(module, name)
+    assert str(error.value).endswith(f" has no attribute {name!r}{end}")
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "tensorflow.compat.v1"])
+def test_an_import_of_contrib_says_what_to_use(name):
+    with pytest.raises(ModuleNotFoundError) as error:
+        importlib.import_module(f"{name}.contrib.layers")
+    assert str(error.value) == f"No module named '{name}.contrib'{CONTRIB}"
+    assert error.value.name == f"{name}.contrib"
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'tensorflow\.contribs'$"):
+        importlib.import_module("tensorflow.contribs")
+
+
+def test_a_failed_installation_takes_messages_and_functions_away():
+    inputs = sys.modules["tensorflow_estimator.python.estimator.inputs.pandas_io"]
+    before, finders = inputs.pandas_input_fn, list(sys.meta_path)
+    explained = vars(tf)["__getattr__"]
+    del tf.__getattr__
+    try:
+        with contextlib.ExitStack() as undo:
+            removed_names.install(undo)
+            pandas_strings.install(undo)
+            assert inputs.pandas_input_fn is not before and "__getattr__" in vars(tf)
+        assert inputs.pandas_input_fn is v1.estimator.inputs.pandas_input_fn is before
+        assert sys.meta_path == finders and "__getattr__" not in vars(tf)
+    finally:
+        tf.__getattr__ = explained
+
+
+# Installed by hand: no other test needs pandas.
+def batch_of(x, y):
+    with tf.Graph().as_default():
+        batch = v1.estimator.inputs.pandas_input_fn(x, y, batch_size=2, shuffle=False)()
+        with v1.train.MonitoredSession() as session:
+            return session.run(batch)
+
+
+def test_string_columns_of_pandas():
+    pandas = pytest.importorskip("pandas", minversion="3")
+    frame = pandas.DataFrame({"city": ["rome", "oslo"], "n": [1, 2]}, index=["a", "b"])
+    labels = pandas.Series(["yes", "no"], index=["a", "b"])
+    assert str(frame.dtypes["city"]) == "str"
+    features, label = batch_of(frame, labels)
+    np.testing.assert_array_equal(features["city"], [b"rome", b"oslo"])
+    np.testing.assert_array_equal(features["n"], [1, 2])
+    np.testing.assert_array_equal(label, [b"yes", b"no"])
+    assert str(frame.dtypes["city"]) == "str"  # The caller's frame is as it was.
+
+
+def test_missing_words_of_pandas_are_refused():
+    pandas = pytest.importorskip("pandas", minversion="3")
+    frame = pandas.DataFrame({"city": ["rome", None, "oslo"]})
+    with pytest.raises(ValueError) as error:
+        batch_of(frame, None)
+    assert str(error.value) == (
+        "pandas_input_fn: column 'city' of x: 1 of 3 values are missing, expected words; give them "
+        "one, as by fillna('')"
+    )
+
+
+class Words:
+    """What is read of a pandas Series of words, so that the test needs no pandas."""
+
+    def __init__(self, values, dtype="str", index="int64"):
+        self.values, self.dtype = values, type("Type", (), {"name": dtype})
+        self.index = type("Index", (), {"dtype": type("Type", (), {"name": index})})
+
+    def __len__(self):
+        return len(self.values)
+
+    def isna(self):
+        return np.array([value is None for value in self.values])
+
+    def astype(self, dtype):
+        return Words(self.values, np.dtype(dtype).name)
+
+
+def test_words_become_objects():
+    assert pandas_strings._plain(Words(["a"]), "y").dtype.name == "object"
+    numbers = Words([1], "int64")
+    assert pandas_strings._plain(numbers, "y") is numbers
+    assert pandas_strings._plain(None, "y") is None
+    with pytest.raises(ValueError, match=r"^pandas_input_fn: y: 1 of 2 values are missing"):
+        pandas_strings._plain(Words(["a", None]), "y")
