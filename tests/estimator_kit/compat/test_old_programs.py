@@ -78,7 +78,8 @@ def test_a_failed_installation_takes_messages_and_functions_away():
 def test_classes_have_their_api_names_and_only_lists_of_names_lack_them():
     from tensorflow.python.util import tf_export
 
-    for symbol, name in ((tf.estimator.Estimator, "Estimator"), (v1.estimator.Exporter, "Exporter")):
+    estimator = v1.estimator
+    for symbol, name in ((tf.estimator.Estimator, "Estimator"), (estimator.Exporter, "Exporter")):
         canonical = tf_export.get_canonical_name_for_symbol(symbol, api_name="estimator")
         assert canonical == f"estimator.{name}"
         # The one thing that tensorflow-estimator's own tests miss; see docs/longevity.md.
