@@ -112,6 +112,7 @@ class ExperimentConfig(pydantic.BaseModel):
 
     predict_output: Optional[str] = None
     predict_limit: Optional[PositiveInt] = None
+    predict_outputs: tuple[str, ...] = ()
     export_dir: Optional[str] = None
     predict_dir: Optional[str] = None
     keep_columns: tuple[str, ...] = ()

@@ -245,6 +245,7 @@ def _predict(
                 spec, paths, batch_size=config.eval_batch_size, damaged=damaged
             )
             batches = prediction.from_estimator(trained, input_fn)
+        batches = prediction.chosen(batches, config.predict_outputs)
         count = prediction.write(
             prediction.rows(batches, config.predict_limit), config.predict_output
         )

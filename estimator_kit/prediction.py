@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -21,6 +21,7 @@ from estimator_kit import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
+from feature_specs.errors import did_you_mean
 from input_pipelines import tfrecords
 from input_pipelines.serving_inputs import EXAMPLES
 from input_pipelines.tables import kinds
@@ -76,6 +77,31 @@ def from_saved_model(
         raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with") from error
     for block in tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size):
         yield {name: value.numpy() for name, value in predict(**{EXAMPLES: block}).items()}
+
+
+def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:
+    """Batches with these outputs alone, in their order; all outputs when none is named.
+
+    Raises:
+      ConfigError: the first batch, which is asked for at once, has no output of a name.
+    """
+    first = next(batches, None)
+    if first is None or not names:
+        return itertools.chain([first] if first is not None else [], batches)
+    check_outputs(names, first)
+    return (
+        {name: batch[name] for name in names} for batch in itertools.chain([first], batches)
+    )
+
+
+def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
+    """Raises ConfigError for a name of --predict_outputs that is none of a model's."""
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"--predict_outputs: the model has no output {name!r}{did_you_mean(name, known)}"
+            )
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:

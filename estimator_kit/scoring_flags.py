@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,13 +13,13 @@ def problems(config: ExperimentConfig) -> list[str]:
     """What does not go together in --mode=predict, each problem a line with its remedy."""
     if config.mode != "predict":
         return []
+    found = _name_problems("predict_outputs", config.predict_outputs)
     if config.predict_dir is None:
-        return [
+        return found + [
             f"--{field} is for --predict_dir, the predictions of an export into a folder"
             for field in ("keep_columns", "predict_processes")
             if getattr(config, field)
         ]
-    found = []
     if config.export_dir is None:
         found.append(
             "--export_dir is missing; --predict_dir takes the predictions of an export (write one "
@@ -30,8 +31,12 @@ def problems(config: ExperimentConfig) -> list[str]:
         )
     if config.predict_limit is not None:
         found.append("--predict_limit is for --predict_output; --predict_dir has all rows")
-    for i, name in enumerate(config.keep_columns):
-        if name in config.keep_columns[:i] or not name:
-            what = "there twice" if name else "no name"
-            found.append(f"--keep_columns: {name!r} is {what}")
-    return found
+    return found + _name_problems("keep_columns", config.keep_columns)
+
+
+def _name_problems(flag: str, names: Sequence[str]) -> list[str]:
+    return [
+        f"--{flag}: {name!r} is {'there twice' if name else 'no name'}"
+        for i, name in enumerate(names)
+        if name in names[:i] or not name
+    ]

@@ -82,6 +82,11 @@ def define_flags(define: Definer) -> None:
         "predict_limit",
         "Predict this many rows, then end.",
     )
+    define.listing(
+        "predict_outputs",
+        "With --mode=predict: the outputs to write, in this order, as click/class_ids,click/classes. "
+        "All of them when not given, which for 10,000 classes is 20,000 numbers a row.",
+    )
     define.text(
         "export_dir",
         "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint. "

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -14,6 +15,7 @@ from estimator_kit import run_record
 from estimator_kit.errors import ConfigError
 from estimator_kit.inspection import read_saved_model, serving_graph
 from estimator_kit.model_fn import PREDICT_EXAMPLES
+from estimator_kit.prediction import check_outputs
 from feature_specs import parser
 from feature_specs.schema import FeatureSpec
 
@@ -91,6 +93,19 @@ def read(path: str, spec_path: str) -> Export:
         tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
         _spec(path, spec_path),
     )  # fmt: skip
+
+
+def choose(export: Export, names: Sequence[str]) -> Export:
+    """The export with these outputs alone, in their order; all of them when none is named.
+
+    Raises:
+      ConfigError: it has no output of a name.
+    """
+    if not names:
+        return export
+    outputs = {output.name: output for output in export.outputs}
+    check_outputs(names, outputs)
+    return dataclasses.replace(export, outputs=tuple(outputs[name] for name in names))
 
 
 def _output(name: str, info: Any, path: str) -> Output:

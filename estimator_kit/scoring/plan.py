@@ -53,6 +53,7 @@ class Plan:
       shards: the output files, in the order of the inputs.
       keep: names of columns or features that go beside the predictions.
       csv: how CSV files are written.
+      chosen: the outputs that were asked for by name, in their order; empty for all.
       left_out: of damaged files that are read in part, a digest of what is not.
     """
 
@@ -61,13 +62,18 @@ class Plan:
     shards: tuple[ScoredFile, ...]
     keep: tuple[str, ...]
     csv: CsvOptions = CsvOptions()
+    chosen: tuple[str, ...] = ()
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         """The plan in JSON: two with the same one predict the same."""
         return {
             "version": _VERSION,
-            "export": {"version": self.export.version, "digest": self.export.digest},
+            "export": {
+                "version": self.export.version,
+                "digest": self.export.digest,
+                **({"outputs": list(self.chosen)} if self.chosen else {}),
+            },
             "export_dir": self.export.path,
             "files": [{"path": shard.path, "stamp": list(shard.stamp)} for shard in self.shards],
             "keep_columns": list(self.keep),

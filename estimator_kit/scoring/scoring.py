@@ -70,7 +70,9 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
         file_systems.check(getattr(config, flag), flag=f"--{flag}")
     try:
         folders.check_new(config.predict_dir, noun=_NOUN)
-        export = exports.read(config.export_dir, config.spec)
+        export = exports.choose(
+            exports.read(config.export_dir, config.spec), config.predict_outputs
+        )
         paths = files.expand(config.predict_files, flag="--predict_files")
         kind = kinds.kind_of_all(paths)
         screened = _screened(config, export.spec, paths, kind)
@@ -88,8 +90,9 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
         )  # fmt: skip
         csv = table.csv if table is not None else CsvOptions()
         plan = Plan(
-            export, kind, shards, config.keep_columns, csv, screened.left_out("--predict_files")
-        )
+            export, kind, shards, config.keep_columns, csv, config.predict_outputs,
+            screened.left_out("--predict_files"),
+        )  # fmt: skip
         output = folders.Output(config.predict_dir, plan, noun=_NOUN, called=CALLED)
         output.check()
         with output.held():

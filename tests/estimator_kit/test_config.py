@@ -286,7 +286,7 @@ def test_defaults():
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
         "default_signature": "predict_examples", "predict_output": None,
-        "predict_limit": None, "export_dir": None, "predict_dir": None, "keep_columns": (),
+        "predict_limit": None, "predict_outputs": (), "export_dir": None, "predict_dir": None, "keep_columns": (),
         "predict_processes": None,
         "inspect_path": None, "graph_dir": None, "transform": None,
         "transform_dir": None, "transform_tolerance": 1e-5,

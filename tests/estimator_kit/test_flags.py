@@ -320,6 +320,7 @@ configs = st.fixed_dictionaries(
         "best_direction": st.none() | directions,
         "predict_output": st.none() | texts,
         "predict_limit": counts,
+        "predict_outputs": lists,
         "export_dir": st.none() | texts,
         "log_every_secs": st.floats(0, exclude_min=True, allow_infinity=False),
         "intra_op_threads": st.integers(0, 64),

@@ -640,7 +640,8 @@ def test_flags_that_do_not_go_together():
         return str(error.value).split("\n")
 
     fields = {"predict_dir": "d", "predict_output": "o.jsonl", "predict_limit": 3}
-    assert problems(**fields, keep_columns=("a", "a", "")) == [
+    assert problems(**fields, keep_columns=("a", "a", ""), predict_outputs=("a", "a")) == [
+        "--predict_outputs: 'a' is there twice",
         "--export_dir is missing; --predict_dir takes the predictions of an export (write one of a "
         "checkpoint with --mode=export)",
         "give --predict_output, for one file, or --predict_dir, for a file of each input",
@@ -652,6 +653,74 @@ def test_flags_that_do_not_go_together():
         f"--{field} is for --predict_dir, the predictions of an export into a folder"
         for field in ("keep_columns", "predict_processes")
     ]
+
+
+CHOSEN = ("click/class_ids", "buy/logistic")
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "csv", "jsonl", "parquet"])
+def test_chosen_outputs_are_all_that_is_written(made, expected_of_parts, tmp_path, kind):
+    rows, expected = expected_of_parts[0]
+    write(tmp_path / f"a.{kind}", rows)
+    _, text = predict(
+        made, tmp_path / f"a.{kind}", tmp_path / "out", predict_outputs=CHOSEN,
+        keep_columns=("user",),
+    )  # fmt: skip
+    assert f"  by {made.export}: click/class_ids, buy/logistic\n" in text
+    found = written(tmp_path / "out" / f"a.{kind}", CHOSEN)
+    assert all({*CHOSEN} <= {*row} <= {"user", *CHOSEN} for row in found)
+    same(found, {name: expected[name] for name in CHOSEN})
+    manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
+    assert list(manifest["outputs"]) == list(CHOSEN)
+
+
+def test_a_second_start_with_other_outputs(made, tmp_path):
+    write(tmp_path / "a.jsonl", rows_to_predict(3, 0))
+    predict(made, tmp_path / "a.jsonl", tmp_path / "out", predict_outputs=CHOSEN)
+    with pytest.raises(NothingToDo):
+        predict(made, tmp_path / "a.jsonl", tmp_path / "out", predict_outputs=CHOSEN)
+    with pytest.raises(ek.ConfigError, match=r"differs in the export \(outputs\): \[\"click/class"):
+        predict(made, tmp_path / "a.jsonl", tmp_path / "out")
+
+
+NO_SUCH_OUTPUT = (
+    "--predict_outputs: the model has no output 'click/classs'; did you mean 'click/classes'?"
+)
+
+
+def test_chosen_outputs_in_one_file(made, expected_of_parts, tmp_path):
+    rows, expected = expected_of_parts[2]
+    write(tmp_path / "a.tfrecord", rows)
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+
+    def run(*outputs):
+        ek.run(ek.ExperimentConfig(
+            mode="predict", spec=f"{tmp_path}/spec.yaml", export_dir=made.export,
+            predict_files=f"{tmp_path}/a.tfrecord", predict_output=f"{tmp_path}/o.jsonl",
+            predict_outputs=outputs,
+        ))  # fmt: skip
+
+    with pytest.raises(ek.ConfigError) as error:
+        run("click/classs")
+    assert str(error.value) == NO_SUCH_OUTPUT
+    assert {path.name for path in tmp_path.iterdir()} == {"a.tfrecord", "spec.yaml"}
+    run(*CHOSEN)
+    found = written(tmp_path / "o.jsonl", CHOSEN)
+    assert [list(row) for row in found] == [list(CHOSEN)] * len(rows)
+    same(found, {name: expected[name] for name in CHOSEN})
+    with pytest.raises(ek.ConfigError) as error:
+        predict(made, tmp_path / "a.tfrecord", tmp_path / "out", predict_outputs=("click/classs",))
+    assert str(error.value) == NO_SUCH_OUTPUT
+    assert not (tmp_path / "out").exists()
+
+
+def test_outputs_of_batches():
+    batches = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+    assert list(prediction.chosen(iter(batches), ("b",))) == [{"b": 2}, {"b": 4}]
+    assert list(prediction.chosen(iter(batches), ())) == batches
+    assert list(prediction.chosen(iter([]), ("c",))) == []
+    with pytest.raises(ek.ConfigError, match="no output 'c'; known: a, b"):
+        prediction.chosen(iter(batches), ("c",))
 
 
 def test_a_table_without_a_folder(made, tmp_path):
