@@ -41,6 +41,10 @@ MANY_COLLIDE = 0.2
 _MIB = 2**20
 _EXAMPLES = 3
 
+# A label of more classes than this is told by its most frequent ones.
+_CLASSES_ALL_TOLD = 10
+_CLASSES_TOLD = 5
+
 
 @dataclasses.dataclass(frozen=True)
 class DataReport:
@@ -175,15 +179,12 @@ class _Counts:
     def _label_lines(self) -> Iterator[tuple[str, Optional[str]]]:
         for name, counter in self._labels.items():
             total = sum(counter.values())
-            if self._spec.label_classes(name) is None:
+            classes = self._spec.label_classes(name)
+            if classes is None:
                 mean = sum(value * count for value, count in counter.items()) / max(total, 1)
                 line = f"label {name}: mean {mean:.4g}"
             else:
-                shares = ", ".join(
-                    f"{_shown(value)} in {count / total:.1%}"
-                    for value, count in sorted(counter.items())
-                )
-                line = f"label {name}: {shares}"
+                line = f"label {name}: {_class_shares(counter, classes)}"
             only = [_shown(value) for value in counter]
             warning = f"label {name!r} has one value only, {only[0]}" if len(only) == 1 else None
             yield line, warning
@@ -254,6 +255,16 @@ class _Counts:
         values = self._values.get(column.source, Counter())
         outside = sum(n for value, n in values.items() if _shown(value) not in words)
         return _outside_line(name, outside, sum(values.values()), "outside its vocabulary")
+
+
+def _class_shares(counter: Counter[Any], classes: int) -> str:
+    """The share of each class; of many classes how many were seen, and the most frequent ones."""
+    told, begin = sorted(counter.items()), ""
+    if len(told) > _CLASSES_ALL_TOLD:
+        told = sorted(told, key=lambda item: -item[1])[:_CLASSES_TOLD]
+        begin = f"{len(counter):,} of {classes:,} classes, most often "
+    total = sum(counter.values())
+    return begin + ", ".join(f"{_shown(value)} in {count / total:.1%}" for value, count in told)
 
 
 def _hashed_line(name: str, ids: int, what: str, size: int) -> tuple[str, Optional[str]]:

@@ -84,8 +84,9 @@ def define_flags(define: Definer) -> None:
     )
     define.listing(
         "predict_outputs",
-        "With --mode=predict: the outputs to write, in this order, as click/class_ids,click/classes. "
-        "All of them when not given, which for 10,000 classes is 20,000 numbers a row.",
+        "With --mode=predict: the outputs to write, in this order, as "
+        "click/class_ids,click/classes. All of them when not given, which for 10,000 classes is "
+        "20,000 numbers a row.",
     )
     define.text(
         "export_dir",

@@ -51,6 +51,29 @@ def write(tmp_path, rows, name="rows.tfrecord"):
     return path
 
 
+@pytest.mark.parametrize(
+    ("seen", "line"),
+    [
+        (10, "label tag: " + ", ".join(f"{i} in 10.0%" for i in range(10))),
+        # The labels 0 to 15, then 3 and 7 twice more: 20 in all.
+        (
+            16,
+            "label tag: 16 of 12,000 classes, most often 3 in 15.0%, 7 in 15.0%, 0 in 5.0%, "
+            "1 in 5.0%, 2 in 5.0%",
+        ),
+    ],
+)
+def test_many_classes_are_summed_up(tmp_path, seen, line):
+    document = {
+        **DOCUMENT, "labels": {"tag": {"dtype": "int64"}},
+        "objectives": {"tag": {"head": "multi_class", "num_classes": 12000}},
+    }  # fmt: skip
+    labels = [*range(seen), *([3, 3, 7, 7] if seen > 10 else [])]
+    rows = [{"user": "a", "kind": 1, "tag": tag} for tag in labels]
+    report = spec_check.check(feature_specs.parse(document), [write(tmp_path, rows)], rows=100)
+    assert f"  {line}" in report.lines
+
+
 def test_rates_counted_by_hand(spec, tmp_path):
     report = spec_check.check(spec, [write(tmp_path, ROWS)], rows=100)
     assert report.errors == ()
