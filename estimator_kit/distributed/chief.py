@@ -31,6 +31,7 @@ from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_run_config
+from estimator_kit.team import Team
 
 _log = logging.getLogger("estimator_kit")
 
@@ -189,7 +190,7 @@ class Chief:
         with Watch(
             self._view, self._marks, seconds=self._config.cluster_timeout_secs,
             goal=mark_names.goal_of(self._config), on_end=self._say_given_up, leaves=True,
-            request=self._request,
+            request=self._request, workers_needed=Team.of(self._config, self._view).pads,
         ):  # fmt: skip
             through = trainer.keep_training(
                 self._config, self._view, attempt, lambda: self._request.reason == SIGTERM
@@ -201,9 +202,9 @@ class Chief:
             )
 
     def _say_given_up(self) -> None:
-        """Notes that a ps is gone; the process may have to be ended before it can say so."""
+        """Notes that others are gone; the process may have to be ended before it can say so."""
         assert self._config.model_dir is not None
-        error = f"a ps was gone for {self._config.cluster_timeout_secs:g} seconds"
+        error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
         step = checkpoints.latest_step(self._config.model_dir)
         RunResult(
             mode=self._config.mode, status="failed", global_step=step, error=error,

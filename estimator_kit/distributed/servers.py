@@ -25,6 +25,7 @@ from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import session_config
+from estimator_kit.team import Team
 
 _log = logging.getLogger("estimator_kit")
 
@@ -100,7 +101,8 @@ def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
     request = StopRequest()
     start(config, view)
     with stop_on_sigterm(request), Watch(
-        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs, goal=goal_of(config)
+        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs, goal=goal_of(config),
+        workers_needed=Team.of(config, view).pads,
     ) as watch:
         trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
         while not watch.over() and request.reason != SIGTERM:

@@ -7,11 +7,11 @@
 Training is over when the chief sets the mark `end`. One that was there when this task started may
 be of a former training that this start continues: it counts only where that one's goal was the
 same, and once the chief, which removes it, cannot be reached for a while. A chief that cannot be
-reached, and has set no mark, is waited for; so is a ps. The chief watches the ps alone.
+reached, and has set no mark, is waited for; so is a ps, and a worker where a step needs all.
 
-Where a ps is gone, TensorFlow may wait in closing a session for ever, in C++, where no signal is
-answered. So the thread ends the process, if it has to: some seconds after the training was given
-up, or after SIGTERM.
+Where one of them is gone, TensorFlow may wait for ever, in C++, where no signal is answered: in
+closing a session, or in a step. So the thread ends the process, if it has to: some seconds after
+the training was given up, or after SIGTERM.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Watch(threading.Thread):
       on_end: called once, when it is over or given up.
       presence: a mark that is kept set until then, whoever removes it.
       leaves: whether the process is ended where it has not closed the watch 20 seconds after.
-      request: where SIGTERM is noted, of a task whose session may not end for want of a ps.
+      request: where SIGTERM is noted, of a task whose session may not end for want of others.
+      workers_needed: whether no step can be made without one of the workers.
 
     Attributes:
       end: the mark that ended it, or None.
@@ -80,6 +81,7 @@ class Watch(threading.Thread):
         presence: Optional[str] = None,
         leaves: bool = False,
         request: Optional[StopRequest] = None,
+        workers_needed: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ):
         super().__init__(daemon=True)
@@ -92,10 +94,11 @@ class Watch(threading.Thread):
         self._presence = presence
         self._old = marks.read("end")
         self._looked = clock()
+        needed = ("chief:", "ps:", *(["worker:"] if workers_needed else []))
         self._others = {
             name: address
             for name, address in view.tasks()
-            if name.startswith(("chief:", "ps:")) and name != view.name
+            if name.startswith(needed) and name != view.name
         }
         self._seen = dict.fromkeys(self._others, self._looked)
         self._chief_was_there = False
@@ -161,14 +164,14 @@ class Watch(threading.Thread):
             _leave(why, 0 if ended_well else exit_codes.TEMPORARY)
 
     def _answer_sigterm(self) -> None:
-        """Ends the process where a session that waits for a ps keeps it from ending by itself."""
+        """Ends the process where a session that waits for others keeps it from ending by itself."""
         if self._request is None or self._request.reason != SIGTERM:
             return
         now = self._clock()
         self._sigterm = min(self._sigterm, now)
         if now - self._sigterm < _ENDS_BY_ITSELF:
             return
-        gone = [n for n, host in self._others.items() if "ps:" in n and not reachable(host)]
+        gone = [name for name, host in self._others.items() if not reachable(host)]
         if gone:
             _leave(
                 f"{self._view.name} was stopped by SIGTERM when {', '.join(gone)} was gone: what "

@@ -71,7 +71,7 @@ def run_worker(
     progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
     with stop_on_sigterm(request), Watch(
         view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config), on_end=stop,
-        leaves=True, request=request,
+        leaves=True, request=request, workers_needed=Team.of(config, view).pads,
     ) as watch:
 
         def over() -> bool:
