@@ -46,7 +46,8 @@ class Client(abc.ABC):
       batch_rows: rows a request. 1000 keeps requests far below gRPC's 4 MiB for usual records.
         TensorFlow Serving refuses more than `max_batch_size` of its batching parameters, which
         --mode=serving_config writes as 1000 or more.
-      timeout_secs: for one request with all its tries.
+      timeout_secs: for one batch of rows, with all its tries and with what has to be asked about
+        the model for it. More rows than batch_rows have as many times that.
     """
 
     def __init__(
@@ -109,19 +110,15 @@ class Client(abc.ABC):
             shapes = {name: array.shape for name, array in arrays.items()}
             raise RowError(f"inputs differ in their number of rows: {shapes}")
         ((count,),) = counts
-        arrays = self._cast(arrays, signature)
-        parts = [
-            _asked(
-                self._predict,
-                {n: a[i : i + self._batch_rows] for n, a in arrays.items()},
-                signature,
-                i,
-                min(i + self._batch_rows, count),
-                count,
-            )
-            # No row at all is asked, too: the outputs have names and types.
-            for i in range(0, max(count, 1), self._batch_rows)
-        ]
+        parts: list[dict[str, np.ndarray]] = []
+        # No row at all is asked, too: the outputs have names and types.
+        for first in range(0, max(count, 1), self._batch_rows):
+            end = min(first + self._batch_rows, count)
+            with self._retries.shared():
+                if not parts:
+                    arrays = self._cast(arrays, signature)
+                batch = {name: array[first:end] for name, array in arrays.items()}
+                parts.append(_asked(self._predict, batch, signature, first, end, count))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def classify(self, rows: Any, *, signature: str = "") -> Classes:

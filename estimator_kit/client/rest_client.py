@@ -7,10 +7,11 @@ does not tell. Connections are kept, one a thread.
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.client
 import json
+import ssl
 import threading
+import time
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Optional
@@ -19,6 +20,7 @@ import numpy as np
 
 from estimator_kit.client import signatures
 from estimator_kit.client.base import Classes, Client
+from estimator_kit.client.connections import TIMEOUTS, Connection
 from estimator_kit.client.errors import ServingError
 from estimator_kit.client.signatures import Metadata
 
@@ -44,7 +46,7 @@ class RestClient(Client):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"got {url!r}, expected http://host:port")
-        self._secure = parts.scheme == "https"
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._host, self._port = parts.hostname, parts.port
         path = f"{parts.path.rstrip('/')}/v1/models/{urllib.parse.quote(model, safe='')}"
         if self._version is not None:
@@ -53,7 +55,7 @@ class RestClient(Client):
             path += f"/labels/{urllib.parse.quote(self._label, safe='')}"
         self._path = path
         self._local = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
+        self._connections: list[Connection] = []
 
     def metadata(self) -> Metadata:
         answer = self._call("GET", "/metadata")
@@ -108,19 +110,26 @@ class RestClient(Client):
     def _attempt(self, verb: str, path: str, data: Optional[bytes], seconds: float) -> Any:
         headers = {"Content-Type": "application/json"} if data is not None else {}
         connection = self._connection(seconds)
+        response = None
         try:
-            # A server that refuses a body answers before it has read it.
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            try:
                 connection.request(verb, self._path + path, data, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                # A server that refuses a body answers before it has read it.
+                if connection.sock is None:
+                    raise
             response = connection.getresponse()
             text = response.read()
-        except TimeoutError as error:
+        except TIMEOUTS as error:
             connection.close()
-            message = f"no answer in {seconds:.1f} seconds"
+            message = f"no whole answer in {seconds:.1f} seconds"
             raise ServingError("DEADLINE_EXCEEDED", message) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise ServingError("UNAVAILABLE", f"{type(error).__name__}: {error}") from error
+        finally:
+            if response is not None:
+                response.close()
         try:
             answer = json.loads(text)
         except ValueError:
@@ -132,15 +141,12 @@ class RestClient(Client):
             message = str(answer["error"])
         raise ServingError(_CODES.get(response.status, "UNKNOWN"), message)
 
-    def _connection(self, seconds: float) -> http.client.HTTPConnection:
-        connection = getattr(self._local, "connection", None)
+    def _connection(self, seconds: float) -> Connection:
+        connection: Optional[Connection] = getattr(self._local, "connection", None)
         if connection is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            connection = self._local.connection = kind(self._host, self._port)
+            connection = self._local.connection = Connection(self._host, self._port, self._tls)
             self._connections.append(connection)
-        connection.timeout = seconds
-        if connection.sock is not None:
-            connection.sock.settimeout(seconds)
+        connection.deadline = time.monotonic() + seconds
         return connection
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from estimator_kit.client.errors import ServingError
@@ -23,7 +25,7 @@ class Retries:
     """Calls with a deadline.
 
     Args:
-      timeout_secs: for a call with all its tries.
+      timeout_secs: for a call with all its tries, or for all calls in one `shared`.
       clock, sleep: as those of `time`.
     """
 
@@ -38,6 +40,19 @@ class Retries:
         self._timeout = timeout_secs
         self._clock = clock
         self._sleep = sleep
+        self._local = threading.local()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Calls of this thread inside have one deadline: that of the first `shared` around them."""
+        if getattr(self._local, "end", None) is not None:
+            yield
+            return
+        self._local.end = self._clock() + self._timeout
+        try:
+            yield
+        finally:
+            self._local.end = None
 
     def call(self, attempt: Callable[[float], Answer]) -> Answer:
         """The answer of `attempt`, which is given the seconds that are left.
@@ -45,7 +60,9 @@ class Retries:
         Raises:
           ServingError: the last one, when the time is over or when trying again is of no use.
         """
-        end = self._clock() + self._timeout
+        end = getattr(self._local, "end", None)
+        if end is None:
+            end = self._clock() + self._timeout
         pause = _FIRST_PAUSE
         while True:
             try:
