@@ -52,9 +52,11 @@ class Rows:
         """The messages of rows.
 
         Args:
-          rows: dicts `{feature: value}`, in which None, or no entry, is a missing value; or a
-            DataFrame, in which NaN is one, too. A feature of several values takes a list or an
-            array; one of a fixed shape as many values as it has.
+          rows: dicts `{feature: value}`, or a DataFrame. None, NaN and pandas' NA are missing
+            values, as is no entry. An int64 takes a whole float, too, since a column of integers
+            with a missing one is a column of floats to pandas; not where floats are so large that
+            neighboring integers are one float (2^53 and more). A feature of several values takes a
+            list or an array; one of a fixed shape as many values as it has.
 
         Raises:
           RowError: a name or a value is not of the spec.
@@ -97,10 +99,10 @@ class Rows:
                     f"row {number}: no feature {name!r} in the spec"
                     f"{did_you_mean(name, self._spec.features)}"
                 )
-            if value is not None:
+            if not _is_missing(value):
                 yield name, value
         for name in self._needed:
-            if row.get(name) is None:
+            if _is_missing(row.get(name)):
                 raise RowError(f"row {number}: the feature {name!r} is required and missing")
 
     def _fill(self, place: Any, name: str, value: Any, number: int) -> None:
@@ -121,19 +123,15 @@ class Rows:
 
 
 def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
-    """Rows as dicts; of a DataFrame, whose missing values are NaN, without those."""
+    """Rows as dicts."""
     if isinstance(rows, Mapping):
         raise RowError("got one dict; expected a list of dicts, one a row, or a DataFrame")
     if isinstance(rows, (str, bytes)) or not (hasattr(rows, "columns") or _iterates(rows)):
         raise RowError(
             f"got {_short(rows)}; expected a list of dicts, one a row, or a DataFrame"
         )
-    if not hasattr(rows, "columns"):
-        return (_dict(row, number) for number, row in enumerate(rows))
-    return (
-        {name: value for name, value in record.items() if not _is_missing(value)}
-        for record in rows.to_dict("records")
-    )
+    found = rows.to_dict("records") if hasattr(rows, "columns") else rows
+    return (_dict(row, number) for number, row in enumerate(found))
 
 
 def _iterates(rows: Any) -> bool:
@@ -172,7 +170,7 @@ def _extend(place: Any, dtype: str, values: Sequence[Any], name: str, number: in
     except (TypeError, ValueError) as error:
         wrong = next((value for value in values if not _fits(dtype, value)), values)
         raise RowError(
-            f"row {number}: {name}: got {_short(wrong)}, expected {_EXPECTED[dtype]}"
+            f"row {number}: {name}: got {_short(wrong)}, expected {_EXPECTED[dtype]}{error}"
         ) from error
 
 
@@ -202,7 +200,12 @@ def _float(value: Any) -> float:
 
 
 def _int(value: Any) -> int:
-    if not isinstance(value, (int, np.integer, np.bool_)):
+    if isinstance(value, (float, np.floating)):
+        if not float(value).is_integer():
+            raise ValueError
+        if abs(value) >= 2 ** (np.finfo(type(value)).nmant + 1):
+            raise ValueError(", and a float this large may have been another integer")
+    elif not isinstance(value, (int, np.integer, np.bool_)):
         raise TypeError
     if not -(2**63) <= int(value) < 2**63:
         raise ValueError

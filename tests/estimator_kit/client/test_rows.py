@@ -63,6 +63,22 @@ def test_a_data_frame(rows):
     assert set(second.features.feature) == {"city", "vector", "visits"}
 
 
+def test_integers_of_a_column_with_missing_ones(rows):
+    """What pandas makes of them: floats, and NaN."""
+    nan = float("nan")
+    column = np.array([26, nan, -3, 2**53 - 1])
+    records = [{**GOOD, "visits": value} for value in column.tolist()]
+    frame = Frame({"city": ["rome"] * 4, "vector": [[1, 2, 3, 4]] * 4, "visits": column})
+    for given in (frame, records):
+        made = [example.features.feature for example in rows.examples(given)]
+        assert "visits" not in made[1]
+        visits = [example["visits"].int64_list.value[:] for example in made]
+        assert visits == [[26], [], [-3], [2**53 - 1]]
+    (made,) = rows.examples([{**GOOD, "visits": np.float32(5), "price": nan, "user": nan}])
+    assert made.features.feature["visits"].int64_list.value[:] == [5]
+    assert set(made.features.feature) == {"city", "vector", "visits"}
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -73,13 +89,18 @@ def test_a_data_frame(rows):
         ({"price": True}, "row 1: price: got True, expected a number"),
         ({"price": 1e39}, "row 1: price: got 1e+39, expected a number"),
         ({"price": [1.0]}, "row 1: price: got [1.0], expected one value"),
-        ({"visits": 1.0}, "row 1: visits: got 1.0, expected an int64"),
+        ({"city": float("nan")}, "row 1: the feature 'city' is required and missing"),
+        ({"visits": 1.5}, "row 1: visits: got 1.5, expected an int64"),
+        ({"visits": float("inf")}, "row 1: visits: got inf, expected an int64"),
+        ({"visits": 2.0**53}, "row 1: visits: got 9007199254740992.0, expected an int64, and a "
+                              "float this large may have been another integer"),
+        ({"vector": [1, 2, "a", float("nan")]}, "row 1: vector: got 'a', expected a number"),
         ({"visits": 2**63}, "row 1: visits: got 9223372036854775808, expected an int64"),
         ({"tags": "a"}, "row 1: tags: got 'a', expected a list"),
         ({"tags": ["a", 1]}, "row 1: tags: got 1, expected str or bytes"),
         ({"vector": [1, 2]}, "row 1: vector: got 2 values, expected 4"),
     ],
-)
+)  # fmt: skip
 def test_what_does_not_fit(rows, row, message):
     with pytest.raises(RowError) as error:
         rows.examples([GOOD, {**GOOD, **row}])
