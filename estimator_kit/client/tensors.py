@@ -64,8 +64,9 @@ def as_array(value: Any) -> np.ndarray:
 def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
     """An array of Python's numbers as the type that an input has; others as they are.
 
-    Floats become the nearest ones of a smaller type; integers keep their value. Nothing is made of
-    floats for an integer input, nor of strings: that is for the server to refuse.
+    A float input takes the nearest floats, of integers, too; an integer input takes integers that
+    keep their value. Nothing is made of floats for an integer input, nor of strings: that is for
+    the server to refuse.
 
     Raises:
       ValueError: a value has no place in the type.
@@ -81,12 +82,8 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
         return array
     with np.errstate(over="ignore", invalid="ignore"):
         made = array.astype(expected)
-    if array.dtype.kind == "f":
+    if expected.kind == "f":
         good = np.isfinite(made) | ~np.isfinite(array)
-    elif expected.kind == "f":
-        # As the servers' JSON has it: integers that a float tells from their neighbours.
-        digits = np.finfo(expected).nmant + 1
-        good = (array < 2**digits) & (array > -(2**digits))
     else:
         limits = np.iinfo(expected)
         numbers = array.astype(np.object_)

@@ -253,7 +253,8 @@ def _missing_versions(model: ServedModel) -> list[str]:
         return []
     if not os.path.isdir(model.path):
         return [f"{model.name}: there is no folder {model.path}"]
-    found = {name for name in os.listdir(model.path) if name.isdigit()}
+    names = os.listdir(model.path)
+    found = {name.lstrip("0") or "0" for name in names if name.isascii() and name.isdigit()}
     if not found:
         return [f"{model.name}: no version is in {model.path}"]
     wanted = sorted({*model.specific, *model.labels.values()})

@@ -3,8 +3,9 @@
 TensorFlow Serving's format and errors (its documentation of the RESTful API;
 tensorflow_serving/util/json_tensor.cc): `instances`, a list of rows, or `inputs`, an array an
 input, for predict; `examples` with a common `context` for classify and regress. Bytes are
-`{"b64": ...}`. A number with a point or an exponent is a float, any other an integer, and neither
-is taken for the other where that would lose digits.
+`{"b64": ...}`. A number with a point or an exponent is a float, any other an integer. A float input
+takes both, and what it cannot hold is rounded, to infinity if need be; an integer input takes
+integers. An array has the shape of its lists, whatever the signature says.
 """
 
 from __future__ import annotations
@@ -12,39 +13,41 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from estimator_kit.client import messages, tensors
-from estimator_kit.serving import shapes
+from estimator_kit.serving import json_parser
 from estimator_kit.serving.errors import RequestError, invalid
 
 # NumPy's, in every release.
 _MOST_DIMENSIONS = 32
 
-# No integer that a tensor can hold has more digits; reading longer ones takes quadratic time.
-_MOST_DIGITS = 25
-
-_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _INTEGERS = {3: (-(2**31), 2**31), 4: (0, 2**8), 5: (-(2**15), 2**15), 6: (-(2**7), 2**7),
-             9: (-(2**63), 2**63), 17: (0, 2**16), 22: (0, 2**32), 23: (0, 2**64)}  # fmt: skip
+             9: (-(2**63), 2**63), 22: (0, 2**32), 23: (0, 2**64)}  # fmt: skip
 
 
-def parse(body: bytes) -> dict[str, Any]:
+def parse(body: bytes, most_values: int) -> dict[str, Any]:
     """The JSON object of a body.
 
+    Args:
+      body: the whole of it.
+      most_values: numbers, strings, lists and objects that it may have.
+
     Raises:
-      RequestError: it is none, or nested too deep.
+      RequestError: it is none, or has more values.
     """
-    if not body:
+    if not body.strip():
         raise invalid("JSON Parse error: The document is empty")
     try:
-        document = json.loads(body.decode("utf-8-sig"), parse_int=_integer)
-    except RecursionError as error:
-        raise invalid("JSON Parse error: nested too deep") from error
+        document = json_parser.parse(body.decode("utf-8-sig"), most_values)
+    except json_parser.TooManyValuesError as error:
+        raise invalid(
+            f"the body has {error}; send fewer rows at once, or start the server with a larger "
+            "--serving_max_request_mib"
+        ) from error
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are.
         raise invalid(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
@@ -79,12 +82,11 @@ def predict_inputs(
         )
     if not by_row and not by_input:
         raise invalid("Missing 'inputs' or 'instances' key")
-    try:
-        if by_row:
-            return _of_rows(document["instances"], inputs), True
-        return _of_inputs(document["inputs"], inputs), False
-    except RecursionError as error:
-        raise invalid("JSON Value: nested too deep") from error
+    if not inputs:
+        raise invalid("the signature has no input")
+    if by_row:
+        return _of_rows(document["instances"], inputs), True
+    return _of_inputs(document["inputs"], inputs), False
 
 
 def examples(document: Mapping[str, Any]) -> tuple[bytes, list[bytes]]:
@@ -150,7 +152,8 @@ def _array(name: str, value: Any, info: Any) -> np.ndarray:
     kind = tensors.numpy_type(info.dtype)
     convert = _CONVERTERS.get(info.dtype)
     if kind is None or convert is None:
-        raise RequestError("UNIMPLEMENTED", f"input {name}: no JSON value becomes its type")
+        known = tensors.NAMES.get(info.dtype, str(info.dtype))
+        raise RequestError("UNIMPLEMENTED", f"input {name}: no JSON value becomes a {known}")
     shape: list[int] = []
     first = value
     while isinstance(first, list):
@@ -158,8 +161,6 @@ def _array(name: str, value: Any, info: Any) -> np.ndarray:
         if len(shape) > _MOST_DIMENSIONS:
             raise invalid(f"input {name}: lists are nested deeper than {_MOST_DIMENSIONS}")
         first = first[0] if first else None
-    # Before any value is looked at: a body may hold millions of lists that are of no use.
-    shapes.check(name, info, shape)
     flat: list[Any] = []
     try:
         _flatten(value, 0, shape, convert, flat)
@@ -169,7 +170,8 @@ def _array(name: str, value: Any, info: Any) -> np.ndarray:
         strings = np.empty(len(flat), np.object_)
         strings[:] = flat
         return strings.reshape(shape)
-    return np.array(flat, kind).reshape(shape)
+    with np.errstate(over="ignore"):
+        return np.array(flat, kind).reshape(shape)
 
 
 def _flatten(
@@ -208,19 +210,11 @@ def _type_error(value: Any, expected: str) -> RequestError:
     )
 
 
-def _float_converter(name: str, largest: float, digits: int) -> Callable[[Any], float]:
+def _float_converter(name: str) -> Callable[[Any], float]:
     def convert(value: Any) -> float:
-        if type(value) is float:
-            if -largest <= value <= largest or not math.isfinite(value):
-                return value
-        elif type(value) is int:
-            if abs(value) < 2**digits:
-                return float(value)
-        else:
+        if type(value) not in (float, int):
             raise _type_error(value, name)
-        raise invalid(
-            f"Cannot convert JSON value: {_text(value)} to {name} without loss of precision."
-        )
+        return float(value)
 
     return convert
 
@@ -264,9 +258,8 @@ def _boolean(value: Any) -> bool:
 
 
 _CONVERTERS: dict[int, Callable[[Any], Any]] = {
-    1: _float_converter("float", _LARGEST_FLOAT32, 24),
-    2: _float_converter("double", float(np.finfo(np.float64).max), 53),
-    19: _float_converter("half", float(np.finfo(np.float16).max), 11),
+    1: _float_converter("float"),
+    2: _float_converter("double"),
     7: _string,
     10: _boolean,
     **{dtype: _integer_converter(dtype) for dtype in _INTEGERS},
@@ -298,7 +291,7 @@ def _add(feature: Any, name: str, value: Any) -> None:
     if isinstance(value, (str, dict)):
         kind, item = "bytes_list", _string(value)
     elif isinstance(value, float):
-        kind, item = "float_list", _CONVERTERS[1](value)
+        kind, item = "float_list", value
     else:
         kind, item = "int64_list", int(value)
         if not -(2**63) <= item < 2**63:
@@ -309,12 +302,6 @@ def _add(feature: Any, name: str, value: Any) -> None:
             f"Unexpected element type in feature: {name} expecting type: {expecting}"
         )
     getattr(feature, kind).value.append(item)
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
 
 
 def _is_object(value: Any) -> bool:

@@ -1,7 +1,9 @@
 """One version of a model: a SavedModel in a session, asked by the names of its signatures.
 
 A session, as TensorFlow Serving's own, and not `tf.saved_model.load`: closing it gives back what
-the model held, and the functions of a program's global context do not grow with every version.
+the model held, and the functions of a program's global context do not grow with every version. It
+is asked by way of `_make_callable_from_options`, as tf.keras' v1 backend does, since `run` and
+`make_callable` refuse a shape that the placeholder has not, which TensorFlow Serving leaves to ops.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
 
 from estimator_kit import dynamic_package
 
 DEFAULT_SIGNATURE = "serving_default"
+
+# Seconds after which a request is given up, DEADLINE_EXCEEDED.
+LONGEST_RUN = 60
 
 
 class LoadedModel:
@@ -68,21 +74,34 @@ class LoadedModel:
     ) -> dict[str, np.ndarray]:
         """Outputs of a signature for its inputs; both are named as there, and have to exist."""
         names, wanted = tuple(sorted(inputs)), tuple(outputs)
+        definition = self.signatures[signature]
+        fed = {definition.inputs[name].name: inputs[name] for name in names}
+        fetched = [definition.outputs[name].name for name in wanted]
+        made = sorted(set(fetched) - set(fed))
+        if not made:
+            return {name: fed[tensor] for name, tensor in zip(wanted, fetched)}
         call = self._callables.get((signature, names, wanted))
         if call is None:
-            definition = self.signatures[signature]
+            options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
+            options.run_options.timeout_in_ms = 1000 * LONGEST_RUN
             with self._lock:  # A graph is changed by one thread at a time.
-                call = self._session.make_callable(
-                    [definition.outputs[name].name for name in wanted],
-                    feed_list=[definition.inputs[name].name for name in names],
-                )
+                call = self._session._make_callable_from_options(options)
                 # Any subset of outputs may be asked for, and there may be many.
                 if len(self._callables) < 1000:
                     self._callables[signature, names, wanted] = call
-        return dict(zip(wanted, call(*(inputs[name] for name in names))))
+        found = dict(zip(made, map(_array, call(*(fed[name] for name in sorted(fed))))))
+        return {name: {**fed, **found}[tensor] for name, tensor in zip(wanted, fetched)}
 
     def close(self) -> None:
         """Gives back what the model holds. No request may be under way."""
         self._callables.clear()
         self._session.close()
         del self._session
+
+
+def _array(value: Any) -> np.ndarray:
+    if not isinstance(value, bytes):
+        return np.asarray(value)
+    array = np.empty([], np.object_)  # Of one string without a dimension, TensorFlow makes bytes.
+    array[()] = value
+    return array

@@ -73,6 +73,7 @@ class Versions:
         self._seen: dict[int, Fingerprint] = {}
         self._failed: dict[int, Fingerprint] = {}
         self._said: dict[Any, str] = {}
+        self._names: dict[int, str] = {}  # Of folders; `007` is version 7.
         self._closed = 0
 
     @property
@@ -124,8 +125,9 @@ class Versions:
         except _UNREADABLE as error:  # A disk that is away for a while ends no server.
             self._say("none", f"{self._served.path} cannot be listed: {_one_line(error)}")
             return
-        chosen = []
+        chosen, looked_at = [], set()
         for version in self._served.candidates(found):
+            looked_at.add(version)
             if self._is_good(version):
                 chosen.append(version)
             if len(chosen) == self._served.most(found):
@@ -133,6 +135,10 @@ class Versions:
         for version in [v for v in self._seen if v not in found]:
             for known in (self._seen, self._failed, self._said):
                 known.pop(version, None)
+        with self._lock:  # Nothing is about to become of a version that is not wanted, or gone.
+            for version, state in list(self._states.items()):
+                if state.name == "START" and version not in looked_at:
+                    del self._states[version]
         if chosen:
             self._retire([version for version in self.live if version not in chosen])
         elif self.live:
@@ -159,19 +165,30 @@ class Versions:
         if not tf.io.gfile.isdir(self._served.path):
             return []
         names = [name.rstrip("/") for name in tf.io.gfile.listdir(self._served.path)]
-        found = []
-        for name in names:
-            # `007` would be another folder than `7` with the same number.
-            if not re.fullmatch("0|[1-9][0-9]*", name):
+        found: dict[int, str] = {}
+        for name in sorted(names):
+            if not re.fullmatch("[0-9]+", name):
                 continue
-            if len(name) > 19 or int(name) > LARGEST_VERSION:  # gRPC's are int64.
+            digits = name.lstrip("0") or "0"
+            if len(digits) > 19 or int(digits) > LARGEST_VERSION:  # gRPC's are int64.
                 self._say(
                     f"{name} is too large",
                     f"the folder {name[:40]} is no version: numbers end at {LARGEST_VERSION}",
                 )
                 continue
-            found.append(int(name))
+            version = int(digits)
+            if version in found:  # TensorFlow Serving, too, takes the last of them.
+                self._say(
+                    ("names", version),
+                    f"the folders {found[version]} and {name} are both version {version}; {name} "
+                    "is the one that is served",
+                )
+            found[version] = name
+        self._names = found
         return sorted(found)
+
+    def _path(self, version: int) -> str:
+        return os.path.join(self._served.path, self._names.get(version, str(version)))
 
     def _is_good(self, version: int) -> bool:
         with self._lock:
@@ -179,7 +196,7 @@ class Versions:
         if live is not None:
             self._renew(version, live)
             return True
-        path = os.path.join(self._served.path, str(version))
+        path = self._path(version)
         try:
             looks = _fingerprint(path)
         except _UNREADABLE as error:
@@ -196,7 +213,7 @@ class Versions:
 
     def _renew(self, version: int, live: _Live) -> None:
         """Loads a live version anew, where other files have come under its number."""
-        path = os.path.join(self._served.path, str(version))
+        path = self._path(version)
         try:
             looks = _fingerprint(path)
         except _UNREADABLE:  # What is live needs its files no more.

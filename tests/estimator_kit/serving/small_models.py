@@ -3,6 +3,7 @@
 `write_version(folder, 3)` makes version 3, whose default signature answers y = 3 * x for x of the
 shape [rows, 2], and echoes the strings `name`. Its Examples hold one float `v`: `classify` scores
 the classes `low` and `high` with -v and v, `regress` gives 3 * v, `by_examples` 3 * v as `value`.
+`half_plus_two` is x / 2 + 2 of [rows, 1].
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def write_version(folder, version, *, warm_up=None):
         v1.get_variable("padding", initializer=tf.zeros([1000]))
         x = v1.placeholder(tf.float32, [None, 2])
         name = v1.placeholder(tf.string, [None])
+        half = v1.placeholder(tf.float32, [None, 1])
         count = v1.placeholder(tf.int64, [None])
         inputs = v1.placeholder(tf.string, [None])
         parsed = tf.io.parse_example(inputs, {"v": tf.io.FixedLenFeature([], tf.float32)})["v"]
@@ -44,6 +46,8 @@ def write_version(folder, version, *, warm_up=None):
                                    {"classes": labels, "scores": tf.stack([-parsed, parsed], 1)},
                                    "classify"),
             "regress": _signature({"inputs": inputs}, {"outputs": parsed * factor}, "regress"),
+            "half_plus_two": _signature({"x": half}, {"y": half / 2 + 2}, "predict"),
+            "constant": _signature({}, {"one": tf.constant(1.0)}, "predict"),
             "odd": predict({"x": info(x)}, {"y": info(x * 2.0)}, "no/method"),
         }  # fmt: skip
         session.run(v1.global_variables_initializer())

@@ -126,7 +126,7 @@ def test_what_is_said_and_what_is_left_out(tmp_path):
 
 
 def test_versions_that_are_not_there_are_warned_of(tmp_path):
-    (tmp_path / "ads" / "5").mkdir(parents=True)
+    (tmp_path / "ads" / "005").mkdir(parents=True)
     (tmp_path / "old" / "temp-7").mkdir(parents=True)
     models = (f"ads={tmp_path}/ads", "far=gs://b/far", f"old={tmp_path}/old")
     said = config_files.write(config(tmp_path / "made", serving_models=models))

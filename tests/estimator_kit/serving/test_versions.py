@@ -232,7 +232,6 @@ def test_a_broken_newest_version_at_the_start_leaves_the_one_before(made, folder
 def test_policies_and_labels(made, folder, versions):
     for version in (2, 3, 4):
         shutil.copytree(made / str(version), folder / str(version))
-    shutil.copytree(made / "4", folder / "005")  # No version's name.
     shutil.copytree(made / "4", folder / "temp-6")
     assert versions(policy="all").live == [1, 2, 3, 4]
     assert versions(latest=2).live == [3, 4]
@@ -248,6 +247,34 @@ def test_policies_and_labels(made, folder, versions):
         with pytest.raises(RequestError) as error, found.lease(**which):
             pass
         assert (error.value.code, error.value.message) == (code, message)
+
+
+def test_a_folder_whose_number_begins_with_zeros(made, folder, versions, said):
+    shutil.copytree(made / "2", folder / "007")
+    found = versions()
+    assert (found.live, answer(found), answer(found, version=7)) == ([7], 2.0, 2.0)
+    shutil.copytree(made / "3", folder / "7")
+    polled(found)
+    assert (found.live, answer(found)) == ([7], 3.0)
+    assert said() == [
+        "model ads: the folders 007 and 7 are both version 7; 7 is the one that is served"
+    ]
+    shutil.rmtree(folder / "7")
+    polled(found)
+    assert answer(found) == 2.0
+
+
+def test_versions_that_are_not_wanted_have_no_state(made, folder, versions):
+    for version in (2, 3):
+        shutil.copytree(made / str(version), folder / str(version))
+    found = versions()
+    assert {v: s.name for v, s in found.states().items()} == {3: "AVAILABLE"}
+    shutil.copytree(made / "4", folder / "4")
+    found.poll()
+    assert {v: s.name for v, s in found.states().items()} == {3: "AVAILABLE", 4: "START"}
+    shutil.rmtree(folder / "4")
+    polled(found)
+    assert {v: s.name for v, s in found.states().items()} == {3: "AVAILABLE"}
 
 
 def test_swaps_under_requests_mix_no_versions(made, folder, versions):
