@@ -148,15 +148,18 @@ def status_message(states: dict[int, State]) -> Any:
 
 
 def grpc_server(
-    models: Models, *, address: str, threads: int, max_bytes: int
+    models: Models, *, address: str, threads: int, waiting: int, max_bytes: int
 ) -> tuple[Any, int]:
     """A server that is not started yet, and the port that it is bound to.
+
+    Requests that find `threads` under way and `waiting` before them get RESOURCE_EXHAUSTED.
 
     Raises:
       RuntimeError: the port cannot be bound.
     """
     server = grpc.server(
         futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
+        maximum_concurrent_rpcs=threads + waiting,
         options=[
             ("grpc.max_receive_message_length", max_bytes),
             ("grpc.max_send_message_length", -1),
@@ -174,6 +177,8 @@ def grpc_server(
 
 
 def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:
+    if not context.is_active():  # Its client gave up while it waited.
+        context.abort(grpc.StatusCode.CANCELLED, "the client waits no longer")
     try:
         return answer(request)
     except RequestError as error:

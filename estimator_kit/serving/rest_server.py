@@ -1,4 +1,9 @@
-"""waitress, in a thread, that ends without dropping a request."""
+"""waitress, in a thread, that ends without dropping a request, and is not held up by slow clients.
+
+A request that finds the queue full is answered 429 by a thread of its own. A connection has a time
+to send a whole request, and to take its answer; where there are too many connections, those are
+closed that have kept the server waiting longest. None of that touches a request that is whole.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,25 @@ import logging
 import socket
 import threading
 import time
-from typing import Any
+from typing import Any, Optional
 
 import waitress.server
+import waitress.task
 import waitress.wasyncore
 
+from estimator_kit.serving import json_answers
+from estimator_kit.serving.errors import HTTP
+
 _READ_TO_ITS_END = 8
+
+# Connections at the same time; processes often may have no more than 1024 files.
+_CONNECTIONS = 800
+
+# Seconds for a request to come, from its first byte, and for an answer not to go on.
+_SLOW_SECS = 30.0
+
+# Seconds for a connection to be kept without a request.
+_IDLE_SECS = 120.0
 
 
 class RestServer:
@@ -21,23 +39,30 @@ class RestServer:
       app: the application.
       sock: bound, and closed at the end.
       threads: requests at the same time.
+      waiting: requests that wait for a thread, at most; others get 429.
       max_bytes: of a request's body, which the application sees to. A body that is some times as
         large is read to its end nevertheless, because a client that is cut off while it sends does
         not look for an answer.
     """
 
-    def __init__(self, app: Any, sock: socket.socket, *, threads: int, max_bytes: int):
+    def __init__(
+        self, app: Any, sock: socket.socket, *, threads: int, waiting: int, max_bytes: int
+    ):
         # Requests that wait for a thread are usual under load, and no reason for a warning each.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._map: dict[int, Any] = {}
+        self._dispatcher = _Dispatcher(waiting)
+        self._dispatcher.set_thread_count(threads)
         self._server = waitress.server.create_server(
-            app, map=self._map, sockets=[sock], threads=threads, ident=None,
-            max_request_body_size=_READ_TO_ITS_END * max_bytes, connection_limit=1000,
+            app, map=self._map, sockets=[sock], _dispatcher=self._dispatcher, ident=None,
+            max_request_body_size=_READ_TO_ITS_END * max_bytes, connection_limit=2 * _CONNECTIONS,
             clear_untrusted_proxy_headers=True,
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="rest", daemon=True)
         self._ending = threading.Event()
         self._end = 0.0
+        self._coming: dict[Any, tuple[Any, float]] = {}  # Connections' requests that are not whole.
+        self._tidied = 0.0
 
     def start(self) -> None:
         self._thread.start()
@@ -55,6 +80,7 @@ class RestServer:
     def _run(self) -> None:
         while not self._ending.is_set():
             self._turn(1.0)
+            self._tidy(time.time())
         waitress.wasyncore.dispatcher.close(self._server)  # Its socket; connections stay.
         while self._is_busy() and time.monotonic() < self._end:
             self._turn(0.05)
@@ -63,6 +89,36 @@ class RestServer:
     def _turn(self, seconds: float) -> None:
         waitress.wasyncore.loop(timeout=seconds, use_poll=True, map=self._map, count=1)
 
+    def _tidy(self, now: float) -> None:
+        """Closes connections that keep the server waiting."""
+        channels = list(self._server.active_channels.values())
+        if now < self._tidied + min(1.0, _SLOW_SECS) and len(channels) < _CONNECTIONS:
+            return
+        self._tidied = now
+        waits = []  # Since when, and for which connection.
+        coming = {}
+        for channel in channels:
+            request = channel.request
+            if channel.total_outbufs_len:
+                if now - channel.last_activity > _SLOW_SECS:
+                    channel.will_close = True
+            elif not channel.requests and request is None:
+                waits.append((channel.last_activity, channel))
+                if now - channel.last_activity > _IDLE_SECS:
+                    channel.will_close = True
+            elif not channel.requests:
+                known = self._coming.get(channel)
+                since = known[1] if known is not None and known[0] is request else now
+                coming[channel] = (request, since)
+                waits.append((since, channel))
+                if now - since > _SLOW_SECS:
+                    channel.will_close = True
+        self._coming = coming
+        if len(channels) >= _CONNECTIONS:
+            waits.sort(key=lambda wait: wait[0])
+            for _, channel in waits[: max(_CONNECTIONS // 20, 1)]:
+                channel.will_close = True
+
     def _is_busy(self) -> bool:
         return any(
             channel.requests or channel.total_outbufs_len
@@ -70,5 +126,41 @@ class RestServer:
         )
 
     def _close(self) -> None:
-        self._server.task_dispatcher.shutdown(timeout=max(self._end - time.monotonic(), 0.1))
+        self._dispatcher.shutdown(timeout=max(self._end - time.monotonic(), 0.1))
         waitress.wasyncore.close_all(self._map, ignore_all=True)
+
+
+class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
+    """Threads with a queue that has an end."""
+
+    def __init__(self, waiting: int):
+        super().__init__()
+        self._waiting = waiting
+        self._refusing = waitress.task.ThreadedTaskDispatcher()
+        self._refusing.set_thread_count(1)
+
+    def add_task(self, task: Any) -> None:
+        if len(self.queue) < self._waiting:
+            super().add_task(task)
+            return
+        task.requests[0].error = _TooManyError(self._waiting)
+        self._refusing.add_task(task)
+
+    def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> Any:
+        self._refusing.shutdown(cancel_pending, timeout)
+        return super().shutdown(cancel_pending, timeout)
+
+
+class _TooManyError:
+    """What waitress answers in the place of the application."""
+
+    def __init__(self, waiting: int):
+        self._waiting = waiting
+
+    def to_response(self, ident: Optional[str] = None) -> tuple[str, list[Any], bytes]:
+        body = json_answers.error(
+            f"{self._waiting} requests wait already; try again later, or start the server with "
+            "more --serving_threads"
+        )
+        headers = [("Content-Type", "application/json"), ("Retry-After", "1")]
+        return HTTP["RESOURCE_EXHAUSTED"], headers, body.encode()

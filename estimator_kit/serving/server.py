@@ -23,6 +23,9 @@ from input_pipelines.errors import MissingPackageError
 # Seconds that requests under way have at the end.
 _GRACE = 30.0
 
+# Requests that wait for each thread, at most; others are refused.
+_WAITING = 16
+
 
 def serve(config: ExperimentConfig) -> None:
     """Runs both servers until a signal ends them.
@@ -72,22 +75,22 @@ class Server:
         from estimator_kit.serving.rest_server import RestServer
 
         host = config.serving_host
-        max_bytes = config.serving_max_request_mib * 2**20
+        limits = {
+            "threads": config.serving_threads, "waiting": _WAITING * config.serving_threads,
+            "max_bytes": config.serving_max_request_mib * 2**20,
+        }  # fmt: skip
         shown = f"[{host}]" if ":" in host else host
         sock = _bound(host, config.serving_rest_port)
         try:
             self._grpc, port = grpc_service.grpc_server(
-                models, address=f"{shown}:{config.serving_grpc_port}",
-                threads=config.serving_threads, max_bytes=max_bytes,
-            )  # fmt: skip
+                models, address=f"{shown}:{config.serving_grpc_port}", **limits
+            )
         except RuntimeError as error:
             sock.close()
             raise ConfigError(
                 f"--serving_grpc_port={config.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
-        self._rest = RestServer(
-            RestApp(models, max_bytes), sock, threads=config.serving_threads, max_bytes=max_bytes
-        )
+        self._rest = RestServer(RestApp(models, limits["max_bytes"]), sock, **limits)
         self.addresses = (f"{shown}:{port}", f"http://{shown}:{sock.getsockname()[1]}")
 
     def start(self) -> None:

@@ -58,7 +58,7 @@ def test_a_request_under_way_is_answered_at_the_end():
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     address = sock.getsockname()
-    made = RestServer(app, sock, threads=2, max_bytes=1000)
+    made = RestServer(app, sock, threads=2, waiting=1, max_bytes=1000)
     made.start()
     answers = []
 

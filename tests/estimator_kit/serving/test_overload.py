@@ -1,0 +1,187 @@
+"""More requests than there are threads, slow connections, and large bodies: others are answered."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+import threading
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
+
+from estimator_kit.serving import grpc_service, rest_server
+from estimator_kit.serving.rest_server import RestServer
+from estimator_kit.serving.versions import State
+
+LONG = 60.0
+
+
+class Gate:
+    """A WSGI application, and models, that answer when they are let."""
+
+    def __init__(self):
+        self.started, self.open = threading.Semaphore(0), threading.Event()
+
+    def pass_through(self):
+        self.started.release()
+        assert self.open.wait(LONG)
+
+    def __call__(self, environ, start_response):
+        if environ["PATH_INFO"] == "/slow":
+            self.pass_through()
+        start_response("200 OK", [("Content-Length", "4")])
+        return [b"done"]
+
+    def states(self, name, version=None, label=None):
+        self.pass_through()
+        return {1: State("AVAILABLE")}
+
+
+@contextlib.contextmanager
+def serving(app, **limits):
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    address = sock.getsockname()
+    made = RestServer(app, sock, **{"threads": 2, "waiting": 3, "max_bytes": 1000, **limits})
+    made.start()
+    try:
+        yield address, made
+    finally:
+        made.stop(LONG)
+
+
+def get(address, path="/"):
+    connection = http.client.HTTPConnection(*address, timeout=LONG)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def until(is_so):
+    """Waits for what another thread does."""
+    waiting = threading.Event()
+    for _ in range(6000):
+        if is_so():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it never was so")
+
+
+def test_a_request_that_finds_the_queue_full_by_rest():
+    gate = Gate()
+    answers = []
+    with serving(gate) as (address, made):
+        threads = [
+            threading.Thread(target=lambda: answers.append(get(address, "/slow"))) for _ in range(5)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            assert gate.started.acquire(timeout=LONG) and gate.started.acquire(timeout=LONG)
+            until(lambda: len(made._dispatcher.queue) == 3)
+            status, body = get(address)
+            assert status == 429
+            assert json.loads(body) == {
+                "error": "3 requests wait already; try again later, or start the server with more "
+                         "--serving_threads"
+            }  # fmt: skip
+        finally:
+            gate.open.set()
+            for thread in threads:
+                thread.join(LONG)
+        assert answers == [(200, b"done")] * 5
+        assert get(address) == (200, b"done")
+
+
+def test_a_request_that_finds_the_queue_full_by_grpc():
+    gate = Gate()
+    server, port = grpc_service.grpc_server(
+        gate, address="127.0.0.1:0", threads=1, waiting=1, max_bytes=1000
+    )
+    server.start()
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = "ads"
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            ask = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus
+            asked = [ask.future(request, timeout=LONG) for _ in range(3)]
+            until(lambda: any(call.done() for call in asked))
+            (refused,) = [call for call in asked if call.done()]
+            assert refused.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            gate.open.set()
+            for call in asked:
+                if call is not refused:
+                    assert len(call.result(LONG).model_version_status) == 1
+    finally:
+        gate.open.set()
+        server.stop(None).wait(LONG)
+
+
+def test_a_request_whose_client_gave_up_is_not_worked_on():
+    codes = []
+
+    class Context(SimpleNamespace):
+        def abort(self, code, message):
+            codes.append(code)
+            raise RuntimeError
+
+    def answer(request):
+        raise AssertionError("it was")
+
+    with pytest.raises(RuntimeError):
+        grpc_service._answered(answer, None, Context(is_active=lambda: False))
+    assert codes == [grpc.StatusCode.CANCELLED]
+
+
+@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nContent-Length: 9"
+                                  b"\r\n\r\na"], ids=["headers", "body"])  # fmt: skip
+def test_a_request_that_never_ends_is_closed(monkeypatch, sent):
+    monkeypatch.setattr(rest_server, "_SLOW_SECS", 0.2)
+    done = threading.Event()
+    with serving(Gate()) as (address, _), socket.create_connection(address, LONG) as slow:
+        slow.sendall(sent)
+
+        def drip():
+            with contextlib.suppress(OSError):
+                while not done.wait(0.02):
+                    slow.sendall(b"x" if b"X: " in sent else b"")
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            assert get(address) == (200, b"done")
+            with contextlib.suppress(ConnectionResetError):
+                assert slow.recv(100) == b""
+        finally:
+            done.set()
+            dripping.join(LONG)
+
+
+def test_a_connection_without_requests_is_closed(monkeypatch):
+    monkeypatch.setattr(rest_server, "_SLOW_SECS", 0.1)
+    monkeypatch.setattr(rest_server, "_IDLE_SECS", 0.1)
+    with serving(Gate()) as (address, _), socket.create_connection(address, LONG) as idle:
+        assert idle.recv(100) == b""
+
+
+def test_more_connections_than_are_kept(monkeypatch):
+    monkeypatch.setattr(rest_server, "_CONNECTIONS", 20)
+    gate = Gate()
+    with serving(gate) as (address, made), contextlib.ExitStack() as stack:
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(get(address, "/slow")))
+        asking.start()
+        assert gate.started.acquire(timeout=LONG)
+        for i in range(100):
+            slow = stack.enter_context(socket.create_connection(address, LONG))
+            slow.sendall(b"GET / HTTP/1.1\r\n" if i % 2 else b"")
+        assert get(address) == (200, b"done")
+        assert len(made._server.active_channels) <= 40
+        gate.open.set()  # The oldest of all is one that is being answered.
+        asking.join(LONG)
+        assert answers == [(200, b"done")]
