@@ -7,9 +7,9 @@
 
 A version is copied under a name of its own, asked with real records, and renamed in one step. Its
 number is above all that were ever there, also of those that were removed since (`versions.json` in
-the model directory), so that a server never takes an old model for a new one. To remove a version
-it is renamed first. So a crash at any place leaves whole versions, and what it was at is done again
-by the next start. Works on local and mounted folders.
+the model directory) and of files, so that a server never takes an old model, or none, for a new
+one. To remove a version it is renamed first. So a crash at any place leaves whole versions, and
+what it was at is done again by the next start. Works on local and mounted folders.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.serving_flags import LARGEST_VERSION
 
 _log = logging.getLogger("estimator_kit")
 
@@ -84,6 +85,7 @@ class Serving:
     def _is_version(self, name: str) -> bool:
         """Folders alone, of names as this program writes them: `7`, and neither `007` nor `²`."""
         plain = name.isascii() and name.isdigit() and name == str(int(name))
+        plain = plain and int(name) <= LARGEST_VERSION
         return plain and os.path.isdir(os.path.join(self.folder, name))
 
     @property
@@ -136,11 +138,14 @@ class Serving:
         names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         for name in sorted(n for n in names if n.isnumeric() and not self._is_version(n)):
             _log.warning(
-                "%s is no version, since it is no folder or has no plain number for a name, and is "
-                "passed over; remove it: a server may take it for one",
+                "%s is no version, since it is no folder or has no plain number for a name; remove "
+                "it: a server may take it for one (the next version has a larger number)",
                 os.path.join(self.folder, name),
             )
         numbers = [entry["version"] for entry in self.past()]
+        # TensorFlow Serving takes the largest number for the newest version, even that of a file.
+        taken = [int(name) for name in names if name.isascii() and name.isdigit()]
+        numbers += [version for version in taken if version < LARGEST_VERSION]
         number = max([*numbers, *(v.number for v in self.versions())], default=0) + 1
         staging = os.path.join(self.folder, f"{_STAGING}{number}")
         final = os.path.join(self.folder, str(number))

@@ -84,11 +84,23 @@ def test_what_is_no_folder_of_a_plain_number_is_no_version(serving, tmp_path, ca
         pass
     assert serving.live is None
     with caplog.at_level(logging.WARNING):
-        assert serving.publish(export(tmp_path, "a"), cycle=None, verify=fine).number == 1
-    assert [version.number for version in serving.versions()] == [1]
+        made = serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
+    # To a server, which takes the largest number, the file would be the newest version.
+    assert made.number == 20260102
+    assert [version.number for version in serving.versions()] == [20260102]
     assert [message.partition(" is no version")[0] for message in caplog.messages] == [
         os.path.join(serving.folder, name) for name in ("007", "20260101", "²")
     ]
+
+
+def test_a_file_that_has_the_next_number(serving, tmp_path):
+    serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
+    with open(os.path.join(serving.folder, "2"), "w", encoding="utf-8"):
+        pass
+    for name in ("9" * 30, "²"):  # No number of a version.
+        os.makedirs(os.path.join(serving.folder, name))
+    assert serving.publish(export(tmp_path, "b"), cycle=None, verify=fine).number == 3
+    assert content(serving.live.path) == "b"
 
 
 def test_a_model_that_does_not_answer_never_goes_live(serving, tmp_path):
