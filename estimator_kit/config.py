@@ -127,6 +127,8 @@ class ExperimentConfig(pydantic.BaseModel):
     serving_threads: PositiveInt = 16
     serving_max_request_mib: Annotated[int, Field(ge=1, le=1024)] = 16
     serving_poll_secs: PositiveFloat = 1.0
+    serving_allowed_hosts: tuple[str, ...] = ()
+    serving_lame_duck_secs: Annotated[float, Field(ge=0)] = 5.0
     serving_config_dir: Optional[str] = None
     serving_image: Optional[str] = None
     serving_batch_rows: Annotated[int, Field(ge=0)] = 128

@@ -120,7 +120,8 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
         from estimator_kit.distributed import launcher
 
         return launcher.launch(config, arguments)
-    _quiet_tensorflow()
+    # What a server says is read later than it was said.
+    _quiet_tensorflow("%(asctime)s %(message)s" if config.mode == "serve" else "%(message)s")
     if config.mode == "convert":
         from estimator_kit import conversion
 
@@ -227,14 +228,14 @@ def _report(error: Exception) -> int:
     return code
 
 
-def _quiet_tensorflow() -> None:
+def _quiet_tensorflow(form: str = "%(message)s") -> None:
     """Leaves TensorFlow's warnings and errors, less its notes and the deprecations.
 
     Deprecated, for TensorFlow, is everything that an Estimator is made of.
     """
     # What C++ logs as an error and matters comes as an exception, too.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.basicConfig(format=form, level=logging.WARNING)
     logging.getLogger("estimator_kit").setLevel(logging.INFO)
     logger = logging.getLogger("tensorflow")
     logger.setLevel(logging.WARNING)

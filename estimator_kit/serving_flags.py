@@ -73,6 +73,12 @@ def problems(config: ExperimentConfig) -> list[str]:
         )
     elif image is not None and image.endswith(":latest"):
         found.append("--serving_image: the tag latest is another image tomorrow; name a release")
+    for name in config.serving_allowed_hosts:
+        if not re.fullmatch(r"[A-Za-z0-9._-]+|\*", name):
+            found.append(
+                f"--serving_allowed_hosts: got {name!r}, expected a name without a port, as "
+                "models.example.com, or *"
+            )
     port = config.serving_grpc_port
     if config.mode in SERVING_MODES and port and port == config.serving_rest_port:
         found.append(f"--serving_grpc_port and --serving_rest_port are both {port}")

@@ -49,6 +49,17 @@ def define_flags(define: Definer) -> None:
         "Seconds between two looks at the folders of versions. A version goes live when its files "
         "did not change between two of them.",
     )
+    define.listing(
+        "serving_allowed_hosts",
+        "With --mode=serve: names by which REST requests may call this server, as "
+        "models.example.com, or * for any. Addresses, localhost and --serving_host always may; "
+        "other names are refused, so that a web page cannot ask by a name of its own.",
+    )
+    define.number(
+        "serving_lame_duck_secs",
+        "With --mode=serve: seconds after SIGTERM in which requests are still taken, while load "
+        "balancers learn that this server is going. A second signal, and Ctrl-C, end it at once.",
+    )
     define.text(
         "serving_config_dir",
         "With --mode=serving_config: the folder for models.config, batching_parameters.txt, "

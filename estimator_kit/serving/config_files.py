@@ -33,6 +33,12 @@ _MODELS, _CONFIG = "/models", "/config"
 _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _GRPC, _REST = 8500, 8501
 
+# Seconds in which a pod that is ending takes requests, while others learn that it goes.
+_LAME_DUCK_SECS = 10
+
+# Memory of a server without its models, and of a model that cannot be looked at from here.
+_SERVER_MIB, _MODEL_MIB = 512, 512
+
 
 def write(config: ExperimentConfig) -> str:
     """Writes the files and returns what is to be said.
@@ -153,11 +159,12 @@ def kubernetes(
 ) -> str:
     """A ConfigMap of the other files, a Deployment and a Service.
 
-    Versions are read from a PersistentVolumeClaim `serving-models`, which has a folder a model.
+    Versions are read from a PersistentVolumeClaim `serving-models`, which has a folder a model. A
+    pod is ready when each model has a version, which may take ten minutes at its start.
     """
     labels = {"app": "serving"}
-    # A model's metadata are there once a version of it is; its status is there before.
-    ready = {"path": f"/v1/models/{models[0].name}/metadata", "port": "rest"}
+    ready = {"exec": {"command": ["bash", "-c", readiness(models)]}, "timeoutSeconds": 5}
+    memory = memory_mib(models)
     container = {
         "name": "serving",
         "image": image,
@@ -167,8 +174,14 @@ def kubernetes(
             {"name": "grpc", "containerPort": _GRPC},
             {"name": "rest", "containerPort": _REST},
         ],
-        "readinessProbe": {"httpGet": ready, "periodSeconds": 5},
+        "resources": {
+            "requests": {"cpu": "1", "memory": f"{memory}Mi"},
+            "limits": {"memory": f"{2 * memory}Mi"},
+        },
+        "startupProbe": {**ready, "periodSeconds": 5, "failureThreshold": 120},
+        "readinessProbe": {**ready, "periodSeconds": 5},
         "livenessProbe": {"tcpSocket": {"port": "grpc"}, "periodSeconds": 10},
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_LAME_DUCK_SECS)]}}},
         "volumeMounts": [
             {"name": "config", "mountPath": _CONFIG, "readOnly": True},
             {"name": "models", "mountPath": _MODELS, "readOnly": True},
@@ -196,7 +209,10 @@ def kubernetes(
                 "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels, "annotations": annotations},
-                    "spec": {"containers": [container], "volumes": volumes},
+                    "spec": {
+                        "terminationGracePeriodSeconds": _LAME_DUCK_SECS + 50,
+                        "containers": [container], "volumes": volumes,
+                    },
                 },
             },
         },
@@ -212,6 +228,43 @@ def kubernetes(
         },
     ]  # fmt: skip
     return "---\n".join(map(_yaml, documents))
+
+
+def readiness(models: Sequence[ServedModel]) -> str:
+    """A script of bash, which the image has, that fails unless all models can be asked.
+
+    An `httpGet` probe asks for one path. A model's metadata are there once a version of it is; its
+    status is there before.
+    """
+    names = " ".join(model.name for model in models)
+    return (
+        f"for model in {names}; do\n"
+        f"  exec 3<>/dev/tcp/127.0.0.1/{_REST} || exit 1\n"
+        '  printf "GET /v1/models/$model/metadata HTTP/1.0\\r\\nHost: localhost\\r\\n\\r\\n" >&3\n'
+        "  read -r version status rest <&3\n"
+        "  exec 3>&-\n"
+        '  [ "$status" = 200 ] || { echo "$model: $status"; exit 1; }\n'
+        "done\n"
+    )
+
+
+def memory_mib(models: Sequence[ServedModel]) -> int:
+    """An estimate of what a server needs: its models, and each once more while versions change."""
+    return _SERVER_MIB + 2 * sum(map(_model_mib, models))
+
+
+def _model_mib(model: ServedModel) -> int:
+    """Of its versions that are served, by the size of the newest one."""
+    if "://" in model.path or not os.path.isdir(model.path):
+        return _MODEL_MIB
+    numbers = [name for name in os.listdir(model.path) if name.isascii() and name.isdigit()]
+    if not numbers:
+        return _MODEL_MIB
+    size = 0
+    for folder, _, names in os.walk(os.path.join(model.path, max(numbers, key=int))):
+        size += sum(os.path.getsize(os.path.join(folder, name)) for name in names)
+    count = {"latest": model.latest, "all": len(numbers)}.get(model.policy, len(model.specific))
+    return max(count, 1) * -(-size // 2**20)
 
 
 def _arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[str]:

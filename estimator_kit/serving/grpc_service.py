@@ -157,6 +157,7 @@ def grpc_server(
     Raises:
       RuntimeError: the port cannot be bound.
     """
+    logging.getLogger("grpc._common").addFilter(_in_one_line)
     server = grpc.server(
         futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
         maximum_concurrent_rpcs=threads + waiting,
@@ -174,6 +175,15 @@ def grpc_server(
     if not port:
         raise RuntimeError(f"{address} cannot be bound")
     return server, port
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Of bytes of a client that are no message, grpcio logs the stack of its own parser."""
+    if record.exc_info:
+        kind, error, _ = record.exc_info
+        record.msg = f"{record.getMessage()} {kind.__name__ if kind else ''}: {error}"
+        record.args, record.exc_info = (), None
+    return True
 
 
 def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:

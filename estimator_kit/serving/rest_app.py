@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
 from estimator_kit.serving import answers, json_answers, json_requests
@@ -42,11 +43,14 @@ class RestApp:
     Args:
       models: of the server.
       max_bytes: of a body, and of all its examples with their context.
+      hosts: names by which requests may call the server, beside `localhost` and addresses; `*` is
+        any. A web page from elsewhere can let a browser ask here only by a name of its own.
     """
 
-    def __init__(self, models: Models, max_bytes: int):
+    def __init__(self, models: Models, max_bytes: int, hosts: Sequence[str] = ()):
         self._models = models
         self._max_bytes = max_bytes
+        self._hosts = {"localhost", *map(_host, hosts)}
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
@@ -70,6 +74,7 @@ class RestApp:
             return HTTP["INTERNAL"], json_answers.error(shortened(message))
 
     def _answer(self, environ: dict[str, Any]) -> str:
+        self._check_host(environ.get("HTTP_HOST"))
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
         if not path.lower().startswith("/v1/"):
@@ -93,6 +98,18 @@ class RestApp:
         with self._models.lease(*asked) as model:
             return _ask(model, found["method"].lower(), document, name, self._max_bytes)
 
+    def _check_host(self, given: Optional[str]) -> None:
+        if given is None or not self._hosts.isdisjoint({"*", _host(given)}):
+            return
+        try:
+            ipaddress.ip_address(_host(given))
+        except ValueError as error:
+            raise RequestError(
+                "PERMISSION_DENIED",
+                f"the host {given[:100]!r} is not allowed; if it is a name of this server, start "
+                "the server with it in --serving_allowed_hosts",
+            ) from error
+
     def _look(
         self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]
     ) -> str:
@@ -115,6 +132,13 @@ def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int)
     if method == "classify":
         return json_answers.classes(*answers.classify(model, signature, examples))
     return json_answers.values(answers.regress(model, signature, examples))
+
+
+def _host(text: str) -> str:
+    """A host's name or address, without a port, brackets and a dot at the end."""
+    is_bare = text.count(":") > 1 and not text.startswith("[")  # An IPv6 address.
+    name = text if is_bare else re.sub(r":\d*\Z", "", text)
+    return name.strip("[]").rstrip(".").lower()
 
 
 def _asked(found: re.Match[str]) -> tuple[str, Optional[int], Optional[str]]:

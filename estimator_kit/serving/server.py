@@ -2,12 +2,15 @@
 
 It prints one line with both addresses, looks at the folders of versions again and again, and runs
 until SIGTERM or Ctrl-C, which end it with exit status 0 after the requests under way are answered.
-There is no authentication and no encryption.
+After SIGTERM new requests are taken for some seconds more. There is no authentication and no
+encryption.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -19,6 +22,8 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.serving_flags import served_models
 from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError
+
+_log = logging.getLogger("estimator_kit")
 
 # Seconds that requests under way have at the end.
 _GRACE = 30.0
@@ -39,6 +44,12 @@ def serve(config: ExperimentConfig) -> None:
         print(f"serve: grpc {grpc_address} rest {rest_address}", flush=True)
         while not ended.wait(config.serving_poll_secs):
             models.poll()
+        if ended.number == signal.SIGTERM and config.serving_lame_duck_secs:
+            _log.info(
+                "SIGTERM: requests are taken for %g seconds more", config.serving_lame_duck_secs
+            )
+            ended.clear()
+            ended.wait(config.serving_lame_duck_secs)
 
 
 @contextmanager
@@ -90,7 +101,8 @@ class Server:
             raise ConfigError(
                 f"--serving_grpc_port={config.serving_grpc_port}: {host} cannot be bound: {error}"
             ) from error
-        self._rest = RestServer(RestApp(models, limits["max_bytes"]), sock, **limits)
+        hosts = (host, *config.serving_allowed_hosts)
+        self._rest = RestServer(RestApp(models, limits["max_bytes"], hosts), sock, **limits)
         self.addresses = (f"{shown}:{port}", f"http://{shown}:{sock.getsockname()[1]}")
 
     def start(self) -> None:

@@ -301,6 +301,7 @@ def test_defaults():
         "serving_models": (), "serving_versions": (), "serving_labels": (),
         "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
         "serving_threads": 16, "serving_max_request_mib": 16, "serving_poll_secs": 1.0,
+        "serving_allowed_hosts": (), "serving_lame_duck_secs": 5.0,
         "serving_config_dir": None, "serving_image": None, "serving_batch_rows": 128,
         "serving_batch_timeout_micros": 1000,
         "convert_processes": None, "shard_mib": 100, "shard_compression": "none",

@@ -245,6 +245,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --serving_batch_timeout_micros=1000
         --serving_grpc_port=8500
         --serving_host=127.0.0.1
+        --serving_lame_duck_secs=5.0
         --serving_max_request_mib=16
         --serving_poll_secs=1.0
         --serving_rest_port=8501

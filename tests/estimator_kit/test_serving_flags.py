@@ -71,6 +71,9 @@ def test_which_versions_are_candidates():
          "--serving_config_dir is missing; --mode=serving_config writes its files there"),
         ({"mode": "serving_config", "serving_config_dir": "d", "serving_rest_port": 0},
          "--serving_grpc_port and --serving_rest_port: 0 is for --mode=serve alone"),
+        ({"serving_allowed_hosts": ("http://a.b:8501",)},
+         "--serving_allowed_hosts: got 'http://a.b:8501', expected a name without a port, as "
+         "models.example.com, or *"),
         ({"serving_image": "tensorflow/serving"}, "--serving_image: got 'tensorflow/serving', "
          "expected an image with its tag, as tensorflow/serving:2.15.1"),
         ({"serving_image": "tensorflow/serving:latest"},

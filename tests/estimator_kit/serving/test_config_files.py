@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import os
+import shutil
+import subprocess
+import threading
 
 import pytest
 import yaml
@@ -13,6 +17,7 @@ import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.serving import config_files
+from estimator_kit.serving_flags import ServedModel
 
 
 def config(folder, **changes):
@@ -98,7 +103,18 @@ def test_kubernetes(files):
     (container,) = pod["spec"]["containers"]
     assert container["image"] == "tensorflow/serving:2.15.1"
     assert container["args"] == ARGUMENTS
-    assert container["readinessProbe"]["httpGet"]["path"] == "/v1/models/ads/metadata"
+    (bash, option, script) = container["readinessProbe"]["exec"]["command"]
+    assert (bash, option) == ("bash", "-c") and script.startswith("for model in ads far old; do\n")
+    assert container["startupProbe"]["exec"] == container["readinessProbe"]["exec"]
+    # 600 seconds for the first versions to be loaded.
+    assert container["startupProbe"]["failureThreshold"] * container["startupProbe"][
+        "periodSeconds"] == 600  # fmt: skip
+    # None of the three can be looked at: 512 MiB each, twice, and 512 for the server.
+    assert container["resources"] == {
+        "requests": {"cpu": "1", "memory": "3584Mi"}, "limits": {"memory": "7168Mi"},
+    }  # fmt: skip
+    assert container["lifecycle"] == {"preStop": {"exec": {"command": ["sleep", "10"]}}}
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 60
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
     assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
@@ -106,6 +122,53 @@ def test_kubernetes(files):
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert {p["targetPort"]: p["port"] for p in service["spec"]["ports"]} == ports
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == "8501"
+
+
+def test_memory_is_that_of_the_versions_that_are_served(tmp_path):
+    for version, mib in (("1", 9), ("007", 3)):
+        (tmp_path / version / "variables").mkdir(parents=True)
+        (tmp_path / version / "variables" / "data").write_bytes(bytes(mib * 2**20 - 5))
+        (tmp_path / version / "saved_model.pb").write_bytes(bytes(5))
+    path = str(tmp_path)
+    for model, mib in (
+        (ServedModel("a", path), 3),
+        (ServedModel("a", path, latest=2), 6),
+        (ServedModel("a", path, "all"), 6),
+        (ServedModel("a", path, "specific", specific=(1, 7, 9)), 9),
+        (ServedModel("a", "gs://b/a"), 512),
+    ):
+        assert config_files.memory_mib([model]) == 512 + 2 * mib
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash runs the script")
+@pytest.mark.parametrize(
+    ("statuses", "code", "said"),
+    [({"ads": 200, "next": 200}, 0, ""), ({"ads": 200, "next": 404}, 1, "next: 404\n"),
+     ({"ads": 404, "next": 200}, 1, "ads: 404\n")],
+)  # fmt: skip
+def test_a_pod_is_ready_when_all_its_models_are(statuses, code, said):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            name = self.path.removeprefix("/v1/models/").removesuffix("/metadata")
+            self.send_response(statuses[name])
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    script = config_files.readiness([ServedModel("ads", "a"), ServedModel("next", "b")])
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            done = subprocess.run(
+                ["bash", "-c", script.replace("8501", str(server.server_address[1]))],
+                capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (done.returncode, done.stdout) == (code, said), done.stderr
 
 
 def test_what_is_said_and_what_is_left_out(tmp_path):

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import http.client
+import json
+import logging
 import signal
 import socket
 import subprocess
 import sys
 import threading
 
+import grpc
 import numpy as np
 import pytest
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.serving import server
+from estimator_kit.serving.rest_app import RestApp
 from estimator_kit.serving.rest_server import RestServer
+from estimator_kit.serving.versions import Models
 from tests.conftest import ROOT
 from tests.estimator_kit.serving.small_models import config, serving, write_version
 
@@ -25,7 +31,8 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
     write_version(tmp_path, 3)
     process = subprocess.Popen(
         [sys.executable, "run.py", "--mode=serve", f"--serving_models=ads={tmp_path}",
-         "--serving_grpc_port=0", "--serving_rest_port=0", "--serving_poll_secs=0.05"],
+         "--serving_grpc_port=0", "--serving_rest_port=0", "--serving_poll_secs=0.05",
+         "--serving_lame_duck_secs=600"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -35,7 +42,15 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
         with GrpcClient(grpc_address, "ads") as first, RestClient(url, "ads") as second:
             for client in (first, second):
                 assert ask(client).tolist() == [[3.0, 6.0]]
-        process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGTERM)
+            assert process.stderr is not None
+            # Each line begins with its time.
+            line = next(line for line in process.stderr if "SIGTERM" in line)
+            day, _, text = line.split(maxsplit=2)
+            assert datetime.date.fromisoformat(day)
+            assert text == "SIGTERM: requests are taken for 600 seconds more\n"
+            assert [ask(client).tolist() for client in (first, second)] == [[[3.0, 6.0]]] * 2
+        process.send_signal(signal.SIGTERM)  # It waits no longer.
         assert process.wait(60) == 0
     finally:
         process.kill()
@@ -79,6 +94,41 @@ def test_a_request_under_way_is_answered_at_the_end():
     assert answers == [b"done"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address, 10)
+
+
+def test_hosts_by_which_requests_may_call_a_server():
+    def status(host, hosts=("10.1.2.3", "Models.example.com")):
+        found = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/v1/models"}
+        if host is not None:
+            environ["HTTP_HOST"] = host
+        app = RestApp(Models([]), 1000, hosts)
+        (body,) = app(environ, lambda line, headers: found.append(line))
+        return found[0], json.loads(body)["error"]
+
+    good = ("400 Bad Request", "Missing model name in request.")
+    for host in (None, "localhost", "LOCALHOST:8501", "localhost.", "127.0.0.1:80", "[::1]:8501",
+                 "::1", "192.168.1.7", "models.example.com:8501"):  # fmt: skip
+        assert status(host) == good, host
+    for host in ("evil.example", "localhost.evil.example:8501", "127.0.0.1.evil.example", "a:b",
+                 ""):  # fmt: skip
+        line, error = status(host)
+        assert line == "403 Forbidden"
+        assert error == (
+            f"the host {host!r} is not allowed; if it is a name of this server, start the server "
+            "with it in --serving_allowed_hosts"
+        )
+    assert status("evil.example", ("*",)) == good
+
+
+def test_bytes_that_are_no_message_are_one_line_of_the_log(tmp_path, caplog):
+    with serving(tmp_path) as (address, _, _), grpc.insecure_channel(address) as channel:
+        ask_for = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        with caplog.at_level(logging.ERROR), pytest.raises(grpc.RpcError):
+            ask_for(b"\xff\xff")
+    (record,) = [r for r in caplog.records if r.name == "grpc._common"]
+    assert record.getMessage().startswith("Exception deserializing message! DecodeError: ")
+    assert record.exc_info is None and "\n" not in caplog.handler.format(record)
 
 
 def test_a_port_that_is_taken(tmp_path):
