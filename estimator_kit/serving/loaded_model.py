@@ -20,9 +20,6 @@ from estimator_kit import dynamic_package
 
 DEFAULT_SIGNATURE = "serving_default"
 
-# Seconds after which a request is given up, DEADLINE_EXCEEDED.
-LONGEST_RUN = 60
-
 
 class LoadedModel:
     """A version in memory.
@@ -32,6 +29,7 @@ class LoadedModel:
       version: its number.
       intra_op_threads, inter_op_threads: of its session; 0 lets TensorFlow choose.
       memory_growth: whether memory of a GPU is taken as it is needed, and not all of it at once.
+      longest_run_secs: after which `run` gives up; 0 is never.
 
     Attributes:
       path, version: as given.
@@ -44,9 +42,10 @@ class LoadedModel:
 
     def __init__(
         self, path: str, version: int, *, intra_op_threads: int = 0, inter_op_threads: int = 0,
-        memory_growth: bool = False,
+        memory_growth: bool = False, longest_run_secs: float = 0.0,
     ):  # fmt: skip
         self.path = path
+        self._longest_run_ms = int(1000 * longest_run_secs)
         self.version = version
         config = tf.compat.v1.ConfigProto(
             intra_op_parallelism_threads=intra_op_threads,
@@ -72,7 +71,13 @@ class LoadedModel:
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """Outputs of a signature for its inputs; both are named as there, and have to exist."""
+        """Outputs of a signature for its inputs; both are named as there, and have to exist.
+
+        Inputs have the signature's types. Their shapes are for the model's ops to judge.
+
+        Raises:
+          tf.errors.OpError: an op fails, or `longest_run_secs` are over.
+        """
         names, wanted = tuple(sorted(inputs)), tuple(outputs)
         definition = self.signatures[signature]
         fed = {definition.inputs[name].name: inputs[name] for name in names}
@@ -83,7 +88,7 @@ class LoadedModel:
         call = self._callables.get((signature, names, wanted))
         if call is None:
             options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
-            options.run_options.timeout_in_ms = 1000 * LONGEST_RUN
+            options.run_options.timeout_in_ms = self._longest_run_ms
             with self._lock:  # A graph is changed by one thread at a time.
                 call = self._session._make_callable_from_options(options)
                 # Any subset of outputs may be asked for, and there may be many.

@@ -28,6 +28,9 @@ _log = logging.getLogger("estimator_kit")
 # Seconds that requests under way have at the end.
 _GRACE = 30.0
 
+# Seconds that a model has for a request; then it is answered with DEADLINE_EXCEEDED.
+_LONGEST_RUN = 60.0
+
 # Requests that wait for each thread, at most; others are refused.
 _WAITING = 16
 
@@ -139,7 +142,7 @@ def _models(config: ExperimentConfig) -> Any:
     def load(path: str, version: int) -> LoadedModel:
         return LoadedModel(
             path, version, intra_op_threads=config.intra_op_threads,
-            inter_op_threads=config.inter_op_threads,
+            inter_op_threads=config.inter_op_threads, longest_run_secs=_LONGEST_RUN,
         )  # fmt: skip
 
     return Models(served, load)

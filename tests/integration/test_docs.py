@@ -9,6 +9,7 @@ import shlex
 import shutil
 import urllib.request
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
@@ -48,10 +49,20 @@ def home(tmp_path_factory):
         train_files=(f"{folder}/data/ads/dt=2026-01-01/*.tfrecord",), exporters=("final",),
         eval_files=(f"{folder}/data/ads/dt=2026-01-08/*.tfrecord",),
     ))  # fmt: skip
-    for place in ("mine/export/final/1767225600", "mine/export/best/1767225600",
-                  "mine/export/best/1767312000", "ads/export/best/1767225600",
-                  "ads/export/best/1767312000", "next/export/best/1767225600"):  # fmt: skip
-        shutil.copytree(made.export_path, folder / "runs" / place)
+    # The model that exp.flags trains.
+    ads = ek.run(ek.ExperimentConfig(
+        spec=str(ROOT / "feature_specs/catalog/ads.yaml"), model_dir=f"{folder}/runs/ads",
+        max_steps=2, exporters=("final",),
+        train_files=(f"{folder}/data/ads/dt=2026-01-01/*.tfrecord",),
+        eval_files=(f"{folder}/data/ads/dt=2026-01-08/*.tfrecord",),
+    ))  # fmt: skip
+    for export, places in (
+        (made, ("mine/export/final/1767225600", "mine/export/best/1767225600",
+                "mine/export/best/1767312000", "next/export/best/1767225600")),
+        (ads, ("ads/export/best/1767225600", "ads/export/best/1767312000")),
+    ):  # fmt: skip
+        for place in places:
+            shutil.copytree(export.export_path, folder / "runs" / place)
     return folder
 
 
@@ -95,6 +106,33 @@ def test_the_servers_answer_the_curl_lines(home, monkeypatch):
     assert "predict_raw" in metadata["metadata"]["signature_def"]["signature_def"]
     assert [len(row) for row in classes["results"]] == [2]
     assert len(labelled["outputs"]["click/logits"]) == 1
+
+
+def test_the_example_of_the_client(home, monkeypatch):
+    """As it stands on the page, by gRPC and by REST, at the server that the page starts."""
+    monkeypatch.chdir(home)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", SERVING, re.M | re.S)
+    by_rest = code.replace('GrpcClient("localhost:8500"', 'RestClient("http://localhost:8501"')
+    assert by_rest != code
+    (command,) = [c for c in commands(SERVING) if "--mode=serve" in c]
+    (written,) = [c for c in commands(SERVING) if "--mode=serving_config" in c]
+    more = [flag for flag in written if flag.startswith(("--serving_versions", "--serving_labels"))]
+    values = flags.FlagValues()
+    define_flags(values)
+    values([*command, *more, "--serving_grpc_port=0", "--serving_rest_port=0",
+            "--serving_poll_secs=0.01"])  # fmt: skip
+    with server.running(config_from_flags(values)) as (made, _):
+        for text in (code, by_rest):
+            text = text.replace("localhost:8500", made.addresses[0])
+            text = text.replace("http://localhost:8501", made.addresses[1])
+            found: dict = {}
+            exec(text.replace("timeout_secs=2", "timeout_secs=60"), found)
+            outputs, raw = found["outputs"], found["raw_outputs"]
+            assert set(outputs) == set(raw) and outputs["click/logits"].shape == (1, 1)
+            np.testing.assert_allclose(raw["click/logits"], outputs["click/logits"], rtol=1e-5)
+            (probability,) = outputs["click/logistic"].ravel()
+            np.testing.assert_allclose(found["classes"].scores[0, 1], probability, rtol=1e-5)
+            np.testing.assert_allclose(found["values"], [probability], rtol=1e-5)
 
 
 def curl_lines():

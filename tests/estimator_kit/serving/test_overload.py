@@ -10,12 +10,17 @@ import threading
 from types import SimpleNamespace
 
 import grpc
+import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
-from estimator_kit.serving import grpc_service, rest_server
+from estimator_kit.serving import answers, grpc_service, rest_server
+from estimator_kit.serving.errors import RequestError
+from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.serving.rest_server import RestServer
 from estimator_kit.serving.versions import State
+from tests.estimator_kit.serving.small_models import write_version
 
 LONG = 60.0
 
@@ -136,6 +141,17 @@ def test_a_request_whose_client_gave_up_is_not_worked_on():
     with pytest.raises(RuntimeError):
         grpc_service._answered(answer, None, Context(is_active=lambda: False))
     assert codes == [grpc.StatusCode.CANCELLED]
+
+
+def test_a_request_that_takes_the_model_too_long(tmp_path):
+    model = LoadedModel(str(write_version(tmp_path, 1)), 1, longest_run_secs=0.1)
+    with model._session.graph.as_default():
+        never = tf.queue.FIFOQueue(1, tf.string, [()]).dequeue()
+    model.signatures["raw"].outputs["name"].name = never.name
+    with pytest.raises(RequestError) as error:
+        answers.predict(model, "raw", {"name": np.array([b"a"], object)})
+    assert error.value.code == "DEADLINE_EXCEEDED"
+    model.close()
 
 
 @pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\nX: ", b"POST / HTTP/1.1\r\nContent-Length: 9"

@@ -7,6 +7,7 @@ import itertools
 import json
 import urllib.error
 import urllib.request
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -17,6 +18,7 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     inference_pb2,
+    model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
@@ -25,6 +27,7 @@ from tensorflow_serving.apis import (
 
 from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
 from estimator_kit.serving import answers
+from estimator_kit.serving.errors import RequestError
 from input_pipelines.checks import PREFIX
 from tests.estimator_kit.serving.small_models import example, serving, write_version
 
@@ -380,6 +383,18 @@ def with_input(signature, **inputs):
     return request
 
 
+def test_an_input_with_a_default_has_to_be_sent():
+    definition = tf.compat.v1.saved_model.build_signature_def(
+        method_name="tensorflow/serving/predict"
+    )
+    definition.inputs["x"].dtype = 1
+    if hasattr(definition, "defaults"):  # TensorFlow 2.15 has none yet.
+        definition.defaults["x"].CopyFrom(tf.make_tensor_proto([1.0]))
+    model = SimpleNamespace(signatures={"serving_default": definition})
+    with pytest.raises(RequestError, match=r"Missing but required: \{x\}"):
+        answers.predict(model, "", {})
+
+
 def filtered(*outputs):
     request = named(X)
     request.output_filter.extend(outputs)
@@ -459,10 +474,17 @@ def test_other_errors_by_grpc(stub, server):
         with pytest.raises(grpc.RpcError) as error:
             stub.GetModelMetadata(request)
         assert (error.value.code(), error.value.details()) == (CODE.INVALID_ARGUMENT, message)
-    with pytest.raises(grpc.RpcError) as error:
-        stub.MultiInference(inference_pb2.MultiInferenceRequest())
-    assert error.value.code() == CODE.UNIMPLEMENTED
     with grpc.insecure_channel(server[0]) as channel:
+        service = model_service_pb2_grpc.ModelServiceStub(channel)
+        reload = model_management_pb2.ReloadConfigRequest()
+        for not_served in (
+            lambda: stub.MultiInference(inference_pb2.MultiInferenceRequest()),
+            lambda: list(stub.PredictStreamed(iter([]))),
+            lambda: service.HandleReloadConfigRequest(reload),
+        ):
+            with pytest.raises(grpc.RpcError) as error:
+                not_served()
+            assert error.value.code() == CODE.UNIMPLEMENTED
         ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         whole = named(X).SerializeToString()
         with pytest.raises(grpc.RpcError) as error:  # As gRPC itself says it, in C++, too.
@@ -480,6 +502,7 @@ PREDICT = "/v1/models/ads:predict"
     ("path", "body", "status", "message"),
     [
         ("/v2/x", None, 404, "no such path: /v2/x"),
+        ("/monitoring/prometheus/metrics", None, 404, "no such path"),
         ("/v1/x", None, 400, "Malformed request: GET /v1/x"),
         ("/v1/models/ads:explain", {}, 400, "Malformed request: POST /v1/models/ads:explain"),
         ("/v1/models", None, 400, "Missing model name in request."),
