@@ -32,7 +32,7 @@ pytestmark = pytest.mark.ci
 def commands(text, program="python"):
     """The arguments of the commands of a program in a text."""
     joined = re.sub(r" *\\\n *", " ", text)
-    whole = re.sub(r"'[^'\n]*\n[^'\n]*'", lambda m: m[0].replace("\n", " "), joined)
+    whole = re.sub(r"(?<=-d )'[^']*'|'[^'\n]*\n[^'\n]*'", lambda m: m[0].replace("\n", " "), joined)
     found = re.findall(rf"^{program} (.*)$", whole, re.M)
     return [shlex.split(line, comments=True) for line in found]
 
