@@ -5,7 +5,8 @@
     warm_up.py         what a version has to answer before it goes live
     answers.py         predict, classify, regress: arrays in, arrays out
     grpc_service.py    the official gRPC services
-    rest_app.py        the REST paths; json_requests.py and json_answers.py, their bodies
+    rest_app.py        the REST paths; json_requests.py and json_answers.py, their bodies;
+                       json_parser.py reads JSON without stopping other threads
     server.py          both servers, until a signal; rest_server.py, that of REST
     config_files.py    `--mode=serving_config`: TensorFlow Serving's own files
 
