@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 import waitress.server
@@ -51,8 +52,7 @@ class RestServer:
         # Requests that wait for a thread are usual under load, and no reason for a warning each.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._map: dict[int, Any] = {}
-        self._dispatcher = _Dispatcher(waiting)
-        self._dispatcher.set_thread_count(threads)
+        self._dispatcher = _Dispatcher(threads, waiting)
         self._server = waitress.server.create_server(
             app, map=self._map, sockets=[sock], _dispatcher=self._dispatcher, ident=None,
             max_request_body_size=_READ_TO_ITS_END * max_bytes, connection_limit=2 * _CONNECTIONS,
@@ -131,17 +131,27 @@ class RestServer:
 
 
 class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
-    """Threads with a queue that has an end."""
+    """Threads with a queue that has an end.
 
-    def __init__(self, waiting: int):
+    Attributes:
+      accepted: requests that wait or are worked on.
+    """
+
+    def __init__(self, threads: int, waiting: int):
         super().__init__()
-        self._waiting = waiting
+        self.accepted = 0
+        self._most, self._waiting = threads + waiting, waiting
+        self._count_lock = threading.Lock()
         self._refusing = waitress.task.ThreadedTaskDispatcher()
         self._refusing.set_thread_count(1)
+        self.set_thread_count(threads)
 
     def add_task(self, task: Any) -> None:
-        if len(self.queue) < self._waiting:
-            super().add_task(task)
+        with self._count_lock:
+            is_full = self.accepted >= self._most
+            self.accepted += not is_full
+        if not is_full:
+            super().add_task(_Accepted(task, self._let_go))
             return
         task.requests[0].error = _TooManyError(self._waiting)
         self._refusing.add_task(task)
@@ -149,6 +159,28 @@ class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
     def shutdown(self, cancel_pending: bool = True, timeout: float = 5) -> Any:
         self._refusing.shutdown(cancel_pending, timeout)
         return super().shutdown(cancel_pending, timeout)
+
+    def _let_go(self) -> None:
+        with self._count_lock:
+            self.accepted -= 1
+
+
+class _Accepted:
+    """A task that says when it is done."""
+
+    def __init__(self, task: Any, let_go: Callable[[], None]):
+        self._task = task
+        self._let_go = let_go
+
+    def service(self) -> None:
+        try:
+            self._task.service()
+        finally:
+            self._let_go()
+
+    def cancel(self) -> None:
+        self._task.cancel()
+        self._let_go()
 
 
 class _TooManyError:

@@ -88,7 +88,7 @@ def test_a_request_that_finds_the_queue_full_by_rest():
             thread.start()
         try:
             assert gate.started.acquire(timeout=LONG) and gate.started.acquire(timeout=LONG)
-            until(lambda: len(made._dispatcher.queue) == 3)
+            until(lambda: made._dispatcher.accepted == 5)
             status, body = get(address)
             assert status == 429
             assert json.loads(body) == {

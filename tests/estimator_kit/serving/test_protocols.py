@@ -479,7 +479,6 @@ def test_other_errors_by_grpc(stub, server):
         reload = model_management_pb2.ReloadConfigRequest()
         for not_served in (
             lambda: stub.MultiInference(inference_pb2.MultiInferenceRequest()),
-            lambda: list(stub.PredictStreamed(iter([]))),
             lambda: service.HandleReloadConfigRequest(reload),
         ):
             with pytest.raises(grpc.RpcError) as error:
