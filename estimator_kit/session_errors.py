@@ -25,7 +25,7 @@ from input_pipelines.row_cache.cache import RowCache
 
 # What a session raises for a bad record, and for a loss that is not finite.
 _SESSION_ERRORS = (
-    tf.errors.InvalidArgumentError,
+    *checks.BAD_RECORD_ERRORS,
     tf.errors.DataLossError,
     estimator.NanLossDuringTrainingError,
 )

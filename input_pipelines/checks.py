@@ -18,6 +18,17 @@ from feature_specs.schema import Feature
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "
 
+# What TensorFlow raises for a record that cannot be used. Its message may quote the record, and
+# where that is not UTF-8, Python raises a UnicodeDecodeError in place of TensorFlow's error.
+BAD_RECORD_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+
+
+def message_of(error: Exception) -> str:
+    """TensorFlow's own words, of one of `BAD_RECORD_ERRORS` or another error of TensorFlow."""
+    if isinstance(error, UnicodeDecodeError):
+        return bytes(error.object).decode("utf-8", "replace")
+    return getattr(error, "message", None) or str(error)
+
 
 def text_of(error: Exception) -> Optional[str]:
     """What a failed check says, without what TensorFlow puts around it; None for another error."""

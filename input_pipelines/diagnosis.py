@@ -79,7 +79,7 @@ def file_check(
     def reason(record: bytes) -> str:
         try:
             function(tf.constant([record]))
-        except tf.errors.InvalidArgumentError as error:
+        except checks.BAD_RECORD_ERRORS as error:
             found = explain(spec, record, with_labels=with_labels) or checks.text_of(error)
             return found or tfrecords.first_line(error)
         return "it cannot be used together with others"  # Not with this code.

@@ -16,7 +16,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import file_bytes, file_end, record_scanner, tfrecords
+from input_pipelines import checks, file_bytes, file_end, record_scanner, tfrecords
 from input_pipelines.crc32c import FRAME
 from input_pipelines.record_scanner import BadRecord, Record
 
@@ -64,8 +64,8 @@ class FileCheck:
     """Checks files, also several at once from several threads.
 
     Args:
-      function: raises InvalidArgumentError for a string tensor [rows] with a record that cannot be
-        used, and returns anything otherwise.
+      function: raises one of `checks.BAD_RECORD_ERRORS` for a string tensor [rows] with a record
+        that cannot be used, and returns anything otherwise.
       explain: what is wrong with such a record, as the end of a sentence.
     """
 
@@ -165,7 +165,7 @@ class FileCheck:
         try:
             self._function(block)
             return
-        except tf.errors.InvalidArgumentError:
+        except checks.BAD_RECORD_ERRORS:
             count = len(block)
         if count == 1:
             yield first, self._explain(block[0].numpy())

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import shuffling
+from input_pipelines import checks, shuffling
 from input_pipelines.errors import DataError
 from input_pipelines.labels import group_hash
 from input_pipelines.record_parsing import RecordParser
@@ -180,7 +180,7 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
     for some in records.values():
         try:
             keys = keys_of(selection.passing(tf.constant(list(some))))
-        except tf.errors.InvalidArgumentError:
+        except checks.BAD_RECORD_ERRORS:
             continue  # The run itself will say so, with the record.
         same = (keys[1:] == keys[:-1]) & (keys[1:] >= 0)
         beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])

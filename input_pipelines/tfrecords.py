@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import file_bytes, file_end, record_scanner
+from input_pipelines import checks, file_bytes, file_end, record_scanner
 from input_pipelines.autograph import as_written
 from input_pipelines.crc32c import FRAME
 from input_pipelines.errors import DataError
@@ -305,9 +305,9 @@ def naming_what_is_corrupt(
         raise
 
 
-def first_line(error: tf.errors.OpError) -> str:
+def first_line(error: Exception) -> str:
     """What a TensorFlow error says, without the node and the op that it puts around it."""
-    text = error.message.strip().splitlines()[0]
+    text = checks.message_of(error).strip().splitlines()[0]
     return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
 
 

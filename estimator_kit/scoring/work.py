@@ -157,7 +157,7 @@ def _answered(
         for batch in found:
             try:
                 yield batch, _ask(model, context, batch.records)
-            except tf.errors.InvalidArgumentError as error:
+            except checks.BAD_RECORD_ERRORS as error:
                 raise _bad_row(model, context, batch, error) from error
         return
     if not task.file.stamp[0] and path not in context.damaged:
@@ -173,7 +173,7 @@ def _answered(
         for batch in found:
             try:
                 yield batch, _ask(model, context, batch.records)
-            except tf.errors.InvalidArgumentError as error:
+            except checks.BAD_RECORD_ERRORS as error:
                 raise _bad_row(model, context, batch, error) from error
 
 
@@ -195,7 +195,7 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
     for i, record in enumerate(batch.records):
         try:
             _ask(model, context, batch.records[i : i + 1])
-        except tf.errors.InvalidArgumentError as of_row:
+        except checks.BAD_RECORD_ERRORS as of_row:
             spec = parser.load(context.spec) if context.spec else None
             found = diagnosis.explain(spec, record, with_labels=False) if spec else None
             reason = found or checks.text_of(of_row) or tfrecords.first_line(of_row)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines import data_scan, tfrecords
+from input_pipelines import data_scan, diagnosis, tfrecords
 from input_pipelines.file_check import FileReport
 from input_pipelines.sharding import Shard
 from tests.conftest import DOCUMENT, make_rows
@@ -217,3 +217,24 @@ def test_a_record_that_is_no_example_is_one_bad_record(tmp_path):
         "record 0 at unpacked byte 0: is no serialized tf.train.Example or SequenceExample"
     )
     assert report.lost_bytes == 2 * 30
+
+
+# Framed as a record, and no UTF-8: Python cannot read TensorFlow's own message about the first two.
+# A text, a field cut off, a length beyond the end, a group that never ends.
+GARBAGE = [b"\xff\xfe\x00garbage", b"\x0a\x05\xe9", b"\x0a\xff\xff\x03x", b"\x0b\x0b"]
+
+
+def test_records_of_garbage_are_bad_records(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(1100):
+            writer.write(GARBAGE[i % 4] if i < 4 or i == 1030 else PAYLOADS[i % ROWS])
+    spec = feature_specs.parse(DOCUMENT)
+    for given in (spec, None):
+        report = data_scan.scan([path], spec=given)[0]
+        assert (report.records, report.left_out) == (1100, {0, 1, 2, 3, 1030}), given
+    report = data_scan.scan([path], spec=spec)[0]
+    assert {bad.reason for bad in report.listed} == {"is no serialized tf.train.Example"}
+    assert diagnosis.find_bad_record(spec, [path]) == (
+        f"{path}: record 0 at byte 0: is no serialized tf.train.Example"
+    )

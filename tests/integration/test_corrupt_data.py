@@ -249,6 +249,36 @@ def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path
         assert result.bad_data["predict_files"]["bad_records"] == 1
 
 
+@pytest.fixture
+def garbage(data):
+    """`data`, with a payload that is no UTF-8 in place of record 20 of a file of its own."""
+    path = str(data / "train-4.tfrecord")
+    records = [tfrecords.example(row).SerializeToString() for row in make_rows(70, seed=4)]
+    records[20] = b"\xff\xfe\x00garbage"
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+@pytest.mark.ci
+def test_garbage_in_a_right_frame_is_a_bad_record(config, garbage, tmp_path):
+    message = f"{garbage}: {place(garbage, 20)}: is no serialized tf.train.Example"
+    files = {"train_files": (garbage,), "mode": "train"}
+    with pytest.raises(ek.DataError) as error:
+        ek.run(config(**files, shuffle=False))
+    assert str(error.value) == message
+    skipping = config(**files, model_dir=str(tmp_path / "m"), corrupt_data_policy="skip_record")
+    assert ek.run(skipping).rows_trained == 69
+    with pytest.raises(ek.DataError) as error:
+        ek.run(config(mode="evaluate", model_dir=skipping.model_dir, eval_files=(garbage,),
+                      train_files=()))  # fmt: skip
+    assert str(error.value) == message
+    with pytest.raises(ek.DataError) as error:
+        ek.run(config(mode="check_data", train_files=(garbage,)))
+    assert message in str(error.value).splitlines()
+
+
 # --- --mode=check_data ----------------------------------------------------------------------------
 
 
