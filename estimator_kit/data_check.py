@@ -130,15 +130,18 @@ class _Progress:
 
     def __init__(self, paths: Sequence[str], every_secs: float):
         self._total = sum(map(file_bytes.size, paths))
-        self._read = 0
+        self._read = self._bad = 0
         self._every = every_secs
         self._told = time.monotonic()
 
-    def __call__(self, size: int) -> None:
+    def __call__(self, size: int, bad: int) -> None:
         self._read += size
+        self._bad += bad
         now = time.monotonic()
         if now - self._told >= self._every:
             self._told = now
             share = self._read / max(self._total, 1)
-            _log.info("read %s of %s MB (%.0f%%)", f"{self._read / _MB:,.0f}",
-                      f"{self._total / _MB:,.0f}", 100 * share)  # fmt: skip
+            _log.info(
+                "read %s of %s MB (%.0f%%); %s bad records so far", f"{self._read / _MB:,.0f}",
+                f"{self._total / _MB:,.0f}", 100 * share, f"{self._bad:,}",
+            )  # fmt: skip

@@ -26,7 +26,6 @@ from input_pipelines.row_cache.cache import RowCache
 # What a session raises for a bad record, and for a loss that is not finite.
 _SESSION_ERRORS = (
     *checks.BAD_RECORD_ERRORS,
-    tf.errors.DataLossError,
     estimator.NanLossDuringTrainingError,
 )
 

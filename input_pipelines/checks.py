@@ -20,7 +20,11 @@ PREFIX = "estimator_kit input check: "
 
 # What TensorFlow raises for a record that cannot be used. Its message may quote the record, and
 # where that is not UTF-8, Python raises a UnicodeDecodeError in place of TensorFlow's error.
-BAD_RECORD_ERRORS = (tf.errors.InvalidArgumentError, UnicodeDecodeError)
+BAD_RECORD_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    UnicodeDecodeError,
+)
 
 
 def message_of(error: Exception) -> str:

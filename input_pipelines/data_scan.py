@@ -27,7 +27,7 @@ def scan(
     spec: Optional[FeatureSpec] = None,
     with_labels: bool = True,
     workers: Optional[int] = None,
-    progress: Progress = lambda size: None,
+    progress: Progress = lambda size, bad: None,
 ) -> list[FileReport]:
     """What is in each of some TFRecord files, in their order.
 
@@ -37,7 +37,7 @@ def scan(
         no serialized Example or SequenceExample.
       with_labels: whether labels have to be there, too.
       workers: files that are read at the same time; by default as many as there are cores.
-      progress: called, one call at a time, with numbers of bytes that were read.
+      progress: called, one call at a time, with numbers of bytes that were read and of bad records.
     """
     with tf.init_scope():
         check = _examples() if spec is None else diagnosis.file_check(
@@ -48,9 +48,9 @@ def scan(
     def report(path: str) -> FileReport:
         return check.report(path, in_turn)
 
-    def in_turn(size: int) -> None:
+    def in_turn(size: int, bad: int) -> None:
         with lock:
-            progress(size)
+            progress(size, bad)
 
     pool = concurrent.futures.ThreadPoolExecutor(workers or cores())
     try:
@@ -72,11 +72,11 @@ def _examples() -> FileCheck:
         context, lists, _ = tf.io.parse_sequence_example(block, none, none)
         return tf.nest.flatten((context, lists), expand_composites=True)
 
-    def reason(record: bytes) -> str:
+    def reason(record: bytes) -> Optional[str]:
         try:
             tf.train.SequenceExample.FromString(record)
         except DecodeError:
             return "is no serialized tf.train.Example or SequenceExample"
-        return "TensorFlow's parser does not take it for a tf.train.Example or SequenceExample"
+        return None
 
     return FileCheck(parsed, reason)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
-from input_pipelines import checks, decoding, stored_records, tfrecords
+from input_pipelines import decoding, record_kind, stored_records, tfrecords
 from input_pipelines.file_check import FileCheck
 from input_pipelines.selection import Selection
 from input_pipelines.transforms import Transform
@@ -70,19 +70,14 @@ def file_check(
 
     def function(records: tf.Tensor) -> Any:
         if not with_labels:
-            return transform.features(records)
+            return transform.features(record_kind.checked(spec, records))
         features, labels = transform.features_and_labels(selection.passing(records))
         if also is not None:
             also(labels)
         return features, labels
 
-    def reason(record: bytes) -> str:
-        try:
-            function(tf.constant([record]))
-        except checks.BAD_RECORD_ERRORS as error:
-            found = explain(spec, record, with_labels=with_labels) or checks.text_of(error)
-            return found or tfrecords.first_line(error)
-        return "it cannot be used together with others"  # Not with this code.
+    def reason(record: bytes) -> Optional[str]:
+        return explain(spec, record, with_labels=with_labels)
 
     if not compiled:
         return FileCheck(function, reason)

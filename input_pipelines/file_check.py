@@ -2,9 +2,11 @@
 
 A file is read by TensorFlow first, at its speed. Only one in which TensorFlow fails, or which ends
 before it should, is read again by `record_scanner`. What is asked of a payload is the caller's: a
-function that fails for a block of records, and one that says of a single record why. Blocks are
-halved until the record is found, so a good one costs nothing more, and of a bad one the price is
-that of about two blocks of one record.
+function that fails for a block of records, and one that says of a single record why. A good block
+costs nothing more. One that fails is halved a few times; then each of its records is looked at in
+Python, which costs less than asking TensorFlow again and again. TensorFlow has the last word: a
+record that Python suspects is bad if the function fails for it alone, and where the others fail
+without it, they are halved down to one.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ LISTED = 1000
 # Blocks that are read ahead.
 _AHEAD = 4
 
-Progress = Callable[[int], None]
+# Records of a block that fails from which on each is looked at in Python.
+_LOOKED_AT = 128
+
+# Called with the bytes that were read since the last call, and the bad records found since.
+Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +72,13 @@ class FileCheck:
     Args:
       function: raises one of `checks.BAD_RECORD_ERRORS` for a string tensor [rows] with a record
         that cannot be used, and returns anything otherwise.
-      explain: what is wrong with such a record, as the end of a sentence.
+      explain: what is wrong with a record, as the end of a sentence; None if Python finds nothing.
     """
 
     def __init__(
         self,
         function: Callable[[tf.Tensor], Any],
-        explain: Callable[[bytes], str],
+        explain: Callable[[bytes], Optional[str]],
     ):
         self._function = function
         self._explain = explain
@@ -85,30 +91,35 @@ class FileCheck:
             found = next((bad for bad, _ in self._thoroughly(path, _Sums()) if bad), None)
             return found or _unknown(error)
 
-    def report(self, path: str, progress: Progress = lambda size: None) -> FileReport:
+    def report(self, path: str, progress: Progress = lambda size, bad: None) -> FileReport:
         """All that there is to say of a file.
 
         Args:
           path: the file.
-          progress: called with the bytes that were read since the last call.
+          progress: how far the reading is. A file that is read a second time counts once.
         """
         size = file_bytes.size(path)
-        told = 0
+        told = told_bad = 0
+
+        def tell(read: int) -> None:
+            nonlocal told, told_bad
+            progress(max(read - told, 0), max(sums.bad_records - told_bad, 0))
+            told, told_bad = max(read, told), max(sums.bad_records, told_bad)
+
         try:
             sums = _Sums()
             for bad, read in self._quickly(path, sums):
                 sums.add(bad)
-                if not file_bytes.is_gzip(path):
-                    progress(read - told)
-                    told = read
+                tell(0 if file_bytes.is_gzip(path) else read)
         except _CannotRead as error:
             sums = _Sums()
-            for bad, _ in self._thoroughly(path, sums):
+            for bad, read in self._thoroughly(path, sums):
                 sums.add(bad)
+                tell(0 if file_bytes.is_gzip(path) else read)
             if not sums.bad_records:
                 sums.add(_unknown(error))
                 sums.records += 1
-        progress(size - told)
+        tell(size)
         return FileReport(
             path, size, sums.records, sums.bad_records, sums.lost_bytes, tuple(sums.listed),
             frozenset(sums.left_out),
@@ -162,17 +173,43 @@ class FileCheck:
 
     def _bad_of(self, block: tf.Tensor, first: int) -> Iterator[tuple[int, str]]:
         """The place in a block of each record that cannot be used, and why, in order."""
+        error = self._error_of(block)
+        if error is None:
+            return
+        count = len(block)
+        if count > _LOOKED_AT:
+            middle = count // 2
+            yield from self._bad_of(block[:middle], first)
+            yield from self._bad_of(block[middle:], first + middle)
+            return
+        records = block.numpy()
+        found = {}
+        for i, record in enumerate(records):
+            reason = self._explain(record)
+            if reason is not None and (count == 1 or self._error_of(block[i : i + 1]) is not None):
+                found[i] = reason
+        others = [i for i in range(count) if i not in found]
+        found.update(self._without_a_reason(records[others], others))
+        for i in sorted(found):
+            yield first + i, found[i]
+
+    def _without_a_reason(self, records: np.ndarray, places: list[int]) -> dict[int, str]:
+        """Those of some records that cannot be used, and TensorFlow's words, by their places."""
+        error = self._error_of(tf.constant(records)) if places else None
+        if error is None:
+            return {}
+        if len(places) == 1:
+            return {places[0]: checks.text_of(error) or tfrecords.first_line(error)}
+        middle = len(places) // 2
+        left = self._without_a_reason(records[:middle], places[:middle])
+        return {**left, **self._without_a_reason(records[middle:], places[middle:])}
+
+    def _error_of(self, block: tf.Tensor) -> Optional[Exception]:
         try:
             self._function(block)
-            return
-        except checks.BAD_RECORD_ERRORS:
-            count = len(block)
-        if count == 1:
-            yield first, self._explain(block[0].numpy())
-            return
-        middle = count // 2
-        yield from self._bad_of(block[:middle], first)
-        yield from self._bad_of(block[middle:], first + middle)
+        except checks.BAD_RECORD_ERRORS as error:
+            return error
+        return None
 
 
 @dataclasses.dataclass

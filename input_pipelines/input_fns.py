@@ -21,7 +21,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import row_groups, shuffling, tfrecords
+from input_pipelines import record_kind, row_groups, shuffling, tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.mixing import Mix, in_rounds
 from input_pipelines.row_cache.cache import CachedRows, RowCache
@@ -253,7 +253,10 @@ def predict_input_fn(
     @as_written
     def input_fn() -> tf.data.Dataset:
         batches = tfrecords.blocks(sorted(files), damaged=damaged).rebatch(batch_size)
-        return transformed(batches, Transform(spec).features)
+        transform = Transform(spec)
+        return transformed(
+            batches, lambda batch: transform.features(record_kind.checked(spec, batch))
+        )
 
     return input_fn
 

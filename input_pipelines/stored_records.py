@@ -7,6 +7,7 @@ are both field 1, and either parser passes over what it does not know. An Exampl
 SequenceExample silently has no feature lists; a SequenceExample read as an Example silently loses
 them. What gives a record away: only a SequenceExample has field 2, `feature_lists`; and a record
 without it that has one of the spec's feature lists among its features was written as an Example.
+`record_kind` is the same for whole batches.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
 
     None is also the answer for a record of the wrong kind in which nothing gives it away.
     """
-    lists = [name for name, steps in record.feature_lists.feature_list.items() if steps.feature]
+    lists = list(record.feature_lists.feature_list)
     if not spec.sequence_examples:
         if not lists:
             return None
@@ -65,7 +66,8 @@ def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
             "reads tf.train.Examples, in which these would be lost; declare them as features "
             "with feature_list: true, those that are not used under ignored too"
         )
-    inside = [name for name in spec.feature_lists if name in record.context.feature]
+    stored = record.context.feature
+    inside = [name for name in spec.feature_lists if name in stored and values(stored[name])]
     if record.feature_lists.feature_list or not inside:
         return None
     return (

@@ -307,7 +307,10 @@ def naming_what_is_corrupt(
 
 def first_line(error: Exception) -> str:
     """What a TensorFlow error says, without the node and the op that it puts around it."""
-    text = checks.message_of(error).strip().splitlines()[0]
+    lines = [line.strip() for line in checks.message_of(error).strip().splitlines()]
+    # Of an error inside of a function, the stack comes first, and the node behind the sentence.
+    node = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), 0)
+    text = lines[max(node - 1, 0)]
     return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
 
 

@@ -34,7 +34,7 @@ from feature_specs.column_kinds import (
 )
 from feature_specs.normalizers import normalizer_fn
 from feature_specs.schema import FeatureSpec
-from input_pipelines import checks, decoding, lookups
+from input_pipelines import checks, decoding, lookups, record_kind
 from input_pipelines.labels import LabelReader
 from input_pipelines.record_parsing import RecordParser
 
@@ -119,7 +119,11 @@ class Transform:
         return self._columns(self._parser.checked(parsed))
 
     def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
-        """As `features`, and `{label: value}`; see `labels.LabelReader.read`."""
+        """As `features`, and `{label: value}`; see `labels.LabelReader.read`.
+
+        Labels are of files alone; so no record may be of the other kind, see `record_kind`.
+        """
+        serialized = record_kind.checked(self._spec, serialized)
         parsed = self._parser.parse(serialized, with_labels=True)
         return self._columns(parsed), self._labels.read(parsed)
 

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines import data_scan, diagnosis, tfrecords
+from input_pipelines import data_scan, diagnosis, file_check, input_fns, tfrecords
 from input_pipelines.file_check import FileReport
 from input_pipelines.sharding import Shard
-from tests.conftest import DOCUMENT, make_rows
+from tests.conftest import DOCUMENT, make_rows, place
 
 ROWS = 40
 PAYLOADS = [
@@ -183,15 +183,16 @@ def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):
     path = str(tmp_path / "d.tfrecord")
     tfrecords.write_examples(path, rows)
     spec = feature_specs.parse(DOCUMENT)
-    seen: list[int] = []
-    reports = data_scan.scan([*files, path], spec=spec, progress=seen.append)
+    seen: list[tuple[int, int]] = []
+    reports = data_scan.scan([*files, path], spec=spec, progress=lambda *part: seen.append(part))
     assert [(r.records, r.bad_records, r.left_out) for r in reports] == [
         (1500, 0, frozenset()),
         (1100, 2, frozenset()),
         (700, 0, frozenset()),
         (1200, 3, frozenset({5, 1030, 1040})),
     ]
-    assert sum(seen) == sum(report.size for report in reports)
+    assert sum(size for size, _ in seen) == sum(report.size for report in reports)
+    assert sum(bad for _, bad in seen) == 5 and all(bad >= 0 for _, bad in seen)
     reasons = [bad.reason for bad in reports[3].listed]
     assert reasons == [
         "feature 'city' is missing, and it has no default in the spec; give it one if records may "
@@ -238,3 +239,92 @@ def test_records_of_garbage_are_bad_records(tmp_path):
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: record 0 at byte 0: is no serialized tf.train.Example"
     )
+
+
+LISTED = {
+    "features": {"words": {"dtype": "string", "feature_list": True}, "age": {"dtype": "float32"}},
+    "columns": {"words": {"hash_bucket": "words", "size": 9}, "age": {"numeric": "age"}},
+    "groups": {"wide": ["words", "age"]},
+    "labels": {"y": {"dtype": "int64"}},
+    "objectives": {"y": {"head": "binary"}},
+}
+
+
+@pytest.mark.parametrize("of_lists", [False, True])
+def test_a_record_of_the_other_kind_is_bad_wherever_it_is(tmp_path, of_lists):
+    """As an Example, a SequenceExample would be read without its lists; and the other way round."""
+    if of_lists:
+        spec = feature_specs.parse(LISTED)
+        row = {"age": 3.0, "y": 1}
+        right = tfrecords.sequence_example(row, {"words": ["a"]})
+        wrong = tfrecords.example({**row, "words": ["a"]})
+        # Without lists it is of either kind.
+        also = tfrecords.sequence_example(row, {})
+        reason = "is a tf.train.Example, as it seems: it has no feature_lists, but words among its "
+    else:
+        spec = feature_specs.parse(DOCUMENT)
+        row = make_rows(1)[0]
+        right = also = tfrecords.example(row)
+        wrong = tfrecords.sequence_example(row, {"words": []})
+        reason = "is a tf.train.SequenceExample (it has feature_lists: words), and the spec reads "
+    path = str(tmp_path / "a.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(200):
+            record = wrong if i in (5, 150) else also if i == 7 else right
+            writer.write(record.SerializeToString())
+    for with_labels in (True, False):
+        report = data_scan.scan([path], spec=spec, with_labels=with_labels)[0]
+        assert report.left_out == {5, 150} and report.listed[1].reason.startswith(reason)
+        damaged = {path: report.left_out}
+        if with_labels:
+            input_fn = input_fns.eval_input_fn(spec, [path], batch_size=50, damaged=damaged)
+            strict = input_fns.eval_input_fn(spec, [path], batch_size=50)
+        else:
+            input_fn = input_fns.predict_input_fn(spec, [path], batch_size=50, damaged=damaged)
+            strict = input_fns.predict_input_fn(spec, [path], batch_size=50)
+        assert len(list(input_fn())) == 4
+        with pytest.raises(tf.errors.InvalidArgumentError, match="and the spec reads"):
+            list(strict())
+    message = diagnosis.find_bad_record(spec, [path])
+    assert message is not None and message.startswith(f"{path}: {place(path, 5)}: {reason}")
+
+
+class Counting:
+    """A check of records that begin with x or y; of the latter alone Python knows the reason."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def function(self, block):
+        self.calls += 1
+        tf.debugging.assert_equal(
+            tf.strings.regex_full_match(block, "[xy].*"), False, "a record begins with x or y"
+        )
+
+    def explain(self, record):
+        # z is suspected, too, and is good.
+        return "begins with y" if record[:1] in (b"y", b"z") else None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.14, 1.0])
+def test_many_bad_records_cost_about_one_question_each(tmp_path, share):
+    rng = random.Random(1)
+    records = [b"a"] * 1100
+    for i in rng.sample(range(1100), int(share * 1100)):
+        records[i] = rng.choice([b"y1", b"y2", b"x", b"z"]) if share < 1 else b"y"
+    path = str(tmp_path / "a.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in records:
+            writer.write(record)
+    counting = Counting()
+    report = file_check.FileCheck(counting.function, counting.explain).report(path)
+    bad = {i for i, record in enumerate(records) if record[:1] in (b"x", b"y")}
+    assert (report.records, report.left_out) == (1100, bad)
+    known = [item.reason for item in report.listed if item.reason == "begins with y"]
+    assert len(known) == min(sum(records[i][:1] == b"y" for i in bad), 1000)
+    # Halving down to one took 20 calls for one bad record of a block, and 2 each where all are.
+    without = sum(records[i] == b"x" for i in bad)
+    suspected = sum(record[:1] in (b"y", b"z") for record in records)
+    assert counting.calls <= 2 + 24 * 2 + suspected + 15 * without
+    if share == 1:
+        assert counting.calls <= 1100 + 24 * 2

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import bad_data, exit_codes, main
+from estimator_kit import bad_data, data_check, exit_codes, main
 from estimator_kit.input_position import find_position
 from estimator_kit.result import read_result
 from input_pipelines import tfrecords
@@ -320,6 +320,19 @@ def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):
     assert (code, err) == (0, "")
     assert out.startswith("90 records in 1 files, not held against a spec, as none was given; ")
     assert out.endswith("; 0 bad records in 0 files\n")
+
+
+def test_the_progress_line_says_how_many_records_are_bad_so_far(data, caplog):
+    path = str(data / "train-0.tfrecord")
+    size = pathlib.Path(path).stat().st_size
+    caplog.set_level("INFO", "estimator_kit")
+    progress = data_check._Progress([path], 0.0)
+    progress(size // 2, 1200)
+    progress(size - size // 2, 34)
+    assert [record.getMessage() for record in caplog.records] == [
+        "read 0 of 0 MB (50%); 1,200 bad records so far",
+        "read 0 of 0 MB (100%); 1,234 bad records so far",
+    ]
 
 
 @pytest.mark.ci
