@@ -27,7 +27,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from feature_specs.schema import FeatureSpec
-from input_pipelines import file_end, input_fns, shuffling, tfrecords
+from input_pipelines import file_end, file_lengths, input_fns, shuffling, tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.selection import Negatives, Selection
 
@@ -83,6 +83,7 @@ class WorkerInput:
         ordered = sorted(self.files)
         paths = tf.constant(ordered)
         compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
+        file_lengths.check(ordered)
         lengths = tf.constant(file_end.stored_lengths(ordered))
         count = len(ordered)
         selection = self._selection()

@@ -18,7 +18,14 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import checks, file_bytes, file_end, record_scanner, tfrecords
+from input_pipelines import (
+    checks,
+    file_bytes,
+    file_end,
+    file_lengths,
+    record_scanner,
+    tfrecords,
+)
 from input_pipelines.crc32c import FRAME
 from input_pipelines.record_scanner import BadRecord, Record
 
@@ -127,6 +134,8 @@ class FileCheck:
 
     def _quickly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         """Bad records, or None after a block, each with the bytes read so far."""
+        if file_lengths.says_too_much(path):
+            raise _CannotRead("a record says more bytes than the file has")
         packed = file_bytes.is_gzip(path)
         records = tf.data.TFRecordDataset(path, tfrecords.compression_type(path))
         offset = 0

@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import checks, file_bytes, file_end, record_scanner
+from input_pipelines import checks, file_bytes, file_end, file_lengths, record_scanner
 from input_pipelines.autograph import as_written
 from input_pipelines.crc32c import FRAME
 from input_pipelines.errors import DataError
@@ -220,6 +220,7 @@ def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
 
 def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Dataset:
     """The path, the compression and the stored length of each file, and whether it is damaged."""
+    file_lengths.check([path for path in files if path not in damaged])
     compressions = [compression_type(path) for path in files]
     stored = file_end.stored_lengths(files)
     are_damaged = [path in damaged for path in files]
@@ -275,6 +276,7 @@ def first_records(
     found: dict[str, list[bytes]] = {}
     whole = [path for path in files if path not in damaged]
     if whole:
+        file_lengths.check(whole)
         with naming_what_is_corrupt(whole):
             compressions = [compression_type(path) for path in whole]
             named = tf.data.Dataset.from_tensor_slices((whole, compressions))

@@ -17,6 +17,7 @@ from estimator_kit.client import tensors
 from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
+from input_pipelines import file_lengths
 
 # As many as TensorFlow Serving replays.
 _MOST_RECORDS = 1000
@@ -57,6 +58,8 @@ def _ask_without_rows(model: LoadedModel, name: str) -> None:
 def _replay(model: LoadedModel, path: str) -> int:
     from tensorflow_serving.apis import prediction_log_pb2
 
+    if file_lengths.says_too_much(path):
+        raise ValueError(f"a request of {path} says more bytes than the file has")
     count = 0
     for record in tf.compat.v1.io.tf_record_iterator(path):
         if count == _MOST_RECORDS:
