@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import input_places
+from estimator_kit import damaged_checkpoints, input_places
 from estimator_kit.combining import COMBINED
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.model_fn import TOTAL_LOSS, ModelFn
@@ -102,9 +102,10 @@ def shapes_in(checkpoint: str) -> Shapes:
     """Shape of every variable in a checkpoint."""
     try:
         return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
-    except (tf.errors.OpError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{checkpoint}: no readable checkpoint: {reason}") from error
+    except damaged_checkpoints.UNREADABLE as error:
+        sentence = damaged_checkpoints.damage(checkpoint)
+        reason = str(error).strip().splitlines()[0]
+        raise CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}") from error
 
 
 def latest(model_dir: str) -> Optional[str]:
@@ -114,16 +115,23 @@ def latest(model_dir: str) -> Optional[str]:
       CheckpointError: there are checkpoints, but the `checkpoint` file that says which is the
         latest is lost or damaged; TensorFlow would start from nothing and overwrite them.
     """
-    found = tf.train.latest_checkpoint(model_dir)
+    state = os.path.join(model_dir, "checkpoint")
+    found, names_none = None, False
+    try:
+        found = tf.train.latest_checkpoint(model_dir)
+    except ValueError:  # It is empty, or is no text of its kind.
+        names_none = True
     if found is None:
-        left = tf.io.gfile.glob(os.path.join(model_dir, "model.ckpt-*.index"))
+        left = list(damaged_checkpoints.steps_of(model_dir).values())
         if left:
-            newest = max(left, key=lambda path: int(path.rpartition("-")[2].partition(".")[0]))
-            name = os.path.basename(newest).rpartition(".")[0]
             raise CheckpointError(
-                f"{os.path.join(model_dir, 'checkpoint')} is lost or names no checkpoint, and "
-                f"there are {len(left)}; write the line model_checkpoint_path: \"{name}\" into "
-                "it, or choose another --model_dir"
+                f"{state} is lost or names no checkpoint, and there are {len(left)}; write the "
+                f'line model_checkpoint_path: "{os.path.basename(left[-1])}" into it, or choose '
+                "another --model_dir"
+            )
+        if names_none:
+            raise CheckpointError(
+                f"{state} names no checkpoint, and there is none; remove it, to start anew"
             )
     return found
 
@@ -135,11 +143,10 @@ def latest_step(model_dir: str) -> Optional[int]:
         return None
     try:
         return int(tf.train.load_variable(checkpoint, "global_step"))
-    except (tf.errors.OpError, ValueError) as error:
-        raise CheckpointError(
-            f"{checkpoint} cannot be read: {str(error).splitlines()[0]}; remove it, and name the "
-            f"one before it in {os.path.join(model_dir, 'checkpoint')}"
-        ) from error
+    except damaged_checkpoints.UNREADABLE as error:
+        sentence = damaged_checkpoints.damage(checkpoint)
+        reason = str(error).strip().splitlines()[0]
+        raise CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}") from error
 
 
 def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:

@@ -20,6 +20,7 @@ from estimator_kit import (
     checkpoints,
     cluster,
     cluster_flags,
+    damaged_checkpoints,
     data_check,
     data_service_servers,
     data_validation,
@@ -123,6 +124,16 @@ def run(config: ExperimentConfig) -> RunResult:
             synthetic.generate(config.generate_default_data, progress=_log_day)
         except ValueError as error:  # The folder holds something else.
             raise ConfigError(f"--generate_default_data: {error}") from error
+    with damaged_checkpoints.named(config.model_dir, config.warm_start_from):
+        return _of_mode(config, spec, model, view)
+
+
+def _of_mode(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: Optional[ModelFn],
+    view: Optional[cluster.ClusterView],
+) -> RunResult:
     if config.mode == "predict":
         return _predict(config, spec, model)
     if model is None:

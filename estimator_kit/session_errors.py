@@ -29,6 +29,9 @@ _SESSION_ERRORS = (
     estimator.NanLossDuringTrainingError,
 )
 
+# How TensorFlow calls the node that reads a checkpoint.
+_RESTORE = "save/RestoreV2"
+
 
 @contextlib.contextmanager
 def explained(
@@ -58,6 +61,8 @@ def explained(
             raise
         raise DataError(gone) from error
     except _SESSION_ERRORS as error:
+        if _RESTORE in str(error):  # Of a checkpoint, not of a record.
+            raise
         text = checks.text_of(error)
         reason = diagnosis.find_bad_record(
             spec, paths, with_labels=with_labels, damaged=damaged,

@@ -58,6 +58,21 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
     )
 
 
+@pytest.mark.parametrize("mode", ["evaluate", pytest.param("train", marks=pytest.mark.ci)])
+def test_a_damaged_checkpoint_is_named_with_the_one_before_it(config, trained, mode, tmp_path):
+    run = config(mode="train")
+    data = pathlib.Path(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")
+    data.write_bytes(data.read_bytes()[:100])
+    before = f"{run.model_dir}/model.ckpt-0"
+    changes = {"max_steps": 9, "mode": mode}
+    if mode == "train":
+        changes.update(model_dir=str(tmp_path / "warm"), warm_start_from=run.model_dir)
+    with pytest.raises(ek.CheckpointError) as error:
+        ek.run(config(**changes))
+    assert str(error.value).startswith(f"{data} is damaged: ")
+    assert f"; the checkpoint before it, {before}, can be read: to go on" in str(error.value)
+
+
 def test_a_checkpoint_without_its_data_is_named(config, trained):
     run = config(mode="train")
     os.remove(f"{run.model_dir}/model.ckpt-4.data-00000-of-00001")
