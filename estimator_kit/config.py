@@ -30,7 +30,10 @@ WARM_START_MODES: tuple[WarmStartMode, ...] = (
 
 Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"]
 
-PositiveInt = Annotated[int, Field(ge=1, strict=True)]
+# Numbers that TensorFlow holds as int64.
+_LARGEST = 2**63 - 1
+
+PositiveInt = Annotated[int, Field(ge=1, le=_LARGEST, strict=True)]
 
 
 _NAME_OR_CLASS = (
@@ -72,7 +75,7 @@ class ExperimentConfig(pydantic.BaseModel):
     batch_size: PositiveInt = 512
     eval_batch_size: PositiveInt = 2048
     shuffle: bool = True
-    seed: int = 1
+    seed: Annotated[int, Field(ge=-_LARGEST - 1, le=_LARGEST)] = 1
     deterministic: bool = False
     input_cache_dir: Optional[str] = None
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = None

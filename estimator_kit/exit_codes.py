@@ -65,6 +65,12 @@ _TEMPORARY_OS_ERRORS = {
     errno.ESTALE, errno.ETIMEDOUT,
 }  # fmt: skip
 
+# Of a path that a flag names.
+_OS_ERRORS_OF_PATHS = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.ELOOP,
+}  # fmt: skip
+
 
 def exit_code(error: BaseException) -> int:
     """The exit status for an error that ended a run."""
@@ -87,6 +93,10 @@ def exit_code(error: BaseException) -> int:
         return TEMPORARY
     if isinstance(error, OSError) and error.errno in _TEMPORARY_OS_ERRORS:
         return TEMPORARY
+    if type(error).__name__ == "PermissionDeniedError":  # TensorFlow's.
+        return BAD_CONFIG
+    if isinstance(error, OSError) and error.errno in _OS_ERRORS_OF_PATHS:
+        return BAD_CONFIG
     return BUG
 
 

@@ -31,6 +31,8 @@ from estimator_kit import (
     pretrained_report,
     run_record,
     schema_exchange,
+    storage,
+    table_memory,
     training_input,
 )
 from estimator_kit.config import ExperimentConfig
@@ -118,6 +120,8 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.deterministic:
         determinism.enable(config.seed)
     model = _make_model(config, spec) if config.export_dir is None else None
+    if model is not None and view is None:
+        table_memory.check(spec, model.groups())
     # Of a cluster the chief alone writes data; the others wait for it.
     if config.generate_default_data is not None and (view is None or view.is_chief):
         try:
@@ -147,13 +151,18 @@ def _of_mode(
 
 
 def _check_file_systems(config: ExperimentConfig) -> None:
-    """That TensorFlow can reach every folder and file that flags name, beside the input files."""
+    """That TensorFlow can reach every folder and file that flags name, beside the input files.
+
+    And that the model directory can be written, where the mode writes there.
+    """
     for flag in (
         "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
     ):  # fmt: skip
         path = getattr(config, flag)
         if path is not None:
             file_systems.check(path, flag=f"--{flag}")
+    if config.model_dir is not None and config.mode != "predict":
+        storage.check_writable(config.model_dir, flag="--model_dir")
 
 
 def _log_day(day: synthetic.DayReport) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
 import traceback
 from collections.abc import Sequence
@@ -63,8 +64,33 @@ A flagfile holds one --flag=value a line; lines that start with # are comments. 
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Runs one command line, `sys.argv` by default, and returns the exit status."""
-    arguments = list(sys.argv if arguments is None else arguments)
+    """Runs one command line, `sys.argv` by default, and returns the exit status.
+
+    Where nobody reads standard output any more, as behind `| head`, it ends without a word.
+    """
+    try:
+        code = _main(list(sys.argv if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError as error:
+        if not _reader_is_gone():
+            return _report(error)
+        # What Python still holds for it must not fail at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.DONE
+
+
+def _reader_is_gone() -> bool:
+    """Whether the other end of standard output, a pipe, is closed."""
+    try:
+        watch = select.poll()
+        watch.register(sys.stdout.fileno(), select.POLLOUT)
+        return any(event & select.POLLERR for _, event in watch.poll(0))
+    except (OSError, ValueError, AttributeError):  # It is no file.
+        return False
+
+
+def _main(arguments: list[str]) -> int:
     values = flags.FlagValues()
     define_flags(values)
     style = "kit"
@@ -79,6 +105,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         config = config_from_flags(values)
         style = config.exit_code_style
         return _run(config, arguments[1:])
+    except BrokenPipeError:
+        raise
     except Exception as error:  # The one place that turns errors into exit statuses.
         return exit_codes.styled(_report(error), style)
     except KeyboardInterrupt:
@@ -224,8 +252,17 @@ def _report(error: Exception) -> int:
     else:
         kind = "nothing to do" if isinstance(error, NothingToDo) else "error"
         kind = "refused" if isinstance(error, Refused) else kind
-        print(f"{kind}: {error}", file=sys.stderr)
+        print(f"{kind}: {_words(error)}", file=sys.stderr)
     return code
+
+
+def _words(error: Exception) -> str:
+    """What an error says; one of TensorFlow's without the nodes and stacks around it."""
+    if not hasattr(error, "node_def"):
+        return str(error)
+    from input_pipelines import tfrecords
+
+    return tfrecords.first_line(error)
 
 
 def _quiet_tensorflow(form: str = "%(message)s") -> None:

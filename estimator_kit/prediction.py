@@ -134,10 +134,15 @@ def _text_output(path: Optional[str]) -> Iterator[Any]:
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder or ".")
     temporary = os.path.join(folder, f".tmp-{name}")
-    with tf.io.gfile.GFile(temporary, "w") as stream:
-        stream.write("")  # Makes the file, even if no row follows.
-        yield stream
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    try:
+        with tf.io.gfile.GFile(temporary, "w") as stream:
+            stream.write("")  # Makes the file, even if no row follows.
+            yield stream
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(temporary)
+        raise
 
 
 def json_value(value: Any) -> Any:

@@ -56,6 +56,7 @@ def explained(
     try:
         yield
     except tf.errors.NotFoundError as error:
+        _check_files(paths, error)
         gone = cache.remove_damaged() if cache is not None else None
         if gone is None:
             raise
@@ -63,6 +64,7 @@ def explained(
     except _SESSION_ERRORS as error:
         if _RESTORE in str(error):  # Of a checkpoint, not of a record.
             raise
+        _check_files(paths, error)
         text = checks.text_of(error)
         reason = diagnosis.find_bad_record(
             spec, paths, with_labels=with_labels, damaged=damaged,
@@ -82,4 +84,15 @@ def explained(
             f"{what} became NaN or infinite, and the step was not applied; the input is finite, "
             "so lower the learning rate, set the model parameter clip_norm, or look for a "
             "division or logarithm in the model"
+        ) from error
+
+
+def _check_files(paths: list[str], error: Exception) -> None:
+    """Raises DataError if a file is gone since the run looked for files."""
+    gone = [path for path in paths if not tf.io.gfile.exists(path)]
+    if gone:
+        more = f", and {len(gone) - 1} more," if len(gone) > 1 else ""
+        raise DataError(
+            f"{gone[0]}{more} cannot be found, and was there when the run began; leave files where "
+            "they are as long as a run reads them"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -10,17 +11,46 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from input_pipelines import file_systems
+
+
+def check_writable(folder: str, *, flag: str) -> None:
+    """Looks whether a folder can be written, or made; changes nothing.
+
+    Raises:
+      ConfigError: it cannot, as far as this machine knows: folders elsewhere are not looked at.
+    """
+    if file_systems.scheme_of(folder) is not None:
+        return
+    place = os.path.abspath(folder)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        raise ConfigError(f"{flag}={folder}: {place} is no folder; choose another, or remove it")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{flag}={folder}: {place} cannot be written; give this user the right to write there, "
+            "or choose another folder"
+        )
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a file beside its place and renames it; missing folders are made."""
+    """Writes a file beside its place and renames it; missing folders are made.
+
+    Where it cannot be written, nothing is left.
+    """
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder)
     # Of another ending, for those who read all files of one, as Prometheus's collector `*.prom`.
     temporary = os.path.join(folder, f".tmp-{name}.partial")
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    try:
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            file.write(text)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.io.gfile.remove(temporary)
+        raise
 
 
 def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:

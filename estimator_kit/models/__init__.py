@@ -62,6 +62,10 @@ def find_model(name: str) -> type[ModelFn]:
             )
         return MODELS[name]
     module_name, _, class_name = name.partition(":")
+    if not module_name or not class_name or module_name.startswith("."):
+        raise ConfigError(
+            f"model {name!r}: expected package.module:ClassName, as in my_models.tower:Tower"
+        )
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:

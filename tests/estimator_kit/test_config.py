@@ -329,3 +329,19 @@ def test_a_config_is_frozen():
 def test_configs_share_no_parameters():
     ExperimentConfig(**TRAINING).model_params["a"] = 1
     assert ExperimentConfig(**TRAINING).model_params == {}
+
+
+@pytest.mark.parametrize("field", ["batch_size", "eval_batch_size", "max_steps", "seed"])
+def test_numbers_beyond_int64_are_refused(field):
+    ExperimentConfig(mode="validate", spec="x.yaml", **{field: 2**63 - 1})
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(mode="validate", spec="x.yaml", **{field: 2**63})
+    assert str(error.value) == (
+        f"--{field}: got 9223372036854775808, expected less than or equal to 9223372036854775807"
+    )
+
+
+def test_a_seed_may_be_negative():
+    assert ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63)).seed == -(2**63)
+    with pytest.raises(ConfigError, match="--seed: got -9223372036854775809, expected greater"):
+        ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63) - 1)

@@ -1,0 +1,73 @@
+"""Folders that cannot be written are refused before a run, and a failed write leaves nothing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from estimator_kit import exit_codes, storage
+from estimator_kit.errors import ConfigError
+from estimator_kit.models import find_model
+from estimator_kit.session_errors import explained
+from input_pipelines import tfrecords
+from input_pipelines.errors import DataError
+from tests.conftest import DOCUMENT, make_rows
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    storage.check_writable(str(tmp_path), flag="--model_dir")
+    storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
+    storage.check_writable("gs://bucket/run", flag="--model_dir")
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError) as error:
+        storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
+    assert str(error.value) == (
+        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is no folder; choose another, or remove "
+        "it"
+    )
+    # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
+    with pytest.raises(ConfigError) as error:
+        storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
+    assert str(error.value) == (
+        f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written; give this user the right to "
+        "write there, or choose another folder"
+    )
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):
+    def full(*arguments, **values):
+        raise tf.errors.ResourceExhaustedError(None, None, f"{tmp_path}/x; No space left on device")
+
+    monkeypatch.setattr(tf.io.gfile, "rename", full)
+    with pytest.raises(tf.errors.ResourceExhaustedError) as error:
+        storage.write_text(f"{tmp_path}/flags.txt", "text")
+    assert os.listdir(tmp_path) == []
+    assert exit_codes.exit_code(error.value) == 75
+
+
+def test_a_file_that_is_gone_is_bad_data(tmp_path):
+    paths = [f"{tmp_path}/{name}.tfrecord" for name in "ab"]
+    for path in paths:
+        tfrecords.write_examples(path, make_rows(3))
+    spec = feature_specs.parse(DOCUMENT)
+    blocks = tfrecords.blocks(paths)
+    os.remove(paths[1])
+    with pytest.raises(DataError) as error, explained(spec, paths):
+        list(blocks)
+    assert str(error.value) == (
+        f"{paths[1]} cannot be found, and was there when the run began; leave files where they are "
+        "as long as a run reads them"
+    )
+
+
+@pytest.mark.parametrize("name", [":", ":Tower", "my_models.tower:", ".tower:Tower"])
+def test_a_model_without_a_module_or_a_class(name):
+    with pytest.raises(ConfigError) as error:
+        find_model(name)
+    assert str(error.value) == (
+        f"model {name!r}: expected package.module:ClassName, as in my_models.tower:Tower"
+    )
