@@ -34,6 +34,7 @@ from estimator_kit import (
     storage,
     table_memory,
     training_input,
+    validation_checks,
 )
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed.tasks import run_task
@@ -107,6 +108,8 @@ def run(config: ExperimentConfig) -> RunResult:
     if config.mode == "validate":
         for line in pretrained_report.report(config, spec):
             _log.info(line.strip())
+        for line in validation_checks.report(config, spec):
+            _log.info(line.strip())
         for report in data_validation.reports(config):
             _log.info(report)
         return RunResult(mode=config.mode)
@@ -119,7 +122,7 @@ def run(config: ExperimentConfig) -> RunResult:
         print(view.text(), file=sys.stderr, flush=True)
     if config.deterministic:
         determinism.enable(config.seed)
-    model = _make_model(config, spec) if config.export_dir is None else None
+    model = make_model(config, spec) if config.export_dir is None else None
     if model is not None and view is None:
         table_memory.check(spec, model.groups())
     # Of a cluster the chief alone writes data; the others wait for it.
@@ -170,7 +173,8 @@ def _log_day(day: synthetic.DayReport) -> None:
         _log.info("generated %s: %d rows", day.name, day.rows)
 
 
-def _make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+    """The model that a config names, over a spec; raises ConfigError where that does not go."""
     try:
         model = find_model(config.model)(spec, config.model_params)
     except TypeError as error:  # An abstract method that is not there, or another __init__.

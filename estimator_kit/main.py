@@ -11,18 +11,21 @@ import os
 import select
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn, Optional
 
 from absl import flags
 
-from estimator_kit import exit_codes, pretrained_report
+from estimator_kit import exit_codes, pretrained_report, validation_checks
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import NothingToDo, Refused
 from estimator_kit.flagfile import check_flagfiles, flagfiles_first
 from estimator_kit.flags import config_from_flags, define_flags, known_names
 from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
 from feature_specs import parser
+
+# Names that the report of a spec lists of each kind.
+_NAMED = 12
 
 _HELP = """\
 Trains, evaluates, exports and queries a TensorFlow Estimator from a declarative feature spec.
@@ -224,25 +227,31 @@ def validation_report(config: ExperimentConfig) -> str:
     So that it does not say that what a training refuses is right, it looks at pretrained vectors.
     """
     spec = parser.load(config.spec)
-    data = "the data only with --validate_rows"
-    if config.validate_rows or config.has_baseline:
-        data = "what was found in the data comes below"
-    lines = [
-        f"{config.spec}: the spec and the flags are right "
-        f"(the model's parameters were not looked at, {data})"
-    ]
+    lines = [f"{config.spec}: the spec and the flags are right, as far as the lines below go"]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)
-        lines.append(f"  {len(names):>3} {what}: {', '.join(names)}")
+        lines.append(f"  {len(names):>3} {what}: {_some(names)}")
     for group, columns in spec.groups.items():
-        lines.append(f"  group {group}: {', '.join(columns)}")
+        lines.append(f"  group {group}, {len(columns)} columns: {_some(columns)}")
     lines += pretrained_report.report(config, spec)
+    lines += validation_checks.report(config, spec)
+    if config.validate_rows or config.has_baseline:
+        lines.append("  data: what was found comes below")
+    else:
+        lines.append("  data: not read; --validate_rows=1000 compares rows with the spec")
     if spec.drift.any and not config.has_baseline:
         lines.append(
             "  drift: its thresholds were looked at alone; --baseline_files or "
             "--baseline_statistics says what records are held against"
         )
     return "\n".join(lines)
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names, the first of them where they are many."""
+    every = list(names)
+    more = f", and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + more
 
 
 def _report(error: Exception) -> int:

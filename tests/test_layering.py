@@ -25,12 +25,13 @@ WITHOUT_TENSORFLOW = {
                       "statistics",
                       "statistics_references", "validation", "vector_files", "vocabulary",
                       "yaml_reader", "__init__"},
-    "input_pipelines": {"beam_flags", "errors", "__init__", "convert/__init__", "convert/options",
+    "input_pipelines": {"beam_flags", "days", "errors", "file_systems", "files", "__init__",
+                        "convert/__init__", "convert/options",
                         "tables/__init__", "tables/options"},
     "estimator_kit": {"__init__", "cluster", "cluster_flags", "config", "config_problems",
                       "data_service_flags", "distributed/__init__", "distributed/launcher",
                       "errors", "exit_codes", "flagfile", "main", "modes", "pretrained_report",
-                      "retraining_flags", "scoring_flags", "serving_flags",
+                      "retraining_flags", "scoring_flags", "serving_flags", "validation_checks",
                       *(f"flags/{path.stem}" for path in FLAGS.glob("*.py"))},
 }  # fmt: skip
 

@@ -52,9 +52,17 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     Raises:
       ConfigError: a value is wrong, or flags do not go together.
     """
-    given = {name: values[name].value for name in DEFAULTS}
-    given["model_params"] = _model_params(given["model_params"] or [])
+    # Without what is left at its default: so a config knows what was asked for.
+    given = {name: values[name].value for name in DEFAULTS if not _is_default(values[name], name)}
+    if "model_params" in given:
+        given["model_params"] = _model_params(given["model_params"] or [])
     return ExperimentConfig(**{name: value for name, value in given.items() if value is not None})
+
+
+def _is_default(flag: flags.Flag, name: str) -> bool:
+    default = DEFAULTS[name]
+    value = tuple(flag.value) if isinstance(default, tuple) and flag.value else flag.value
+    return flag.using_default_value and (value == default or not (value or default))
 
 
 def config_from_flagfile(path: str) -> ExperimentConfig:
