@@ -45,7 +45,7 @@ from feature_specs.objectives import HEADS
 from feature_specs.retraining import NO_RETRAINING, Retraining
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
-from feature_specs.yaml_reader import Lines, read_text
+from feature_specs.yaml_reader import LONGEST, Lines, read_text, too_long
 
 _SECTIONS = (
     "features", "columns", "groups", "labels", "objectives", "ignored", "drift", "filter",
@@ -68,7 +68,11 @@ def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
     """
     path = pathlib.Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        size = path.stat().st_size
+        if size > LONGEST:
+            raise SpecError(str(path), [Problem((), too_long(f"{size:,} bytes"))])
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)  # A pipe says no size.
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error

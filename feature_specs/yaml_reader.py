@@ -3,7 +3,8 @@
 Scalars follow the YAML 1.2 core schema: `no` is a string, `1e-3` a float, `010` the integer ten
 (YAML 1.1, PyYAML's default, reads False, a string and eight). JSON is a subset and reads the same.
 Never constructs anything but None, bool, int, float, str, list and dict; aliases, merge keys and
-tags are refused, so that a document cannot grow when it is read.
+tags are refused, so that a document cannot grow when it is read. So are documents of more than 2 MiB,
+and of more than 50 levels, before they are read to their end.
 
     values, lines = read_text("a: [1, 2]", "spec.yaml")   # lines[("a", 1)] == 1
 """
@@ -21,6 +22,9 @@ from feature_specs.errors import Path, Problem, SpecError, value_text
 Lines = dict[Path, int]
 
 _DEEPEST = 50
+
+# The parser needs seconds for a MB, and for nested brackets more than that.
+LONGEST = 2 * 2**20
 _TAGGED = (yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent)
 
 
@@ -121,6 +125,22 @@ class _Converter:
         self.problems.append(Problem(path, message, line))
 
 
+def _refused_parts(text: str) -> Iterator[Problem]:
+    """What of YAML is refused in a text, as far as the first place that is too deep."""
+    depth = 0
+    for event in yaml.parse(text):
+        yield from _refused(event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            # One level deeper is found below, and named by its path.
+            if depth > _DEEPEST + 2 and event.start_mark is not None:
+                line = event.start_mark.line + 1
+                yield Problem((), f"nested more than {_DEEPEST} levels deep", line)
+                return
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 def _refused(event: yaml.Event) -> Iterator[Problem]:
     """What of YAML is refused before anything is made of the document."""
     assert event.start_mark is not None  # only made-up events have none
@@ -131,6 +151,14 @@ def _refused(event: yaml.Event) -> Iterator[Problem]:
         yield Problem((), f"the tag {event.tag!r} is not supported; remove it", line)
 
 
+def too_long(got: str) -> str:
+    """What is said of a document of so much."""
+    return (
+        f"got {got}, expected at most {LONGEST:,}; write long lists into files, as those of "
+        "vocabularies"
+    )
+
+
 def read_text(text: str, source: str) -> tuple[Any, Lines]:
     """The document as plain values, and the one-based line of every path in it.
 
@@ -139,10 +167,13 @@ def read_text(text: str, source: str) -> tuple[Any, Lines]:
       source: what error messages call it, usually the file's path.
 
     Raises:
-      SpecError: the text is not YAML, or uses a part of YAML that is refused here.
+      SpecError: the text is not YAML, is too long or too deep, or uses a part of YAML that is
+        refused here.
     """
+    if len(text) > LONGEST:
+        raise SpecError(source, [Problem((), too_long(f"{len(text):,} characters"))])
     try:
-        problems = [problem for event in yaml.parse(text) for problem in _refused(event)]
+        problems = list(_refused_parts(text))
         if problems:
             raise SpecError(source, problems)
         node = yaml.compose(text, Loader=_CoreSchemaLoader)

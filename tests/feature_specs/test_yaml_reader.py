@@ -8,9 +8,10 @@ import textwrap
 
 import hypothesis
 import pytest
+import yaml
 from hypothesis import strategies as st
 
-from feature_specs import SpecError
+from feature_specs import SpecError, parser
 from feature_specs.yaml_reader import read_text
 
 pytestmark = pytest.mark.no_tensorflow
@@ -262,12 +263,38 @@ def test_fifty_levels_are_the_deepest(depth, is_fine):
     if is_fine:
         assert read(text)["a"]
     else:
-        assert problems_of(text) == ["1: a.a.a: nested more than 50 levels deep"]
+        place = "a.a.a" if depth == 51 else "the top level"
+        assert problems_of(text) == [f"1: {place}: nested more than 50 levels deep"]
 
 
-@pytest.mark.parametrize("text", ["[" * 900 + "]" * 900, "- " * 5_000 + "1"], ids=short)
-def test_nesting_beyond_the_stack_is_a_spec_error(text):
-    assert problems_of(text) == ["the top level: not YAML: nested too deeply"]
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 900 + "]" * 900, "- " * 5_000 + "1", "[\n" * 50_000, "[" * 50_000 + "]" * 50_000],
+    ids=short,
+)
+def test_nesting_is_refused_before_all_of_it_is_read(text, monkeypatch):
+    monkeypatch.setattr(yaml, "compose", None)  # What reads a document whole is not asked.
+    line = 53 if "\n" in text else 1
+    assert problems_of(text) == [f"{line}: the top level: nested more than 50 levels deep"]
+
+
+def test_levels_side_by_side_are_not_added_up():
+    assert read("[" + "[[1]]," * 500 + "]") == [[[1]]] * 500
+
+
+def test_a_long_document_is_refused_before_the_parser(monkeypatch, tmp_path):
+    monkeypatch.setattr(yaml, "parse", None)
+    remedy = "expected at most 2,097,152; write long lists into files, as those of vocabularies"
+    text = "#" * (2 * 2**20 + 1)
+    assert problems_of(text) == [f"the top level: got 2,097,153 characters, {remedy}"]
+    path = tmp_path / "spec.yaml"
+    path.write_text("é" + "#" * (10 * 2**20), encoding="utf-8")
+    with pytest.raises(SpecError) as error:
+        parser.load(path)
+    assert str(error.value) == (
+        f"{path}: 1 problem in the feature spec\n"
+        f"  {path}: the top level: got 10,485,762 bytes, {remedy}"
+    )
 
 
 # --- JSON ----------------------------------------------------------------------------------------
