@@ -14,6 +14,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs import accepted_values
 from feature_specs.column_kinds import Identity, Weighted
 from feature_specs.schema import Feature, FeatureSpec, Label
 from input_pipelines import decoding, record_kind, stored_records, tfrecords
@@ -161,12 +162,12 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
         return None
     for column in spec.columns.values():
         if isinstance(column, Identity) and column.source == name and column.default_id is None:
-            missing = -1 if spec.features[name].single else None
+            accepted = accepted_values.of_identity(spec, column)
             for value in stored.int64_list.value:
-                if value != missing and not 0 <= value < column.size:
+                if value not in accepted:
                     return (
-                        f"feature {name!r} is {value}, expected 0 to {column.size - 1}; "
-                        "raise the column's size or give it a default_id"
+                        f"feature {name!r} is {value}, expected {accepted.expected}; "
+                        f"{accepted.remedy}"
                     )
     return None
 
@@ -220,10 +221,10 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
         reason = _stored_label_reason(what, label, features.get(name))
         if reason:
             return reason
+        accepted = accepted_values.of_head(spec, name)
         for value in values:
-            reason = _value_reason(spec, name, label, value)
-            if reason:
-                return f"{what} is {reason}"
+            if value not in accepted:
+                return f"{what} is {value}, expected {accepted.expected}"
     if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
         reason = _feature_reason(
@@ -250,28 +251,6 @@ def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
         )
     reason = _feature_reason(what, Feature(dtype=label.dtype, shape=label.shape), stored)
     return reason.partition(", and it has no default")[0] if reason else None
-
-
-def _value_reason(spec: FeatureSpec, name: str, label: Label, value: Any) -> Optional[str]:
-    """`-1, expected 0 or more`, or None for a value that the head can learn."""
-    objective = spec.objective_of(name)
-    entry = spec.objectives[objective]
-    of_head = f" for the {entry.head} head of objective {objective!r}"
-    if label.vocabulary is not None:
-        if value.decode(errors="replace") not in label.vocabulary:
-            return f"{value!r}, expected one of {', '.join(label.vocabulary)}"
-        return None
-    low, high = entry.label_bounds
-    classes = entry.classes
-    if label.variable and classes is not None:
-        low, high = 0, classes - 1
-    if (low is None or value >= low) and (high is None or value <= high):
-        return None
-    if high is None:
-        return f"{value}, expected {low} or more{of_head}"
-    if entry.head in ("binary", "multi_class"):
-        return f"{value}, expected {'0 or 1' if classes == 2 else f'{low} to {high}'}{of_head}"
-    return f"{value}, expected {low} to {high}{of_head}"
 
 
 def _single(stored: Any) -> Any:

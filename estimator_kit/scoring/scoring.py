@@ -168,7 +168,9 @@ def _table(
         raise DataError(
             f"there is no row in {paths[0]}{_others(paths)}; nothing to predict"
         )
-    fields, missing = field_rules.of_spec(table, spec, only=used, remedy="correct the table")
+    fields, missing = field_rules.of_spec(
+        table, spec, only=used, learning=False, remedy="correct the table"
+    )
     return table, fields, [*table.notes, *missing]
 
 

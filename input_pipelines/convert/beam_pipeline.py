@@ -54,13 +54,17 @@ class BeamWorkers:
     def run(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Does all tasks, in any order, and gives what each did when all are done."""
         results = beam_runner.run(
-            _work, _CONTEXT.dump_json(self._context), map(_piece, tasks),
+            _work, _dumped(self._context), map(_piece, tasks),
             folder=self._context.temporary, flags=self._flags,
         )  # fmt: skip
         for result in results:
             done = json.loads(result)
             shards = tuple(Written(**shard) for shard in done["shards"])
             yield Done(shards, Counter(done["rounded"]))
+
+
+def _dumped(context: Context) -> bytes:
+    return bytes(_CONTEXT.dump_json(context, by_alias=True))  # A filter has the field `in`.
 
 
 def _piece(task: Task) -> bytes:

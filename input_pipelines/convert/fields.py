@@ -3,8 +3,9 @@
 With a spec: its features and labels, of its types and shapes; columns that it does not name are
 left out. Features that the spec ignores are written where the table has them. Without a spec: all
 columns that have a value, lists as features of several values, or as feature lists where the user
-says so. What a training would stop at (a missing required value, two values in the place of one)
-stops the conversion, with the row.
+says so. What a training would stop at (a missing required value, two values in the place of one, a
+label that the head cannot learn, an id outside its column, NaN) stops the conversion, with the row.
+Rows that the spec's `filter` drops are not checked: training does not read them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from typing import Any, Optional
 
 import numpy as np
 
+from feature_specs import accepted_values
+from feature_specs.accepted_values import Accepted
 from feature_specs.encoded_bytes import Raw
 from feature_specs.errors import did_you_mean
 from feature_specs.schema import FeatureSpec
+from input_pipelines.convert import value_checks
+from input_pipelines.convert.value_checks import Condition
 from input_pipelines.errors import DataError
 from input_pipelines.tables.library import arrow
 from input_pipelines.tables.reader import Rows, Table
@@ -44,6 +49,8 @@ class Field:
       stored_bytes: of a value that is decoded to numbers, or None for any number.
       may_be_empty: whether a value may be the empty string; not where it would be decoded.
       row_lengths: the column that says how a list is cut into lists.
+      accepted: sets that each value has to be in.
+      as_many_as: columns of which every row has as many values.
     """
 
     name: str
@@ -55,6 +62,8 @@ class Field:
     stored_bytes: Optional[int] = None
     may_be_empty: bool = True
     row_lengths: Optional[str] = None
+    accepted: tuple[Accepted, ...] = ()
+    as_many_as: tuple[str, ...] = ()
 
 
 def names_of(spec: FeatureSpec) -> tuple[str, ...]:
@@ -102,6 +111,7 @@ def of_spec(
     spec: FeatureSpec,
     *,
     only: Optional[Collection[str]] = None,
+    learning: bool = True,
     remedy: str = "correct the spec, or the table",
 ) -> tuple[tuple[Field, ...], list[str]]:
     """The fields that a spec asks for, and what a user should know of those it lacks.
@@ -110,6 +120,8 @@ def of_spec(
       table: where their values come from.
       spec: features and labels.
       only: names of those that are asked for; by default all.
+      learning: whether the rows are trained on or scored, so that features which weigh a label
+        have to be weights.
       remedy: what errors advise where the types differ.
 
     Raises:
@@ -117,7 +129,7 @@ def of_spec(
     """
     columns = {column.name: column for column in table.columns}
     fields, problems, notes = [], [], []
-    for wanted in _wanted(spec):
+    for wanted in _wanted(spec, learning):
         name = wanted.name
         if only is not None and name not in only:
             continue
@@ -179,7 +191,7 @@ def _lists_of_lists(
             )
 
 
-def _wanted(spec: FeatureSpec) -> list[Field]:
+def _wanted(spec: FeatureSpec, learning: bool) -> list[Field]:
     fields = []
     for name, feature in spec.features.items():
         if name not in spec.labels:
@@ -190,6 +202,8 @@ def _wanted(spec: FeatureSpec) -> list[Field]:
                 decode = feature.decode
                 field = dataclasses.replace(
                     field,
+                    accepted=tuple(accepted_values.of_feature(spec, name, learning=learning)),
+                    as_many_as=accepted_values.equal_lengths(spec, name),
                     stored_bytes=decode.stored_bytes if isinstance(decode, Raw) else None,
                     may_be_empty=decode is None or feature.default is not None,
                     row_lengths=feature.row_lengths,
@@ -197,12 +211,19 @@ def _wanted(spec: FeatureSpec) -> list[Field]:
             fields.append(field)
     for name, label in spec.labels.items():
         length = None if label.variable else label.length
-        fields.append(Field(name, label.dtype, required=label.missing is None, length=length))
+        field = Field(name, label.dtype, required=label.missing is None, length=length)
+        accepted = tuple(accepted_values.of_label(spec, name))
+        fields.append(dataclasses.replace(field, accepted=accepted))
     return fields
 
 
 def check(
-    rows: Rows, fields: Sequence[Field], spec_source: str, *, remedy: str = CORRECT_ROW_OR_SPEC
+    rows: Rows,
+    fields: Sequence[Field],
+    spec_source: str,
+    *,
+    filters: Sequence[Condition] = (),
+    remedy: str = CORRECT_ROW_OR_SPEC,
 ) -> None:
     """Holds a batch to what the spec demands.
 
@@ -210,26 +231,29 @@ def check(
       rows: the batch.
       fields: what is demanded of its columns.
       spec_source: by what, for errors.
+      filters: which rows are read at all; others are not checked.
       remedy: how errors end.
 
     Raises:
-      DataError: a row lacks a required value, or has too many or too few.
+      DataError: a row lacks a required value, has too many or too few, or one that is not accepted.
     """
     pc = arrow("compute")
+    places = np.flatnonzero(value_checks.passes(rows.batch, filters))
+    batch = rows.batch.take(arrow().array(places)) if filters else rows.batch
 
     def refuse(mask: Any, field: Field, what: str) -> None:
         required = "" if "expected" in what else ", which is required"
         raise DataError(
-            f"{rows.where(_first(mask))}: column {field.name!r} {what}{required}, as {spec_source} "
-            f"says; {remedy}"
+            f"{rows.where(int(places[_first(mask)]))}: column {field.name!r} {what}{required}, as "
+            f"{spec_source} says; {remedy}"
         )
 
     for field in fields:
-        column = rows.batch.column(field.name)
+        column = batch.column(field.name)
         if field.required and column.null_count:
             refuse(column.is_null(), field, "has no value")
         if field.row_lengths is not None:
-            _check_row_lengths(rows, field, fields, refuse)
+            _check_row_lengths(batch, field, fields, refuse)
         if not field.multi:
             _check_bytes(column, field, refuse)
             continue
@@ -246,6 +270,29 @@ def check(
             empty = pc.equal(lengths, 0)
             if pc.any(empty).as_py():
                 refuse(empty, field, "has no value")
+    for field in fields:
+        _check_values(batch, field, refuse)
+
+
+def _check_values(batch: Any, field: Field, refuse: _Refuse) -> None:
+    """Values are accepted, and as many as of other columns."""
+    column = batch.column(field.name)
+    for accepted in field.accepted:
+        wrong = np.flatnonzero(value_checks.outside(column, accepted))
+        if len(wrong):
+            value = value_checks.flat_values(column)[int(wrong[0])].as_py()
+            what = f"has {value!r}, expected {accepted.expected}"
+            rows = np.arange(len(column)) == value_checks.row_of(column, int(wrong[0]))
+            remedy = f" ({accepted.remedy})" if accepted.remedy else ""
+            refuse(arrow().array(rows), field, what + remedy)
+    for other in field.as_many_as:
+        counts = value_checks.counts(batch, field.name)
+        expected = value_checks.counts(batch, other)
+        different = counts != expected
+        if different.any():
+            i = int(np.argmax(different))
+            what = f"has {counts[i]} values, expected {expected[i]}, as many as column {other!r}"
+            refuse(arrow().array(different), field, what)
 
 
 def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
@@ -265,18 +312,18 @@ def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
 
 
 def _check_row_lengths(
-    rows: Rows, field: Field, fields: Sequence[Field], refuse: _Refuse
+    batch: Any, field: Field, fields: Sequence[Field], refuse: _Refuse
 ) -> None:
     """The lengths of lists are 0 or more, and add up to the values of each row."""
     pc = arrow("compute")
     assert field.row_lengths is not None
-    column = rows.batch.column(field.row_lengths)
+    column = batch.column(field.row_lengths)
     is_list = next(f.multi for f in fields if f.name == field.row_lengths)
     flat = np.asarray((column.flatten() if is_list else column.fill_null(0)), np.int64)
     ends = np.cumsum(_lengths(column) if is_list else np.ones(len(column), np.int64))
     sums = np.diff(np.concatenate([[0], np.cumsum(flat)])[np.concatenate([[0], ends])])
-    counts = _lengths(rows.batch.column(field.name)) if field.multi else pc.is_valid(
-        rows.batch.column(field.name)
+    counts = _lengths(batch.column(field.name)) if field.multi else pc.is_valid(
+        batch.column(field.name)
     ).to_numpy(zero_copy_only=False).astype(np.int64)  # fmt: skip
     below = np.zeros(len(column), bool)
     np.logical_or.at(below, np.searchsorted(ends, np.flatnonzero(flat < 0), side="right"), True)

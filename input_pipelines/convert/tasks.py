@@ -19,13 +19,14 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from input_pipelines.convert import fields as field_rules
-from input_pipelines.convert import row_order, spills, split
+from input_pipelines.convert import row_order, spills, split, value_checks
 from input_pipelines.convert.encoding import Encoder
 from input_pipelines.convert.fields import Field
 from input_pipelines.convert.framing import frames
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.convert.plan import Plan, Shard
 from input_pipelines.convert.shard_files import ShardFile, Written
+from input_pipelines.convert.value_checks import Condition
 from input_pipelines.errors import DataError
 from input_pipelines.tables import reader
 from input_pipelines.tables.library import arrow
@@ -46,6 +47,7 @@ class Context:
       fields: the features of the records.
       options: what the user decided.
       spec_source: the spec that values are held to; empty without one.
+      filters: of the spec; what they drop is not held to it.
       dealt: in shuffled order, by part, the number of its first shard and how many there are.
       wanted: in shuffled order, the numbers of the shards that are to be written.
       spills: in shuffled order, how many there are.
@@ -60,6 +62,7 @@ class Context:
     dealt: dict[str, tuple[int, int]]
     wanted: tuple[int, ...]
     spills: int
+    filters: tuple[Condition, ...] = ()
     attempt: str = ""
 
 
@@ -113,6 +116,7 @@ def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str
         spec_source=plan.spec.source if plan.spec is not None else "",
         dealt={part: (numbers[0], len(numbers)) for part, numbers in by_part.items()},
         wanted=wanted, spills=len(plan.reads),
+        filters=value_checks.conditions(plan.spec) if plan.spec is not None else (),
     )  # fmt: skip
 
 
@@ -169,7 +173,9 @@ def _read(
     for part, first in task.reads:
         for rows in reader.read(part, rounded):
             if context.spec_source:
-                field_rules.check(rows, context.fields, context.spec_source)
+                field_rules.check(
+                    rows, context.fields, context.spec_source, filters=context.filters
+                )
             yield first, rows
             first += rows.batch.num_rows
             count += rows.batch.num_rows

@@ -18,6 +18,8 @@ from input_pipelines.errors import DataError
 from input_pipelines.tables.options import CsvOptions
 from tests.beam import FLAGS, needs_beam
 from tests.input_pipelines.convert.test_conversion import (
+    LEARNED,
+    LEARNED_ROW,
     SPLIT,
     content,
     make_rows,
@@ -70,7 +72,7 @@ def test_tasks_are_the_same_on_a_worker(tmp_path):
     for order in ("stable", "shuffled"):
         made, _ = conversion._planned([path], ConvertOptions(order=order), None, csv)
         context = tasks.context_of(made, made.shards, "out", "out/_unfinished")
-        dumped = beam_pipeline._CONTEXT.dump_json(context)
+        dumped = beam_pipeline._dumped(context)
         assert beam_pipeline._CONTEXT.validate_json(dumped) == context
         for stage in tasks.of_plan(made, made.shards, context):
             for task in stage:
@@ -155,3 +157,14 @@ def test_another_file_system(tmp_path, order):
     convert(files, directory=folder, options=options, beam=FLAGS)
     here = content(tmp_path / "here")
     assert {name: places.read(f"{folder}/{name}") for name in places.names_in(folder)} == here
+
+
+def test_what_a_spec_demands_is_the_same_on_a_worker(tmp_path):
+    path = write(tmp_path / "a.parquet", [LEARNED_ROW])
+    made, _ = conversion._planned(
+        [path], ConvertOptions(), feature_specs.parse(LEARNED), CsvOptions()
+    )
+    context = tasks.context_of(made, made.shards, "out", "out/_unfinished")
+    assert len(context.filters) == 2
+    dumped = beam_pipeline._dumped(context)
+    assert beam_pipeline._CONTEXT.validate_json(dumped) == context

@@ -24,7 +24,9 @@ from input_pipelines.convert.folder import FolderError
 from input_pipelines.convert.options import ConvertOptions
 from input_pipelines.convert.split import is_eval
 from input_pipelines.errors import DataError
+from input_pipelines.selection import Selection
 from input_pipelines.tables.options import CsvOptions
+from input_pipelines.transforms import Transform
 
 SPLIT = {"split_key": "user", "eval_fraction": 0.3}
 
@@ -476,6 +478,102 @@ def test_rows_that_a_training_would_stop_at(tmp_path, row, message):
         "the row, or the spec"
     )
     assert not shards(tmp_path / "out")
+
+
+LEARNED = {
+    "features": {
+        "hour": {"dtype": "int64", "default": -1},
+        "age": {"dtype": "float32", "default": 0},
+        "source": {"dtype": "string", "default": "web"},
+        "trust": {"dtype": "float32", "default": 1},
+        "ids": {"dtype": "int64", "shape": "variable"},
+        "counts": {"dtype": "float32", "shape": "variable"},
+        "spare": {"dtype": "int64", "default": 0},
+    },
+    "columns": {
+        "hour_id": {"identity": "hour", "size": 24},
+        "hour_vector": {"embedding": "hour_id", "dimension": 2},
+        "age_number": {"numeric": "age"},
+        "id": {"identity": "ids", "size": 5},
+        "id_count": {"weighted": "id", "weight": "counts"},
+        "id_vector": {"embedding": "id_count", "dimension": 2},
+        "spare_id": {"identity": "spare", "size": 9, "default_id": 0},
+        "spare_vector": {"embedding": "spare_id", "dimension": 2},
+    },
+    "groups": {"deep": ["hour_vector", "age_number", "id_vector", "spare_vector"]},
+    "labels": {
+        "click": {"dtype": "int64", "weight": "trust"},
+        "kind": {"dtype": "string", "vocabulary": ["a", "b", "c"]},
+        "topics": {"dtype": "int64", "shape": "variable", "missing": "no_class"},
+        "stars": {"dtype": "int64", "missing": "mask"},
+        "price": {"dtype": "float32"},
+    },
+    "objectives": {
+        "click": {"head": "binary"},
+        "kind": {"head": "multi_class", "num_classes": 3},
+        "topics": {"head": "multi_label", "num_classes": 4},
+        "stars": {"head": "multi_class", "num_classes": 5},
+        "price": {"head": "poisson"},
+    },
+    "filter": [
+        {"feature": "source", "not_in": ["robot"]}, {"feature": "trust", "max": 9},
+    ],
+}  # fmt: skip
+
+LEARNED_ROW = {
+    "hour": 23, "age": 30.5, "trust": 1.0, "ids": [1, 4], "counts": [1.0, 2.0], "spare": 99,
+    "click": 1, "kind": "b", "topics": [0, 3], "stars": None, "price": 2.5, "source": "app",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"click": 7}, "'click' has 7, expected 0 or 1 for the binary head of objective 'click'"),
+        ({"kind": "d"}, "'kind' has b'd', expected one of a, b, c"),
+        ({"topics": [4, 9]},
+         "'topics' has 4, expected 0 to 3 for the multi_label head of objective 'topics'"),
+        ({"stars": -1},
+         "'stars' has -1, expected 0 to 4 for the multi_class head of objective 'stars'"),
+        ({"price": -0.5}, "'price' has -0.5, expected 0 or more for the poisson head "
+                          "of objective 'price'"),
+        ({"trust": -1.0}, "'trust' has -1.0, expected 0 or more for the weight of a label"),
+        ({"hour": 24}, "'hour' has 24, expected 0 to 23 (raise the column's size or give it a "
+                       "default_id)"),
+        ({"ids": [0, -1]}, "'ids' has -1, expected 0 to 4 (raise the column's size or give it a "
+                           "default_id)"),
+        ({"ids": [0]}, "'counts' has 2 values, expected 1, as many as column 'ids'"),
+        ({"hour": -1, "age": None, "trust": None, "ids": [], "counts": [], "topics": []}, None),
+        ({"source": "robot", "click": 7, "kind": None, "ids": [9]}, None),
+        ({"trust": 9.5, "hour": 24}, None),
+        ({"source": None, "click": 7},
+         "'click' has 7, expected 0 or 1 for the binary head of objective 'click'"),
+    ],
+)  # fmt: skip
+def test_values_that_a_training_would_stop_at(tmp_path, change, message):
+    spec = feature_specs.parse(LEARNED, source="spec.yaml")
+    rows = [{**LEARNED_ROW, "source": "robot", "click": 5}, LEARNED_ROW, {**LEARNED_ROW, **change}]
+    path = write(tmp_path / "a.parquet", rows)
+    out = tmp_path / "out"
+    if message is not None:
+        assert refused([path], out, spec=spec) == (
+            f"{path}: row 3: column {message}, as spec.yaml says; a training would stop there: "
+            "correct the row, or the spec"
+        )
+        return
+    convert([path], directory=str(out), spec=spec)
+    found = [record for shard in shards(out) for record in records(shard)]
+    # Training reads what conversion wrote.
+    Transform(spec).features_and_labels(Selection(spec).passing(tf.constant(found)))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_numbers_that_are_not_finite(tmp_path, value):
+    spec = feature_specs.load(spec_file(tmp_path))
+    (tmp_path / "a.csv").write_text(f"row,user,price\n1,ann,2\n2,bob,{value}\n")
+    assert refused([f"{tmp_path}/a.csv"], tmp_path / "out", spec=spec).startswith(
+        f"{tmp_path}/a.csv: row 2: column 'price' has {value}, expected a finite number, as "
+    )
 
 
 def test_a_list_label_without_a_class(tmp_path):
