@@ -154,7 +154,7 @@ class ExperimentConfig(pydantic.BaseModel):
     min_count: PositiveInt = 5
     csv_columns: tuple[str, ...] = ()
     csv_delimiter: Optional[str] = None
-    csv_skip_spaces: bool = False
+    csv_skip_spaces: Optional[bool] = None
     csv_comment: Optional[str] = None
     csv_missing: tuple[str, ...] = ()
     schema_file: Optional[str] = None

@@ -87,16 +87,13 @@ def of_identity(spec: FeatureSpec, column: Identity) -> Accepted:
     )  # fmt: skip
 
 
-def of_feature(spec: FeatureSpec, name: str, *, learning: bool) -> Iterator[Accepted]:
-    """The sets that the values of a feature must all be in.
-
-    `learning` says that it is read for training or evaluation, not for a prediction.
-    """
+def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
+    """The sets that the values of a feature must all be in."""
     used = set(spec.used_columns())
-    read = (*spec.used_features(), *(spec.filter_features() if learning else ()))
+    read = (*spec.used_features(), *spec.filter_features())
     if spec.features[name].dtype == "float32" and name in read:
         yield FINITE
-    if learning and any(label.weight == name for label in spec.labels.values()):
+    if any(label.weight == name for label in spec.labels.values()):
         yield WEIGHT
     for at, column in spec.columns.items():
         if isinstance(column, Identity) and column.source == name and column.default_id is None:

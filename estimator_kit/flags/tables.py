@@ -97,7 +97,8 @@ def define_flags(define: Definer) -> None:
     )
     define.switch(
         "csv_skip_spaces",
-        "Spaces at the start of the fields of CSV files are no part of them.",
+        "Spaces at the start of the fields of CSV files are no part of them. When not given, that "
+        "is so where every value of a column begins with a space; --nocsv_skip_spaces keeps them.",
     )
     define.text(
         "csv_comment",

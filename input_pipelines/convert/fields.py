@@ -120,8 +120,8 @@ def of_spec(
       table: where their values come from.
       spec: features and labels.
       only: names of those that are asked for; by default all.
-      learning: whether the rows are trained on or scored, so that features which weigh a label
-        have to be weights.
+      learning: whether training will read the rows, so that `check` looks at each value, too;
+        what a prediction cannot use is found where it is made.
       remedy: what errors advise where the types differ.
 
     Raises:
@@ -202,8 +202,8 @@ def _wanted(spec: FeatureSpec, learning: bool) -> list[Field]:
                 decode = feature.decode
                 field = dataclasses.replace(
                     field,
-                    accepted=tuple(accepted_values.of_feature(spec, name, learning=learning)),
-                    as_many_as=accepted_values.equal_lengths(spec, name),
+                    accepted=tuple(accepted_values.of_feature(spec, name)) if learning else (),
+                    as_many_as=accepted_values.equal_lengths(spec, name) if learning else (),
                     stored_bytes=decode.stored_bytes if isinstance(decode, Raw) else None,
                     may_be_empty=decode is None or feature.default is not None,
                     row_lengths=feature.row_lengths,

@@ -8,6 +8,7 @@ them. Rows are counted from 1, without the line of names, comments and empty lin
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -116,7 +117,7 @@ def _reason(error: Exception, wrong: Sequence[Any], options: CsvOptions) -> str:
         text = row.text if len(row.text) <= _SHOWN else row.text[:_SHOWN] + "..."
         return (
             f"row {number}: has {row.actual_columns} fields, expected {row.expected_columns}: "
-            f"{text!r}"
+            f"{text!r}{_hint(row.text, options)}"
         )
     message = one_line(error)
     if "Empty CSV file" in message:
@@ -126,6 +127,16 @@ def _reason(error: Exception, wrong: Sequence[Any], options: CsvOptions) -> str:
     if "straddl" in message:
         return f"a row is longer than {_BLOCK // 2**20} MB; is a quote not closed?"
     return message
+
+
+def _hint(text: str, options: CsvOptions) -> str:
+    """What may be the cause where a row has another number of fields; mostly empty."""
+    if options.skip_spaces or not re.search('[^\\w\\s"] +"', text):
+        return ""
+    return (
+        "; a quote behind a space begins no quoted field, unless --csv_skip_spaces leaves the "
+        "space out"
+    )
 
 
 def _text(batch: Any, path: str, before: int) -> Any:

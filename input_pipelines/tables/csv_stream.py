@@ -34,7 +34,7 @@ class CsvStream:
         self._source = source
         self._delimiter = options.separator(path).encode()
         self._comment = options.comment.encode()
-        self._skip = options.skip_spaces
+        self._skip = bool(options.skip_spaces)
         self._spaces = re.compile(re.escape(self._delimiter) + b" +")
         self._rest = b""  # a line that the last read cut
         self._in_quotes = False

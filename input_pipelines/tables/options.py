@@ -9,6 +9,7 @@ Empty lines are no rows, except where there is only one column: there they are m
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,7 @@ class CsvOptions:
       columns: names of the columns of files that do not begin with a line of names.
       delimiter: what separates fields, one character, by default a comma, and a tab for .tsv.
       skip_spaces: whether spaces at the start of a field, before its quotes, are no part of it.
+        None looks: they are not where every value of a column begins with one (`csv_spaces`).
       comment: a line that starts with this is no row; by default every line is one.
       missing: fields, without quotes, that are missing values, as "?" or "NA"; the empty field
         always is.
@@ -29,7 +31,7 @@ class CsvOptions:
 
     columns: tuple[str, ...] = ()
     delimiter: str = ""
-    skip_spaces: bool = False
+    skip_spaces: Optional[bool] = None
     comment: str = ""
     missing: tuple[str, ...] = ()
 

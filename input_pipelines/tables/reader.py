@@ -21,6 +21,7 @@ from typing import Any, Optional
 from input_pipelines.errors import DataError
 from input_pipelines.tables import (
     csv_files,
+    csv_spaces,
     found_columns,
     json_files,
     kinds,
@@ -86,6 +87,7 @@ class Table:
       names: of CSV files, all their columns in the order of each.
       left_out: columns that the files have and that are not read.
       counted: the number of rows of each file; a Parquet file says its own.
+      file_notes: what a user should know of how files are read.
     """
 
     files: tuple[str, ...]
@@ -95,11 +97,13 @@ class Table:
     names: Mapping[str, tuple[str, ...]]
     left_out: tuple[str, ...] = ()
     counted: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    file_notes: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how columns are read."""
-        return [f"{column.name}: {column.note}" for column in self.columns if column.note]
+        """What a user should know of how files and columns are read."""
+        of_columns = [f"{column.name}: {column.note}" for column in self.columns if column.note]
+        return [*self.file_notes, *of_columns]
 
     def row_groups(self, path: str) -> list[int]:
         """The numbers of rows that a file is read by: of row groups, or of the file as a whole."""
@@ -204,9 +208,11 @@ def open_table(
         look_all = beam_pipeline.looks(beam)
     names: dict[str, tuple[str, ...]] = {}
     counted: dict[str, int] = {}
+    spaced: dict[str, tuple[int, ...]] = {}
     if kind == kinds.PARQUET:
         columns = found_columns.of_parquet(files, only)
     elif kind == kinds.CSV:
+        csv, spaced = _spaces_decided(files, csv)
         names = {path: csv_files.names(path, csv) for path in files}
         for path in files:
             found_columns.check_names(files[0], names[files[0]], path, names[path])
@@ -220,7 +226,26 @@ def open_table(
         if column.dtype == "int64" and known.get(column.name) == "float32" else column
         for column in columns
     ]  # fmt: skip
-    return Table(tuple(files), kind, tuple(columns), csv, names, left_out, counted)
+    file_notes = [
+        f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
+        "with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces keeps "
+        "them"
+        for path, fields in spaced.items()
+    ]
+    return Table(
+        tuple(files), kind, tuple(columns), csv, names, left_out, counted, tuple(file_notes)
+    )
+
+
+def _spaces_decided(
+    files: Sequence[str], csv: CsvOptions
+) -> tuple[CsvOptions, dict[str, tuple[int, ...]]]:
+    """How CSV files are written, spaces included; and which fields of a file told of them."""
+    if csv.skip_spaces is not None:
+        return csv, {}
+    spaced = {path: csv_spaces.after_spaces(path, csv) for path in files}
+    first = {path: fields for path, fields in spaced.items() if fields}
+    return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
 
 
 def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:

@@ -5,11 +5,12 @@
     odd         nan, -inf                       no finite number, in any case of letters
     zeros       00123, -01.5                    digits after a zero that a number would lose
     big         9223372036854775808             an integer that no int64 holds
-    text        anything else, +1 and " 1" too
+    spaced      " 1", "  -1.5"                  spaces before what looks like a number
+    text        anything else, +1 too
 
 Only whole: int64. Whole, fraction and odd: float32. Anything else among them: string, so that no
-value is changed. Where the values that decide are the fewer ones, a note says how many they are and
-where the first one stands.
+value is changed. Where the values that decide are the fewer ones, or half of them, a note says how
+many they are and where the first one stands.
 """
 
 from __future__ import annotations
@@ -25,8 +26,17 @@ _KINDS = (
     ("fraction", r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"),
     ("odd", r"(?i)^-?(nan|inf|infinity)$"),
     ("zeros", r"^-?0[0-9]+(\.[0-9]*)?$"),
+    ("spaced", r"^ +-?[0-9.][0-9.eE+-]*$"),
 )
 _BIG = r"^-?[0-9]+$"
+
+# How values of all kinds but `odd` and `text` begin.
+_NUMBER = r"^ *-?[0-9.]"
+
+# Kinds that make a column one of text.
+_WORDS = ("text", "spaced")
+
+_SPACES = "--csv_skip_spaces leaves spaces at the start of fields out"
 
 # Below this length, an integer surely is an int64.
 _SHORT = 19
@@ -52,9 +62,10 @@ class TextColumn:
         rest = column.drop_null()
         self._see_breaks(rest, column, path, before)
         if self.counts["text"] and not self._numbers:
-            # Words: a number among them changes nothing.
-            self.counts["text"] += len(rest)
-            return
+            # Words: one look finds the numbers among them, which do not change the type.
+            numbers = rest.filter(compute.match_substring_regex(rest, _NUMBER))
+            self.counts["text"] += len(rest) - len(numbers)
+            rest = numbers
         for kind, pattern in _KINDS:
             if not len(rest):
                 return
@@ -102,17 +113,27 @@ class TextColumn:
             return declared, ""
         if declared is not None:
             allowed = {"whole"} if declared == "int64" else {"whole", "fraction", "odd"}
-            for kind in ("text", "big", "zeros", "odd", "fraction"):
+            for kind in ("spaced", "text", "big", "zeros", "odd", "fraction"):
                 if kind in self.first and kind not in allowed:
+                    remedy = (
+                        _SPACES
+                        if kind == "spaced" else
+                        "correct the spec, or name what stands for a missing value with "
+                        "--csv_missing"
+                    )  # fmt: skip
                     raise DataError(
                         f"{self._at(kind)}: column {self.name!r}: got {self.first[kind][2]!r}, "
-                        f"expected {declared}, as the spec says; correct the spec, or name what "
-                        "stands for a missing value with --csv_missing"
+                        f"expected {declared}, as the spec says; {remedy}"
                     )
             return declared, ""
         numbers, c = self._numbers, self.counts
-        if c["text"]:
-            if 2 * c["text"] < numbers:
+        if c["spaced"] and c["text"] <= c["spaced"] + numbers:
+            return "string", (
+                f"text, since {c['spaced']:,} of {total:,} values have a space before a number, "
+                f"the first one {self._what('spaced')}; {_SPACES}"
+            )
+        if c["text"] or c["spaced"]:
+            if c["text"] <= numbers:
                 return "string", (
                     f"text, since {c['text']:,} of {total:,} values are no numbers, the first one "
                     f"{self._what('text')}; if it stands for a missing value, name it with "
@@ -149,7 +170,7 @@ class TextColumn:
 
     @property
     def _numbers(self) -> int:
-        return sum(n for kind, n in self.counts.items() if kind != "text")
+        return sum(n for kind, n in self.counts.items() if kind not in _WORDS)
 
     def _without_big(self, found: Any, column: Any, path: str, before: int) -> Any:
         """Integers that an int64 holds; the others are counted as big."""

@@ -292,7 +292,7 @@ def test_defaults():
         "transform_dir": None, "transform_tolerance": 1e-5,
         "transform_inputs": "features", "representative_files": (),
         "analysis_dir": None, "labels": (), "min_count": 5,
-        "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": False,
+        "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
         "csv_comment": None, "csv_missing": (),
         "convert_files": (), "convert_dir": None, "convert_order": "stable",
         "beam_options": None,

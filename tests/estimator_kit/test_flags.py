@@ -208,7 +208,6 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --cluster_timeout_secs=600.0
         --convert_order=stable
         --corrupt_data_policy=fail
-        --nocsv_skip_spaces
         --data_service_port=0
         --data_service_timeout_secs=60.0
         --default_signature=predict_examples

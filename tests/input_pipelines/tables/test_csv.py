@@ -60,6 +60,8 @@ def test_types_missing_values_and_quotes(tmp_path):
         f"name: 1 fields hold line breaks, the first one in {path}: row 2",
         "zip: text, since 1 of 4 numbers begin with a zero that would be lost, the first one "
         f"'00123' in {path}: row 1",
+        "plus: text, since 2 of 4 values are no numbers, the first one '+49' in "
+        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing",
     ]
 
 
@@ -171,6 +173,84 @@ def test_comments_spaces_and_other_delimiters(tmp_path):
     assert load([write(tmp_path / "c.tsv", "a\tb\n1\tx,y\n")])[1] == expected
     path = write(tmp_path / "d.csv", "1\tx,y\n")
     assert load([path], delimiter="\\t", columns=("a", "b"))[1] == expected
+
+
+def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
+    lines = 'x, y, word, n\n1, 5, "a, b", 3\n2, ?, c,\n4,  -7, "d\n ,,e", \n'
+    path = write(tmp_path / "a.csv", lines)
+    types, rows, notes = load([path], missing=("?",))
+    assert types == {"x": "int64", "y": "int64", "word": "string", "n": "int64"}
+    assert rows == [
+        {"x": 1, "y": 5, "word": b"a, b", "n": 3},
+        {"x": 2, "y": None, "word": b"c", "n": None},
+        {"x": 4, "y": -7, "word": b"d\n ,,e", "n": None},
+    ]
+    told = (
+        "begins with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces "
+        "keeps them"
+    )
+    # Of a row with quotes, what is behind them says nothing.
+    assert notes == [
+        f"{path}: every value of 'y', 'word' {told}",
+        f"word: 1 fields hold line breaks, the first one in {path}: row 3",
+    ]
+    path = write(tmp_path / "b.csv", "1, 5\n")
+    types, _, notes = load([path], columns=("x", "y"))
+    assert types == {"x": "int64", "y": "int64"}
+    assert notes == [f"{path}: every value of 'y' {told}"]
+    types, rows, notes = load([path], columns=("x", "y"), skip_spaces=False)
+    assert types == {"x": "int64", "y": "string"} and rows == [{"x": 1, "y": b" 5"}]
+    assert notes == [
+        "y: text, since 1 of 1 values have a space before a number, the first one ' 5' in "
+        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+    ]
+
+
+def test_spaces_before_some_values_are_kept_and_told(tmp_path):
+    path = write(tmp_path / "a.csv", "n,word\n  5, a\n 15,b\n115, c\n")
+    types, rows, notes = load([path])
+    assert types == {"n": "string", "word": "string"}
+    assert [row["word"] for row in rows] == [b" a", b"b", b" c"]
+    assert notes == [
+        "n: text, since 2 of 3 values have a space before a number, the first one '  5' in "
+        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+    ]
+    with pytest.raises(DataError) as error:
+        load([path], {"n": "int64"})
+    assert str(error.value) == (
+        f"{path}: row 1: column 'n': got '  5', expected int64, as the spec says; "
+        "--csv_skip_spaces leaves spaces at the start of fields out"
+    )
+    assert load([path], {"n": "int64"}, skip_spaces=True)[0]["n"] == "int64"
+    path = write(tmp_path / "b.csv", 'n,word\n1, "a, b"\n2,c\n')
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == (
+        f"{path}: row 1: has 3 fields, expected 2: '1, \"a, b\"'; a quote behind a space begins no "
+        "quoted field, unless --csv_skip_spaces leaves the space out"
+    )
+
+
+@pytest.mark.parametrize("words, told", [(1, True), (2, True), (3, True), (4, False)])
+def test_a_column_of_which_half_is_no_number_is_told(tmp_path, words, told):
+    rows = ["x"] * words + ["1", "2.5", "3"]
+    path = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{row},0\n" for row in rows))
+    types, _, notes = load([path])
+    assert types["n"] == "string"
+    expected = (
+        f"n: text, since {words} of {words + 3} values are no numbers, the first one 'x' in "
+        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing"
+    )
+    assert notes == ([expected] if told else [])
+
+
+def test_words_before_the_numbers_hide_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "_BLOCK", 64)
+    path = write(tmp_path / "a.csv", "n,m\n" + "?,0\n" * 40 + "7,0\n" * 80)
+    assert load([path])[2] == [
+        f"n: text, since 40 of 120 values are no numbers, the first one '?' in {path}: row 1; if "
+        "it stands for a missing value, name it with --csv_missing"
+    ]
 
 
 def test_an_empty_line_is_a_missing_value_of_the_only_column(tmp_path):
