@@ -5,8 +5,10 @@ Connects the flags with `input_pipelines.analyze`, which does the work.
 
 from __future__ import annotations
 
+from estimator_kit import table_settings
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from feature_specs import parser
 from input_pipelines import files
 from input_pipelines.analyze import first_spec, refresh
 from input_pipelines.analyze.folder import FolderError
@@ -26,7 +28,9 @@ def run_analysis(config: ExperimentConfig) -> str:
       SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
     """
     paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
-    csv, beam = config.csv_options(), config.beam_flags()
+    beam = config.beam_flags()
+    spec = parser.load(config.spec) if config.spec else None
+    csv = table_settings.csv_options(config, spec, paths)
     try:
         if config.spec:
             return refresh.refresh(

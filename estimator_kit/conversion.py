@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Optional, TextIO
 
+from estimator_kit import table_settings
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from feature_specs import parser
@@ -26,8 +27,8 @@ def run_conversion(config: ExperimentConfig) -> str:
     program of your own needs the usual `if __name__ == "__main__":` around what it runs.
 
     Raises:
-      ConfigError: the folder holds something else, or Beam does not know a flag; nothing was
-        touched.
+      ConfigError: the folder holds something else, Beam does not know a flag, or the spec says
+        otherwise how tables are written; nothing was touched.
       DataError: a file or row cannot be converted.
       NothingToDo: an earlier start had written everything; nothing was touched.
       OSError: a file cannot be written.
@@ -35,13 +36,15 @@ def run_conversion(config: ExperimentConfig) -> str:
     """
     assert config.convert_dir is not None
     paths = files.expand(config.convert_files, flag="--convert_files", glob=places.glob)
+    spec = parser.load(config.spec) if config.spec else None
+    csv = table_settings.csv_options(config, spec, paths, written=True)
     try:
         result = conversion.convert(
             paths,
             directory=config.convert_dir,
             options=config.convert_options(),
-            spec=parser.load(config.spec) if config.spec else None,
-            csv=config.csv_options(),
+            spec=spec,
+            csv=csv,
             workers=config.convert_processes,
             beam=config.beam_flags(),
             on_progress=Progress(every_secs=config.log_every_secs),

@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Union
 
+from estimator_kit import table_settings
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs import parser, statistics
@@ -71,14 +72,14 @@ def drift_report(config: ExperimentConfig) -> str:
             before = statistics.load(pathlib.Path(config.baseline_statistics))
         except statistics.StatisticsError as error:
             raise ConfigError(f"--baseline_statistics: {error}") from error
-        csv, old_notes = config.csv_options(), []
+        csv, old_notes = table_settings.csv_options(config, spec, paths), []
     else:
         baseline = files.expand(config.baseline_files, flag="--baseline_files")
-        csv = _options_of(baseline, paths, config)
+        csv = _options_of(spec, baseline, paths, config)
         old = _summary(spec, baseline, csv)
         before = old.statistics(len(baseline))
         old_notes = [f"note: the baseline: {note}" for note in old.notes]
-        csv = _options_of(paths, baseline, config)
+        csv = _options_of(spec, paths, baseline, config)
     new = _summary(spec, paths, csv)
     report = drift.compare(spec, before, new.statistics(len(paths)))
     heading = "the data drifted further than the spec allows"
@@ -97,11 +98,11 @@ def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> Record
 
 
 def _options_of(
-    paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
+    spec: FeatureSpec, paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
 ) -> CsvOptions:
     """The options for some files: the usual ones where the others alone are CSV."""
     only_others = kinds.kind_of_all(paths) != kinds.CSV and kinds.kind_of_all(others) == kinds.CSV
-    return CsvOptions() if only_others else config.csv_options()
+    return CsvOptions() if only_others else table_settings.csv_options(config, spec, paths)
 
 
 def _text(

@@ -110,7 +110,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
     digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
-        if section in ("ignored", "groups", "drift", "filter", "retraining"):
+        if section in ("ignored", "groups", "drift", "filter", "retraining", "tables"):
             # The effect of the first two is on variables, which are compared by shapes and places;
             # what drift may be changes no model, and another filter is another input
             # (`input_position`).

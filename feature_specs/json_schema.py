@@ -24,6 +24,7 @@ from feature_specs.objectives import HEADS
 from feature_specs.parser import VERSION
 from feature_specs.retraining import Retraining
 from feature_specs.schema import Feature, Label
+from feature_specs.tables import Tables
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 
@@ -59,7 +60,7 @@ def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
         Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift, Filter,
-        Retraining,
+        Retraining, Tables,
     ]  # fmt: skip
     references, definitions = models_json_schema([(model, "validation") for model in models])
     place = {model: reference for (model, _), reference in references.items()}
@@ -93,6 +94,7 @@ def json_schema() -> dict[str, Any]:
             "drift": place[Drift],
             "filter": {"type": "array", "items": place[Filter]},
             "retraining": place[Retraining],
+            "tables": place[Tables],
         },
         "$defs": definitions["$defs"],
     }

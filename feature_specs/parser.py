@@ -45,13 +45,14 @@ from feature_specs.objectives import HEADS
 from feature_specs.retraining import NO_RETRAINING, Retraining
 from feature_specs.schema import Feature, FeatureSpec, Label
 from feature_specs.statistics_references import StatisticsReferences
+from feature_specs.tables import NO_TABLES, Tables
 from feature_specs.yaml_reader import LONGEST, Lines, read_text, too_long
 
 _SECTIONS = (
     "features", "columns", "groups", "labels", "objectives", "ignored", "drift", "filter",
-    "retraining",
+    "retraining", "tables",
 )  # fmt: skip
-_OPTIONAL = ("ignored", "drift", "filter", "retraining")
+_OPTIONAL = ("ignored", "drift", "filter", "retraining", "tables")
 
 # Of the form of the document. A spec without `version` is of this one.
 VERSION = 1
@@ -90,7 +91,7 @@ def parse(
 
     Args:
       document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
-        `drift`, `filter`, `retraining`.
+        `drift`, `filter`, `retraining`, `tables`.
       directory: the folder that vocabulary and statistics files are relative to.
       source: what error messages call the document.
     """
@@ -126,11 +127,12 @@ class _Parser:
         drift = self._read_drift(document.get("drift", {}))
         filters = self._read_filter(document.get("filter", []))
         retraining = self._read_retraining(document.get("retraining", {}))
+        tables = self._entry(Tables, document.get("tables", {}), ("tables",)) or NO_TABLES
         self._stop_on_problems()
         spec = FeatureSpec(
             **sections, ignored=tuple(ignored), drift=drift, filter=filters,
-            retraining=retraining, directory=self._directory, source=self._source,
-            lines=self._lines,
+            retraining=retraining, tables=tables, directory=self._directory,
+            source=self._source, lines=self._lines,
         )  # fmt: skip
         return self._checked(spec)
 

@@ -39,6 +39,7 @@ from feature_specs.errors import Path, Problem, located
 from feature_specs.filters import Filter
 from feature_specs.objectives import Objective
 from feature_specs.retraining import NO_RETRAINING, Retraining
+from feature_specs.tables import NO_TABLES, Tables
 from feature_specs.vocabulary import read_words
 
 # --- Features ------------------------------------------------------------------------------------
@@ -283,6 +284,7 @@ class FeatureSpec:
       drift: how far the records may move from those of before.
       filter: what a row must be to be trained on and scored; all of them.
       retraining: what a cycle of --mode=retrain checks, and when its model goes live.
+      tables: how the CSV files are written that the records are made from.
       directory: the folder that vocabulary files are relative to.
       source: the file it was read from, for messages.
       lines: where in that file each part of the document is, for messages; no part of what makes
@@ -298,6 +300,7 @@ class FeatureSpec:
     drift: Drift = NO_DRIFT
     filter: tuple[Filter, ...] = ()
     retraining: Retraining = NO_RETRAINING
+    tables: Tables = NO_TABLES
     directory: pathlib.Path = pathlib.Path(".")
     source: str = "<dict>"
     lines: Mapping[Path, int] = dataclasses.field(default_factory=dict, compare=False, repr=False)
@@ -465,6 +468,8 @@ class FeatureSpec:
             document["retraining"] = self.retraining.model_dump(
                 mode="json", exclude_defaults=True
             )
+        if self.tables != NO_TABLES:
+            document["tables"] = self.tables.model_dump(mode="json", exclude_none=True)
         return document
 
     def problem(self, path: Path, message: str) -> Problem:

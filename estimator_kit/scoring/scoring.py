@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import bad_data
+from estimator_kit import bad_data, table_settings
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.conversion import Progress
 from estimator_kit.errors import ConfigError, NothingToDo
@@ -163,6 +163,7 @@ def _table(
     used = spec.used_features()
     known = field_rules.dtypes_of(spec)
     dtypes = {name: known[name] for name in used}
+    csv = table_settings.csv_options(config, spec, paths)
     table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used)
     if not sum(sum(table.row_groups(path)) for path in paths):
         raise DataError(

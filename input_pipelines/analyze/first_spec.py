@@ -84,8 +84,9 @@ def write(
         "it, change what you know better, then train."
     )
     text = spec_text.spec_text(
-        choices, entries, heading=heading, step_groups=summary.step_groups()
-    )
+        choices, entries, heading=heading, step_groups=summary.step_groups(),
+        tables=summary.csv.flags,
+    )  # fmt: skip
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
     for name, chosen in words.items():
         if chosen.words and name in choices and choices[name].feature is not None:

@@ -79,13 +79,14 @@ def scan(
     scan_group: ScanGroup = scan_files
     groups: Sequence[Sequence[Any]]
     notes: list[str] = []
+    written = csv
     if csv == CsvOptions() and kinds.kind_of_all(files) == kinds.TFRECORD:
         groups = _groups(files, group_bytes)
     else:
         table = reader.open_table(files, csv=csv, dtypes=dtypes, beam=beam)
         # A Parquet file without rows has no part.
         groups = list(table.groups(group_bytes)) or [[]]
-        scan_group, notes = scan_parts, table.notes
+        scan_group, notes, written = scan_parts, table.notes, table.csv
     workers = min(workers or cores(), len(groups))
     parts: Generator[RecordSummary, None, None]
     if beam is not None:
@@ -100,6 +101,7 @@ def scan(
         summary = next(parts)
         for part in parts:
             summary.merge(part)
+    summary.csv = written
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
     if not summary.rows:
         raise DataError(

@@ -29,6 +29,7 @@ def spec_text(
     heading: str,
     drift: Optional[Mapping[str, Any]] = None,
     step_groups: Sequence[Sequence[str]] = (),
+    tables: Optional[Mapping[str, Any]] = None,
 ) -> str:
     """A spec document.
 
@@ -38,6 +39,7 @@ def spec_text(
       heading: the comment at the top.
       drift: names with their thresholds, under `features` and `labels`.
       step_groups: names of feature lists, those together that have one length in every record.
+      tables: how CSV files are written, by the names of the flags.
     """
     used = [choice for choice in choices.values() if choice.feature is not None]
     lines = [*_comment(heading, 0), ""]
@@ -78,6 +80,10 @@ def spec_text(
         for section, entries in drift.items():
             lines.append(f"  {section}:")
             lines += [f"    {_scalar(name)}: {_flow(value)}" for name, value in entries.items()]
+    if tables:
+        why = "how the CSV files are written; conversion and prediction read them so"
+        lines += ["", *_comment(why, 0), "tables:"]
+        lines += [f"  {name}: {_flow(value)}" for name, value in tables.items()]
     return "\n".join(lines) + "\n"
 
 

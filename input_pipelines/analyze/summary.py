@@ -24,6 +24,7 @@ from input_pipelines.analyze.numbers import NumberSummary
 from input_pipelines.analyze.protobuf_records import FeatureBlock
 from input_pipelines.analyze.values import EXACT_LIMIT, ValueCounter
 from input_pipelines.errors import DataError
+from input_pipelines.tables.options import CsvOptions
 
 # Different numbers that are counted one by one, for exact quantiles.
 _EXACT_FLOATS = 10_000
@@ -205,6 +206,7 @@ class RecordSummary:
       features: by name.
       rounded: of tables, how many values of a feature lost digits as float32.
       notes: of tables, what a user should know of how columns were read.
+      csv: of tables, how CSV files are written.
     """
 
     def __init__(self, limit: int = EXACT_LIMIT):
@@ -212,6 +214,7 @@ class RecordSummary:
         self.features: dict[str, FeatureSummary] = {}
         self.rounded: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.csv = CsvOptions()
         self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.
         self._limit = limit
 

@@ -64,6 +64,8 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
     with _opened(path, options, columns) as (table, stream):
         for batch in table:
             if batch.num_rows:
+                if not row and options.columns:
+                    _check_no_names(batch, path)
                 last = batch.column(batch.num_columns - 1)[-1].as_py()
                 yield _text(batch, path, row)
                 row += batch.num_rows
@@ -137,6 +139,16 @@ def _hint(text: str, options: CsvOptions) -> str:
         "; a quote behind a space begins no quoted field, unless --csv_skip_spaces leaves the "
         "space out"
     )
+
+
+def _check_no_names(batch: Any, path: str) -> None:
+    """Raises DataError when the first row of a file holds the names of its columns."""
+    first = [column[0].as_py() for column in batch.columns]
+    if first == [name.encode() for name in batch.schema.names]:
+        raise DataError(
+            f"{path}: row 1 holds the names of the columns; --csv_columns (in a spec, csv_columns "
+            "under tables) is for files that do not begin with a line of names: leave it out"
+        )
 
 
 def _text(batch: Any, path: str, before: int) -> Any:

@@ -9,7 +9,7 @@ Empty lines are no rows, except where there is only one column: there they are m
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +50,18 @@ class CsvOptions:
                 f"--csv_comment: got {self.comment!r}, expected what lines that are no rows start "
                 "with, as #"
             )
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings that differ from the usual way, by the names of their flags."""
+        values = {
+            "csv_columns": list(self.columns),
+            "csv_delimiter": self.delimiter,
+            "csv_skip_spaces": self.skip_spaces,
+            "csv_comment": self.comment,
+            "csv_missing": list(self.missing),
+        }
+        return {name: value for name, value in values.items() if value}
 
     def separator(self, path: str) -> str:
         """The character between the fields of a file."""

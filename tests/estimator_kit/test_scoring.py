@@ -230,6 +230,25 @@ def test_csv_as_its_options_say(made, tmp_path):
     np.testing.assert_allclose(found, expected[:, 0], rtol=1e-6, atol=1e-6)
 
 
+def test_csv_as_the_export_says(made, tmp_path):
+    """What stands for a missing value is said once, in the spec that an export keeps."""
+    export = shutil.copytree(made.export, f"{tmp_path}/export/1")
+    kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": {"csv_missing": ["?"]}}))
+    (tmp_path / "a.csv").write_text("row,city,price,user\n1,rome,7.5,?\n2,oslo,?,ann\n")
+    told = dataclasses.replace(made, export=export)
+    predict(told, tmp_path / "a.csv", tmp_path / "out")
+    rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "user": "ann"}]
+    tfrecords.write_examples(f"{tmp_path}/expected", rows)
+    expected = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
+    header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
+    at = [name.strip('"') for name in header.split(",")].index("click/logits")
+    found = [float(line.split(",")[at]) for line in lines]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ek.ConfigError, match=r"^--csv_missing: got .* leave the flag out"):
+        predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
+
+
 KILLED = """
 import os, signal, sys
 from input_pipelines.convert import places

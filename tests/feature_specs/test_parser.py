@@ -35,7 +35,7 @@ featurs: {}
     6: featurs: unknown section; did you mean 'features'?
 extra: 1
     6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored,
-       drift, filter, retraining
+       drift, filter, retraining, tables
 features -
     1: the top level: the section 'features' is missing
 columns -

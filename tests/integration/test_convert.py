@@ -56,9 +56,8 @@ def test_from_csv_to_a_trained_model(tmp_path):
     done = run(
         tmp_path, "--mode=convert", f"--spec={spec}", "--convert_files=adult.csv",
         "--convert_dir=out",
-        f"--csv_columns={','.join(prepare.COLUMNS)}", "--csv_skip_spaces", "--csv_comment=|",
-        "--csv_missing=?", "--split_key=age", "--eval_fraction=0.3", "--convert_order=shuffled",
-        "--shard_compression=gzip", "--convert_processes=2",
+        f"--csv_columns={','.join(prepare.COLUMNS)}", "--split_key=age", "--eval_fraction=0.3",
+        "--convert_order=shuffled", "--shard_compression=gzip", "--convert_processes=2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("out: 700 rows of 1 files as Examples of 14 features\n")

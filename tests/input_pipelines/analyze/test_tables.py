@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import feature_specs
 from input_pipelines import tfrecords
 from input_pipelines.analyze import first_spec, refresh
 from input_pipelines.analyze.scan import scan
@@ -103,6 +104,10 @@ def test_the_same_of_csv(tmp_path, kind):
     expected, _ = outputs(tmp_path / "a", write(tmp_path, "tfrecord", parts))
     paths = write(tmp_path, kind, parts)
     found, report = outputs(tmp_path / "b", paths, csv=CsvOptions(missing=("NULL",)))
+    section = found["spec.yaml"].index("\n# how the CSV files are written; ")
+    assert found["spec.yaml"][section:].endswith('\ntables:\n  csv_missing: ["NULL"]\n')
+    found["spec.yaml"] = found["spec.yaml"][:section]
+    del found["manifest.json"], expected["manifest.json"]  # It has a checksum of the spec.
     assert found == expected
     assert "  note: zip: text, since 9,700 of 9,700 numbers begin with a zero" in report
 
@@ -169,6 +174,18 @@ def test_options_of_csv_with_tfrecords(tmp_path):
     (path,) = write(tmp_path, "tfrecord", [make_rows(3, 1, True)])
     with pytest.raises(DataError, match=r"are for CSV files; .*0\.tfrecord is TFRecord by its na"):
         scan([path], csv=CsvOptions(missing=("?",)))
+
+
+def test_the_first_spec_says_how_the_table_is_written(tmp_path):
+    lines = "".join(f"{i % 2}, {i}, {'NA' if i % 5 == 0 else i % 3}\n" for i in range(60))
+    (tmp_path / "a.csv").write_text("click, price, kind\n" + lines)
+    first_spec.write(
+        [f"{tmp_path}/a.csv"], labels=["click"], directory=f"{tmp_path}/analysis",
+        csv=CsvOptions(missing=("NA",)),
+    )  # fmt: skip
+    spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
+    # Of spaces nothing was said: they were found.
+    assert spec.tables.given == {"csv_skip_spaces": True, "csv_missing": ("NA",)}
 
 
 @pytest.mark.skipif(not os.path.isdir(ADULT), reason=f"no UCI Adult in {ADULT}")
