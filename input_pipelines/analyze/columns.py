@@ -6,7 +6,8 @@ Rules, in this order (`size` below is the number of ids of the column):
   2. the same value in every record, or text that is another one in nearly every record (a key):
      ignored;
   3. float32: numeric. Skewed numbers that are not negative get log1p, others zscore. A second
-     column cuts a single number into 10 quantiles, for the wide group;
+     column cuts a single number into 10 quantiles, for the wide group. Where more than half of
+     its values are one, that one is a bucket, and the quantiles are those of the others;
   4. string, lists of int64, int64 with up to 50 values, and int64 that looks like an id (by its
      name, or by having few of the many numbers in its range): categories. A vocabulary when the
      counts are exact and the frequent words cover half of all values; otherwise a hash bucket;
@@ -23,11 +24,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
 from feature_specs.statistics import FeatureStatistics, Numbers
-from input_pipelines.analyze import sizes
+from input_pipelines.analyze import number_shapes, sizes
 from input_pipelines.analyze.vocabularies import VocabularyWords
 
 STATISTICS_FILE = "statistics.json"
@@ -114,6 +116,7 @@ def choose(
     rows: int,
     words: Optional[VocabularyWords],
     taken: frozenset[str] = frozenset(),
+    counts: Optional[Mapping[Any, int]] = None,
 ) -> Choice:
     """The entries for one feature.
 
@@ -124,6 +127,7 @@ def choose(
       words: what its vocabulary file holds, for a feature of categories.
       taken: names of all features; a column made from a feature gets another one, since the name
         of a column hides the feature of that name.
+      counts: how often each value of a number occurs, where that is known.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
@@ -140,7 +144,7 @@ def choose(
     if is_category(name, statistics):
         assert words is not None
         return _category(name, statistics, rows, words, taken)
-    return _number(name, statistics, rows, taken)
+    return _number(name, statistics, rows, taken, counts)
 
 
 def _useless(statistics: FeatureStatistics, rows: int) -> str:
@@ -275,7 +279,11 @@ def free_name(name: str, taken: frozenset[str]) -> str:
 
 
 def _number(
-    name: str, statistics: FeatureStatistics, rows: int, taken: frozenset[str]
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    taken: frozenset[str],
+    counts: Optional[Mapping[Any, int]],
 ) -> Choice:
     feature = _feature(name, statistics, rows)
     numbers = statistics.numbers
@@ -288,7 +296,8 @@ def _number(
             "alone, in a group that a model of your own reads; write one, or store as many in "
             "every record, or their sum, mean or maximum",
         )  # fmt: skip
-    entry, why = _normalizer(numbers)
+    rest = number_shapes.rest_of(numbers, counts)
+    entry, why = _normalizer(number_shapes.long_tail(numbers, rest))
     if shape == "feature_list":
         step = free_name(f"{name}_step", taken)
         about = f"{_range(numbers)}; {_different(statistics)}; {why}"
@@ -300,20 +309,10 @@ def _number(
               f"{_range(numbers)}; {_different(statistics)}; {why}")
     ]  # fmt: skip
     wide = []
-    cuts = numbers.cuts(_QUANTILES)
-    if shape == [] and len(cuts) > 1:
-        cut: dict[str, Any] = {"quantiles": _QUANTILES, "statistics": STATISTICS_FILE}
-        if len(cuts) < _QUANTILES - 1:
-            cut = {"boundaries": cuts}
+    cut = number_shapes.buckets(numbers, rest, _QUANTILES, STATISTICS_FILE)
+    if shape == [] and cut is not None:
         wide.append(free_name(f"{name}_bucket", taken))
-        merged = "" if len(cuts) == _QUANTILES - 1 else ", equal ones merged"
-        columns.append(
-            Entry(
-                wide[0], {"bucketized": name, **cut},
-                f"{len(cuts) + 1} buckets of about equal weight: tenths of the values{merged}; "
-                "a linear model learns a weight for each",
-            )
-        )  # fmt: skip
+        columns.append(Entry(wide[0], {"bucketized": name, **cut[0]}, cut[1]))
     return Choice(feature, tuple(columns), tuple(wide), (scaled,))
 
 
@@ -324,9 +323,8 @@ def _range(numbers: Numbers) -> str:
     )
 
 
-def _normalizer(numbers: Numbers) -> tuple[Any, str]:
-    low, middle, high = (float(numbers.quantiles[i]) for i in (1, 50, 99))
-    if numbers.min >= 0 and high - middle > 5 * (middle - low) and high > 10:
+def _normalizer(long_tail: bool) -> tuple[Any, str]:
+    if long_tail:
         return "log1p", "a long tail to the right and nothing below 0, so log1p"
     return {"zscore": {"statistics": STATISTICS_FILE}}, "scaled to mean 0 and stddev 1"
 

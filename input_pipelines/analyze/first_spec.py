@@ -63,10 +63,13 @@ def write(
     words = vocabulary_words(summary, statistics, min_count)
     names = frozenset(statistics.features)
     choices = {
-        name: columns.choose(name, found, statistics.rows, words.get(name), names)
+        name: columns.choose(
+            name, found, statistics.rows, words.get(name), names,
+            counts=summary.features[name].value_counts,
+        )
         for name, found in statistics.features.items()
         if name not in labels
-    }
+    }  # fmt: skip
     if not any(choice.columns for choice in choices.values()):
         raise DataError(
             "no feature of the records but the labels can be used: "

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from typing import Optional
+from collections.abc import Mapping
+from typing import Any, Optional
 
 import numpy as np
 
@@ -68,6 +69,11 @@ class FeatureSummary:
     @property
     def dtype(self) -> Optional[str]:
         return next(iter(self.first), None)
+
+    @property
+    def value_counts(self) -> Optional[Mapping[Any, int]]:
+        """How often each number occurs; None where they are too many, or no numbers."""
+        return self.counter.exact if self.counter and self.numbers else None
 
     def add(self, block: FeatureBlock, file: str, before: int) -> None:
         """Adds a block of `file` that comes after `before` records."""

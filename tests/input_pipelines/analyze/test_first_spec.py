@@ -52,6 +52,7 @@ def make_rows(count=2000):
             "odd words": "x",
             "no": rng.choice(["a", "b # c", "d\ne", ""]),
             "never": [],
+            "gain": 1 + i * 7 % 5000 if i % 20 == 0 else 0,
         })  # fmt: skip
     return rows
 
@@ -114,6 +115,11 @@ def test_the_columns_by_the_rules(analysis):
     assert columns["age_scaled"] == {"numeric": "age", "normalizer": scaled}
     assert columns["vector_scaled"] == {"numeric": "vector", "normalizer": scaled}
     assert "vector_bucket" not in columns
+    # 95% are 0: these are a bucket, and the others are cut into ten.
+    gains = sorted(row["gain"] for row in make_rows() if row["gain"])
+    assert columns["gain_bucket"] == {
+        "bucketized": "gain", "boundaries": [gains[0], *gains[9:90:10]],
+    }  # fmt: skip
     spec = feature_specs.load(place / "spec.yaml")
     assert spec.ignored == ("always", "ragged", "session")
     assert spec.features["city"].default == "" and spec.features["user"].default is None
@@ -168,7 +174,7 @@ def test_labels_and_heads(analysis):
 
 def test_the_report_names_what_is_not_used(analysis):
     place, report = analysis
-    assert report.splitlines()[0].startswith(f"{place}/spec.yaml: 10 features and 2 labels, from")
+    assert report.splitlines()[0].startswith(f"{place}/spec.yaml: 11 features and 2 labels, from")
     for text in ("ignored: ragged: numbers of differing length", "left out: odd words: its name"):
         assert text in report
 
