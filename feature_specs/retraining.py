@@ -3,6 +3,7 @@
     retraining:
       label_rate:
         click: {min: 0.01, max: 0.2, otherwise: leave_out_day}
+      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # of the median day
       drift: stop                      # what is over `stop` in the section drift; or warn
       vocabularies: append             # new words behind the old ones; or re_rank, or keep
       warm_start: live                 # or last, or none
@@ -72,6 +73,20 @@ class LabelRate(Entry):
         return self
 
 
+class DayRows(Entry):
+    """Bounds for the rows of a day, by the median of the days of the window.
+
+    Attributes:
+      max_ratio: a day of more rows than so many times the median may have files twice.
+      min_ratio: a day of fewer rows than this part of the median may lack some.
+      otherwise: `stop` ends the cycle, `warn` reports.
+    """
+
+    max_ratio: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 5.0
+    min_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    otherwise: Literal["stop", "warn"] = "warn"
+
+
 class Bootstrap(Entry):
     """How intervals of differences are made.
 
@@ -133,6 +148,7 @@ class Retraining(Entry):
 
     Attributes:
       label_rate: bounds by label.
+      day_rows: bounds for the rows of a day.
       drift: what a distance over `stop` of the section `drift` does.
       vocabularies: `append` keeps the ids of old words, `re_rank` sorts by frequency and drops
         rare words, `keep` leaves the files as they are.
@@ -145,6 +161,7 @@ class Retraining(Entry):
     """
 
     label_rate: Mapping[str, LabelRate] = {}
+    day_rows: DayRows = DayRows()
     drift: Literal["stop", "warn"] = "stop"
     vocabularies: Growth = "append"
     warm_start: Start = "live"

@@ -1,4 +1,4 @@
-"""What is looked at before a cycle trains: spec against data, drift, label rates.
+"""What is looked at before a cycle trains: spec against data, drift, label rates, sizes of days.
 
 Missing-rate jumps are the measure `missing` of drift. A finding that stops ends the cycle with
 nothing trained; the spec says which do (sections `drift` and `retraining`). Only reads.
@@ -7,12 +7,13 @@ nothing trained; the spec says which do (sections `drift` and `retraining`). Onl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import statistics as mathematics
+from collections.abc import Iterator, Sequence
 from typing import Literal, Optional
 
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.label_rates import rate_problem
-from estimator_kit.retraining.window import Window
+from estimator_kit.retraining.window import Day, Window
 from feature_specs.schema import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines import spec_check
@@ -27,7 +28,7 @@ class Finding:
     """What a check says.
 
     Attributes:
-      check: `spec`, `drift` or `label_rate`.
+      check: `spec`, `drift`, `label_rate`, `day_rows` or `equal_files`.
       verdict: `warn` or `stop`.
       text: a sentence.
     """
@@ -44,6 +45,7 @@ def run(
     *,
     before: Optional[Window] = None,
     statistics: Optional[Statistics] = None,
+    other_files: bool = False,
 ) -> list[Finding]:
     """All findings.
 
@@ -53,6 +55,8 @@ def run(
       facts: what is known of their files.
       before: the window of the cycle before; the days that it did not have are held against it.
       statistics: of its training files; None where they are not to be had any more.
+      other_files: whether evaluation reads other files than training, as a part of each day, so
+        that its rows cannot be compared with those of training.
 
     Raises:
       DataError: a file cannot be read.
@@ -62,6 +66,8 @@ def run(
         *_against_spec(spec, window),
         *_drift(spec, window, facts, before, statistics),
         *_label_rates(spec, window, facts),
+        *_sizes(spec, window, other_files),
+        *_equal_files(window),
     ]
 
 
@@ -103,3 +109,44 @@ def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Fi
             problem = rate_problem(label, rate, facts.statistics(day.files))
             if problem is not None:
                 yield Finding("label_rate", rate.otherwise, f"{day.name}: {problem}")
+
+
+def _sizes(spec: FeatureSpec, window: Window, other_files: bool) -> Iterator[Finding]:
+    together = [window.train, window.evaluate]
+    for days in together if other_files else [(*window.train, *window.evaluate)]:
+        yield from _day_rows(spec, days)
+
+
+def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
+    bounds = spec.retraining.day_rows
+    median = mathematics.median(day.rows for day in days)
+    for day in days:
+        ratio = day.rows / median
+        if ratio > bounds.max_ratio:
+            wrong, cause = f"above max_ratio: {bounds.max_ratio:g}", "are files there twice?"
+        elif ratio < bounds.min_ratio:
+            wrong, cause = f"below min_ratio: {bounds.min_ratio:g}", "are files missing?"
+        else:
+            continue
+        yield Finding(
+            "day_rows", bounds.otherwise,
+            f"{day.name}: {day.rows:,} records, {ratio:.3g} times the median of {median:,.10g} of "
+            f"the {len(days)} days of the window, {wrong}; {cause} If the day is right, change "
+            "day_rows in the section retraining of the spec",
+        )  # fmt: skip
+
+
+def _equal_files(window: Window) -> Iterator[Finding]:
+    """Files that hold the same bytes: their rows count several times, or are seen before a test."""
+    by_content: dict[str, list[str]] = {}
+    for file in (*window.train_files, *window.eval_files):
+        if file.rows:
+            by_content.setdefault(file.sha256, []).append(file.path)
+    for paths in by_content.values():
+        if len(paths) > 1:
+            more = f" and {len(paths) - 2:,} more" if len(paths) > 2 else ""
+            yield Finding(
+                "equal_files", "warn",
+                f"{paths[0]}, {paths[1]}{more} hold the same bytes, so their rows count "
+                f"{len(paths)} times",
+            )  # fmt: skip

@@ -322,7 +322,10 @@ def _checks(cycle: _Cycle) -> _Document:
     if spec.drift.any:
         facts.statistics(cycle.window.train_files)  # For the cycle after this one.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
-    findings = checks.run(spec, cycle.window, facts, before=before, statistics=statistics)
+    findings = checks.run(
+        spec, cycle.window, facts, before=before, statistics=statistics,
+        other_files=bool(cycle.config.eval_files),
+    )  # fmt: skip
     for found in findings:
         if found.verdict == "warn":
             _log.warning("%s", found.text)
