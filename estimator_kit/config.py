@@ -111,6 +111,7 @@ class ExperimentConfig(pydantic.BaseModel):
     best_k: PositiveInt = 3
     export_every_steps: Optional[PositiveInt] = None
     exports_to_keep: PositiveInt = 5
+    export_check_rows: PositiveInt = 100
     default_signature: str = "predict_examples"
 
     predict_output: Optional[str] = None

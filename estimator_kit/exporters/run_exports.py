@@ -9,7 +9,7 @@ from typing import Any, Optional
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.sample_rows import SampleRows, sample_rows
+from estimator_kit.exporters.sample_rows import SampleRows, telling_rows
 from estimator_kit.flags import resolved_flags
 from estimator_kit.session_errors import explained
 from feature_specs.schema import FeatureSpec
@@ -27,7 +27,8 @@ class RunExports:
     Args:
       config: of the run.
       spec: its feature spec.
-      files: whose first rows each export is asked with; they are read once, at the first export.
+      files: whose first and unusual rows each export is asked with; they are read once, at the
+        first export.
       damaged: the files of which only the good records are read.
     """
 
@@ -70,5 +71,8 @@ class RunExports:
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:
             with explained(self._spec, self._files, with_labels=False, damaged=self._damaged):
-                self._rows = sample_rows(self._spec, self._files, damaged=self._damaged)
+                self._rows = telling_rows(
+                    self._spec, self._files, damaged=self._damaged,
+                    count=self._config.export_check_rows,
+                )  # fmt: skip
         return self._rows

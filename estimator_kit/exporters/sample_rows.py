@@ -1,21 +1,35 @@
-"""The rows that an export is tested with: records, and what the input pipeline makes of them."""
+"""The rows that an export is tested with: records, and what the input pipeline makes of them.
+
+These are the first rows of the files, and those of their first 100,000 that are unusual: with
+missing, unknown and extreme values of each feature (`telling_rows`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.exporters.telling_rows import TellingRows
 from feature_specs.schema import FeatureSpec
-from input_pipelines import raw_inputs, tfrecords
+from input_pipelines import checks, raw_inputs, tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.record_parsing import RecordParser
 
+_log = logging.getLogger("estimator_kit")
+
 ROWS = 100
+
+# Rows that are looked at to find unusual ones, and how many of them at a time.
+_LOOK = 100_000
+_BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +37,7 @@ class SampleRows:
     """Some rows of files, in their order.
 
     Attributes:
+      places: which rows of the sorted files they are, from 0.
       files: where they are from.
       records: serialized, as they are stored.
       features: what `predict_input_fn` gives for them, as a session returns it.
@@ -35,6 +50,7 @@ class SampleRows:
     features: Mapping[str, Any]
     raw: Mapping[str, np.ndarray]
     sendable: np.ndarray
+    places: tuple[int, ...] = ()
 
     @property
     def sent(self) -> dict[str, np.ndarray]:
@@ -49,7 +65,7 @@ def sample_rows(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     count: int = ROWS,
 ) -> Optional[SampleRows]:
-    """The first rows of the sorted files, or None when there is none.
+    """The first `count` rows of the sorted files, or None when there is none.
 
     Raises whatever reading them raises (in TensorFlow's words; see `session_errors.explained`).
     """
@@ -66,8 +82,74 @@ def sample_rows(
             return None
     return SampleRows(
         tuple(sorted(files)), list(stored), values, raw_inputs.filled(spec, parts),
-        raw_inputs.sendable(spec, parts),
+        raw_inputs.sendable(spec, parts), tuple(range(len(stored))),
     )  # fmt: skip
+
+
+def telling_rows(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    count: int = ROWS,
+) -> Optional[SampleRows]:
+    """As `sample_rows`, with the unusual rows of the files behind the first ones."""
+    found = TellingRows()
+    first = 0
+    try:
+        for values, records in _batches(spec, files, damaged, with_values=True):
+            found.add(first, values)
+            first += len(records)
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+        _log.warning(
+            "rows to check exports with are chosen from the first %s: one of the next cannot be "
+            "read: %s", f"{first:,}", checks.text_of(error) or tfrecords.first_line(error),
+        )  # fmt: skip
+    wanted = [*range(min(count, first)), *(place for place in found.places if place >= count)]
+    if len(wanted) <= min(count, first):
+        return sample_rows(spec, files, damaged=damaged, count=count)
+    chosen: list[bytes] = []
+    first = 0
+    for _, records in _batches(spec, files, damaged, with_values=False):
+        here = range(first, first + len(records))
+        chosen += [records[place - first] for place in wanted if place in here]
+        first += len(records)
+        if first > wanted[-1]:
+            break  # What follows may be what cannot be read.
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows.tfrecord")
+        with tf.io.TFRecordWriter(path) as writer:
+            for record in chosen:
+                writer.write(record)
+        rows = sample_rows(spec, [path], count=len(chosen))
+    assert rows is not None
+    return dataclasses.replace(rows, files=tuple(sorted(files)), places=tuple(wanted))
+
+
+def _batches(
+    spec: FeatureSpec, files: Sequence[str], damaged: tfrecords.Damaged, *, with_values: bool
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Of the rows that are looked at, what the model and a request read of them, and records."""
+    decodes = any(feature.decode is not None for feature in spec.features.values())
+    size = ROWS if decodes else _BATCH
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
+        records = _first(_records(files, size, damaged))
+        values: dict[str, Any] = {}
+        if with_values:
+            features = _first(predict_input_fn(spec, files, batch_size=size, damaged=damaged)())
+            flat = RecordParser(spec).flat(records, with_labels=False)
+            values = {
+                **{f"column {name}": value for name, value in features.items()},
+                **{f"feature {name}": value for name, value in flat.items()},
+            }
+        session.run(tf.compat.v1.tables_initializer())
+        session.run(tf.compat.v1.get_collection(_ITERATORS))
+        tf.compat.v1.get_default_graph().clear_collection(_ITERATORS)
+        for _ in range(_LOOK // size):
+            try:
+                yield session.run([values, records])
+            except tf.errors.OutOfRangeError:
+                return
 
 
 def on_cpu() -> Any:

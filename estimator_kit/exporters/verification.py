@@ -12,6 +12,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,17 +139,22 @@ def verify(
         for name, answer in [*zip([name for name, _, _ in asked], single), *together.items()]
     }
     largest = 0.0
+    places = rows.places or tuple(range(len(rows.records)))
     try:
         skew.check_features(spec, rows.features, answers[PREDICT_EXAMPLES], written.features)
         for name, found in answers.items():
             expected = written.answers[name]
+            places = rows.places or tuple(range(len(rows.records)))
             if name in written.raw_signatures:
                 expected = {key: value[rows.sendable] for key, value in expected.items()}
+                places = tuple(np.array(places)[rows.sendable].tolist())
             elif name != PREDICT_EXAMPLES:
                 expected = {key: value[:_FEW] for key, value in expected.items()}
             largest = max(largest, skew.check_answers(expected, found, f"signature {name}"))
     except skew.Skew as error:
-        raise ExportError(str(error)) from error
+        # Rows as they are in the files.
+        text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}", str(error))
+        raise ExportError(text) from error
     return Report(
         len(rows.records), int(rows.sendable.sum()), len(answers), skew.ANSWERS, largest,
         round(result["load_seconds"], 3), round(result["run_seconds"], 3),

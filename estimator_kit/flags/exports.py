@@ -37,6 +37,12 @@ def define_flags(define: Definer) -> None:
         "SavedModels that latest, best and step keep, the newest ones. Those that keep.json beside "
         "them names as pinned or live stay, too.",
     )
+    define.integer(
+        "export_check_rows",
+        "The first rows of --eval_files that each export is asked with before it gets its name. Of "
+        "the first 100,000 rows, those with missing, unknown and extreme values of each feature "
+        "are added.",
+    )
     define.text(
         "inspect_path",
         "With --mode=inspect: an export, a checkpoint or a model directory.",

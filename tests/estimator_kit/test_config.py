@@ -285,6 +285,7 @@ def test_defaults():
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
+        "export_check_rows": 100,
         "default_signature": "predict_examples", "predict_output": None,
         "predict_limit": None, "predict_outputs": (), "export_dir": None, "predict_dir": None,
         "keep_columns": (), "predict_processes": None,

@@ -217,6 +217,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --eval_throttle_secs=0
         --eval_window_days=1
         --exit_code_style=kit
+        --export_check_rows=100
         --exporters=final
         --exports_to_keep=5
         --noforce
