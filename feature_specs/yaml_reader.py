@@ -3,8 +3,8 @@
 Scalars follow the YAML 1.2 core schema: `no` is a string, `1e-3` a float, `010` the integer ten
 (YAML 1.1, PyYAML's default, reads False, a string and eight). JSON is a subset and reads the same.
 Never constructs anything but None, bool, int, float, str, list and dict; aliases, merge keys and
-tags are refused, so that a document cannot grow when it is read. So are documents of more than 2 MiB,
-and of more than 50 levels, before they are read to their end.
+tags are refused, so that a document cannot grow when it is read. So are documents of more than
+2 MiB, and of more than 50 levels, before they are read to their end.
 
     values, lines = read_text("a: [1, 2]", "spec.yaml")   # lines[("a", 1)] == 1
 """
