@@ -60,6 +60,8 @@ class RestServer:
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="rest", daemon=True)
         self._ending = threading.Event()
+        self._closing = threading.Lock()
+        self._closed = False
         self._end = 0.0
         self._coming: dict[Any, tuple[Any, float]] = {}  # Connections' requests that are not whole.
         self._tidied = 0.0
@@ -74,7 +76,9 @@ class RestServer:
         if self._thread.ident is None:
             self._close()
             return
-        self._server.pull_trigger()
+        with self._closing:
+            if not self._closed:  # Its thread may have seen the end by itself.
+                self._server.pull_trigger()
         self._thread.join()
 
     def _run(self) -> None:
@@ -127,7 +131,9 @@ class RestServer:
 
     def _close(self) -> None:
         self._dispatcher.shutdown(timeout=max(self._end - time.monotonic(), 0.1))
-        waitress.wasyncore.close_all(self._map, ignore_all=True)
+        with self._closing:
+            self._closed = True
+            waitress.wasyncore.close_all(self._map, ignore_all=True)
 
 
 class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
