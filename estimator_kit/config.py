@@ -149,6 +149,7 @@ class ExperimentConfig(pydantic.BaseModel):
     representative_files: tuple[str, ...] = ()
     transform_dir: Optional[str] = None
     transform_tolerance: PositiveFloat = 1e-5
+    transform_max_loss_increase: PositiveFloat = 0.01
 
     analysis_dir: Optional[str] = None
     labels: tuple[str, ...] = ()

@@ -24,7 +24,7 @@ from google.protobuf import text_format
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 
-from estimator_kit import dynamic_package, dynamic_problems, storage
+from estimator_kit import dynamic_package, dynamic_problems, quality_change, storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import c_session, skew, verification
@@ -41,6 +41,8 @@ from input_pipelines.tables import kinds
 ROWS = 1000
 
 SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
+
+NOT_MEASURED = "what it changes in loss and AUC was not measured; --eval_files says on what"
 
 _MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
 
@@ -70,6 +72,7 @@ def transform(config: ExperimentConfig) -> str:
         _write(saved, source, staged, str(config.transform))
         after = serving_graph(read_saved_model(staged), staged)
         largest = _difference(before, source, staged, records, config.transform_tolerance)
+        changes = _quality_changes(config, before, source, staged)
         tf.io.gfile.rename(staged, target)
     finally:
         if tf.io.gfile.exists(staged):
@@ -80,6 +83,7 @@ def transform(config: ExperimentConfig) -> str:
         f"  bytes {folder_bytes(source):,} -> {folder_bytes(target):,}\n"
         f"  ops   {counts[0]:,} -> {counts[1]:,}\n"
         f"  largest difference on {len(records):,} rows: {largest:.2g}"
+        + "".join(f"\n  {line}" for line in changes)
     )
 
 
@@ -228,6 +232,34 @@ def _difference(
         )
     except skew.Skew as error:
         raise ExportError(f"the result of --mode=transform was refused: {error}") from error
+
+
+def _quality_changes(
+    config: ExperimentConfig, meta: Any, source: str, staged: str
+) -> list[str]:
+    """What `quality_change` says of the result; that it was not asked, without --eval_files."""
+    if not config.eval_files:
+        return [NOT_MEASURED]
+    spec = kept_spec(source)
+    if spec is None:
+        raise ConfigError(
+            f"--eval_files: --export_dir={source} has no {spec_path(source)}, which says what the "
+            "labels are; leave --eval_files out"
+        )
+    name, key = records_signature(meta, source)
+    records = list(sample(config, spec, "eval_files", quality_change.ROWS).records)
+    before, after = (answers_of(path, name, key, records) for path in (source, staged))
+    return check_quality(config, spec, records, before, after)
+
+
+def check_quality(
+    config: ExperimentConfig, spec: FeatureSpec, records: list[bytes],
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray],
+) -> list[str]:  # fmt: skip
+    """`quality_change.check` on records of --eval_files; a label that cannot be used is named."""
+    limit = config.transform_max_loss_increase
+    with explained(spec, _record_files(config, "eval_files")):
+        return quality_change.check(spec, records, before, after, limit=limit)
 
 
 def records_signature(meta: Any, source: str) -> tuple[str, str]:

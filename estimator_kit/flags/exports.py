@@ -84,6 +84,12 @@ def define_flags(define: Definer) -> None:
         "With --mode=transform: the largest difference of answers, absolute or relative above 1, "
         "on the first 1,000 rows of --predict_files; a result that differs more is refused.",
     )
+    define.number(
+        "transform_max_loss_increase",
+        "With --mode=transform and --eval_files: by what share of itself the loss of an objective "
+        "may rise on their first 10,000 rows, as 0.01 for one percent; a result that loses more is "
+        "refused.",
+    )
     define.text(
         "default_signature",
         "Which signature of an export is serving_default: predict_examples (all objectives, from "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import storage
+from estimator_kit import quality_change, storage
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import skew
@@ -28,8 +28,10 @@ from estimator_kit.inspection import op_counts, read_saved_model, serving_graph
 from estimator_kit.runtimes import lite, onnx_graph
 from estimator_kit.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.transformation import (
+    NOT_MEASURED,
     ROWS,
     answers_of,
+    check_quality,
     folder_bytes,
     frozen,
     kept_spec,
@@ -71,6 +73,7 @@ def convert(config: ExperimentConfig) -> str:
         model: Any = onnx_graph.Model(content) if kind == "onnx" else lite.Model(content)
         found = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
         largest = _difference(config, source, meta, rows, inputs, found)
+        changes = _quality_changes(config, source, meta, spec, inputs, model)
         needs = [] if kind == "onnx" else model.flex
         storage.write_json(os.path.join(staged, "signature.json"), _signature(inputs, found, needs))
         storage.copy_folder(
@@ -105,7 +108,7 @@ def convert(config: ExperimentConfig) -> str:
     if asked < len(rows.records):
         left = len(rows.records) - asked
         lines.append(f"  not asked: {left:,} rows that predict_raw cannot take")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {line}" for line in changes)])
 
 
 def _content(
@@ -169,6 +172,20 @@ def _difference(
             + (", and int8 moves answers" if config.transform in lite.KINDS[1:] else "")
         ) from error
     return largest
+
+
+def _quality_changes(
+    config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
+) -> list[str]:
+    """What `quality_change` says of the model; that it was not asked, without --eval_files."""
+    if not config.eval_files:
+        return [NOT_MEASURED]
+    rows = sample(config, spec, "eval_files", quality_change.ROWS)
+    sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
+    name, key = records_signature(meta, source)
+    before = answers_of(source, name, key, sent)
+    after = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
+    return check_quality(config, spec, sent, before, after)
 
 
 def _spec(source: str) -> FeatureSpec:

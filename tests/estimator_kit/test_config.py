@@ -290,7 +290,7 @@ def test_defaults():
         "predict_limit": None, "predict_outputs": (), "export_dir": None, "predict_dir": None,
         "keep_columns": (), "predict_processes": None,
         "inspect_path": None, "graph_dir": None, "transform": None,
-        "transform_dir": None, "transform_tolerance": 1e-5,
+        "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
         "transform_inputs": "features", "representative_files": (),
         "analysis_dir": None, "labels": (), "min_count": 5,
         "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import prediction, run_record, transformation
+from estimator_kit import exit_codes, prediction, quality_change, run_record, transformation
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import saved_model
 from estimator_kit.models import find_model
@@ -101,6 +101,49 @@ def test_an_id_out_of_range_is_named(numbers, tmp_path, kind):
     )
 
 
+def test_losses_and_aucs_by_hand(numbers):
+    spec = transformation.kept_spec(numbers[0])
+    rows = [
+        {"price": 1.0, "hour": 1, "click": click, "buy": buy}
+        for click, buy in ((0, 0), (1, 0), (1, 1), (0, 0))
+    ]
+    records = [tfrecords.example(row).SerializeToString() for row in rows]
+
+    def answers(*clicks):
+        zeros = np.zeros((4, 1), np.float32)
+        return {"click/logits": np.float32([clicks]).T, "buy/logits": zeros}
+
+    # Probabilities 0.2, 0.5, 0.8, 0.5: three pairs of four in order, and half of a tie.
+    good, even = answers(-np.log(4), 0, np.log(4), 0), answers(0, 0, 0, 0)
+    found = quality_change.metrics_of(spec, records, good)["click"]
+    assert found["loss"] == pytest.approx(-(2 * np.log(0.8) + 2 * np.log(0.5)) / 4, rel=1e-6)
+    assert found["auc"] == pytest.approx((3 + 0.5) / 4, abs=1e-6)
+    lines = quality_change.check(spec, records, good, good, limit=0.01)
+    assert lines[0] == "loss/click 0.4581 -> 0.4581, auc/click 0.875 -> 0.875 on 4 rows"
+    assert [line.split()[0] for line in lines] == ["loss/click", "loss/buy"]
+    with pytest.raises(ExportError) as error:
+        quality_change.check(spec, records, good, even, limit=0.5)
+    assert str(error.value) == (
+        "the result of --mode=transform was refused: loss/click 0.4581 -> 0.6931, auc/click 0.875 "
+        "-> 0.5 on 4 rows of --eval_files; --transform_max_loss_increase=0.5 allows 0.6872"
+    )
+    assert len(quality_change.check(spec, records, good, even, limit=0.6)) == 2
+
+
+def test_a_transformed_export_says_what_it_changes(numbers, tmp_path):
+    assert convert(numbers, tmp_path / "a", "freeze")[-1] == (
+        "  what it changes in loss and AUC was not measured; --eval_files says on what"
+    )
+    lines = convert(numbers, tmp_path / "b", "freeze", eval_files=numbers[1])
+    assert [line.split()[0] for line in lines[-2:]] == ["loss/click", "loss/buy"]
+    assert all(line.endswith(" on 60 rows") for line in lines[-2:])
+    unlabeled = f"{tmp_path}/unlabeled.tfrecord"
+    tfrecords.write_examples(unlabeled, [{"price": 1.0, "hour": 1}])
+    with pytest.raises(ek.DataError, match=r"unlabeled\.tfrecord.*'(click|buy)'"):
+        convert(numbers, tmp_path / "c", "freeze", eval_files=unlabeled)
+    assert not (tmp_path / "c" / "out").exists()
+
+
 @pytest.mark.ci
 def test_a_file_for_tensorflow_lite(numbers, tmp_path):
     lines = convert(numbers, tmp_path, "tflite")
@@ -141,6 +184,23 @@ def test_quantized_files(numbers, tmp_path):
     assert int(lines[4].partition("  ops that give int8: ")[2]) >= 10
     assert float(lines[5].partition("on 60 rows: ")[2]) > 1e-5
     assert size("int8") < size("float")
+
+
+@pytest.mark.ci
+def test_a_quantized_file_whose_loss_rises_is_refused(numbers, tmp_path, monkeypatch):
+    fields = {"transform_tolerance": 10.0, "eval_files": numbers[1]}
+    lines = convert(numbers, tmp_path / "a", "tflite_int8", **fields,
+                    transform_max_loss_increase=10.0)  # fmt: skip
+    assert [line.split()[0] for line in lines[-2:]] == ["loss/click", "loss/buy"]
+    # How much a quantization loses depends on the version of TensorFlow.
+    losses = iter([1.0, 1.02])
+    monkeypatch.setattr(
+        quality_change, "metrics_of", lambda *arguments: {"click": {"loss": next(losses)}}
+    )
+    with pytest.raises(ExportError, match=r"increase=0.01 allows 1\.01$") as error:
+        convert(numbers, tmp_path / "b", "tflite_int8", **fields)
+    assert exit_codes.exit_code(error.value) == exit_codes.EXPORT_REFUSED
+    assert not (tmp_path / "b" / "out").exists()
 
 
 @pytest.mark.ci
