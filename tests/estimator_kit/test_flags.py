@@ -257,6 +257,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --task_index=0
         --train_files=a,b
         --transform_inputs=features
+        --transform_max_loss_increase=0.01
         --transform_tolerance=1e-05
         --validate_rows=0
         --warm_start_mode=weights_and_stats
