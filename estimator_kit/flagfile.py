@@ -15,6 +15,9 @@ from collections.abc import Collection, Sequence
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
 
+# Flags that a hint names.
+_HINTED = 4
+
 _FLAGFILE = re.compile(r"^--?flagfile(?:=(.*))?$")
 
 
@@ -107,7 +110,16 @@ def _name_problem(text: str, known: Collection[str]) -> str:
     name = text.partition("=")[0].lstrip("-")
     if not known or name in known or name in ("flagfile", "undefok"):
         return ""
-    return f"there is no flag --{name}{nearest(name, known)}"
+    return f"there is no flag --{name}{flag_hint(name, known)}"
+
+
+def flag_hint(name: str, known: Collection[str]) -> str:
+    """`; did you mean --a or --b?` for flags that have all words of a name, or the nearest one."""
+    words = set(name.split("_"))
+    longer = sorted(flag for flag in known if words <= set(flag.split("_")))
+    if len(words) > 1 and 0 < len(longer) <= _HINTED:
+        return f"; did you mean {' or '.join(f'--{flag}' for flag in longer)}?"
+    return nearest(name, known)
 
 
 def _line_problem(text: str) -> str:

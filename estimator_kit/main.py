@@ -18,8 +18,8 @@ from absl import flags
 
 from estimator_kit import exit_codes, pretrained_report, validation_checks
 from estimator_kit.config import ExperimentConfig
-from estimator_kit.errors import NothingToDo, Refused
-from estimator_kit.flagfile import check_flagfiles, flagfiles_first
+from estimator_kit.errors import ConfigError, NothingToDo, Refused
+from estimator_kit.flagfile import check_flagfiles, flag_hint, flagfiles_first
 from estimator_kit.flags import config_from_flags, define_flags, known_names
 from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
 from feature_specs import parser
@@ -102,7 +102,13 @@ def _main(arguments: list[str]) -> int:
             print(help_text(values))
             return exit_codes.DONE
         check_flagfiles(arguments[1:], known_names(values))
-        rest = values([arguments[0], *flagfiles_first(arguments[1:])])[1:]
+        try:
+            rest = values([arguments[0], *flagfiles_first(arguments[1:])])[1:]
+        except flags.UnrecognizedFlagError as error:
+            name = error.flagname
+            raise ConfigError(
+                f"there is no flag --{name}{flag_hint(name, known_names(values))}"
+            ) from error
         if rest:
             raise flags.Error(f"{rest[0]!r} is no flag; every argument is --flag=value")
         config = config_from_flags(values)

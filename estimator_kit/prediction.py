@@ -105,9 +105,9 @@ def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:
-    """One dict a row, of at most `limit` rows."""
+    """One dict a row, of at most `limit` rows; by name, so that an objective has its own together."""
     each = (
-        {name: values[i] for name, values in batch.items()}
+        {name: values[i] for name, values in sorted(batch.items())}
         for batch in batches
         for i in range(len(next(iter(batch.values()))))
     )

@@ -55,7 +55,7 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
                 "",
             ]
     if result.stop_reason is not None:
-        lines.append(f"stopped at step {result.global_step}: {result.stop_reason}")
+        lines.append(f"{_end(config, result.stop_reason)} (step {result.global_step})")
     if result.rows_trained and result.examples_per_second:
         rate = f"{result.examples_per_second:,.0f} examples a second"
         lines.append(f"trained on {result.rows_trained:,} rows at {rate}")
@@ -67,6 +67,22 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
     if result.export_path is not None:
         lines += ["", "Query it with three records:", f"  {_query(config, result.export_path)}"]
     return "\n".join(lines)
+
+
+def _end(config: ExperimentConfig, reason: str) -> str:
+    if reason == "input_exhausted":
+        every = f"all {config.epochs} epochs are" if config.epochs != 1 else "the epoch is"
+        return f"finished: {every} done"
+    if reason == "max_steps":
+        return f"finished: --max_steps={config.max_steps} is reached"
+    if reason == "early_stopped":
+        return (
+            f"stopped early: {config.early_stopping_metric} did not improve in "
+            f"{config.early_stopping_patience} evaluations"
+        )
+    if reason == "already_done":
+        return "there was nothing left to train"
+    return f"stopped: {reason}"
 
 
 def _query(config: ExperimentConfig, export: str) -> str:

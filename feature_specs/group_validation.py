@@ -65,7 +65,31 @@ def check_use(spec: FeatureSpec) -> Problems:
         elif name not in spec.features:
             yield unknown(("ignored", i), name, "the name of a feature", list(spec.features))
         elif name in features:
-            yield Problem(("ignored", i), f"feature {name!r} is used; remove it from `ignored`")
+            users = ", ".join(_users(spec, name))
+            yield Problem(
+                ("ignored", i),
+                f"feature {name!r} is used by {users}; to leave it out, remove these (columns from "
+                "their groups, too); to keep it, remove it from `ignored`",
+            )
+
+
+def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
+    """What of a spec reads a feature, in the words of a message."""
+    for column in spec.columns:
+        if name in spec.features_of(column):
+            yield f"column {column!r}"
+    for other, feature in spec.features.items():
+        if feature.row_lengths == name:
+            yield f"the row_lengths of feature {other!r}"
+    for label_name, label in spec.labels.items():
+        for field in ("weight", "true_probability"):
+            if getattr(label, field) == name:
+                yield f"the {field} of label {label_name!r}"
+    for objective, entry in spec.objectives.items():
+        if entry.group == name:
+            yield f"the group of objective {objective!r}"
+    if name in spec.filter_features():
+        yield "`filter`"
 
 
 def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:

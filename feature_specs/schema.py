@@ -192,7 +192,7 @@ class Feature(Entry):
             if self.dtype == "float32" and not _is_finite_float32(self.default):
                 raise ValueError("the default must be finite, as a float32")
             if self.dtype == "int64" and not -(2**63) <= int(self.default) < 2**63:
-                raise ValueError(f"the default {self.default!r} is no int64")
+                raise ValueError(f"the default {self.default!r} is too large for int64")
         return self
 
     def _check_decode(self) -> None:

@@ -50,7 +50,9 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise VocabularyError(f"there is no file {str(path)!r}") from None
+        raise VocabularyError(
+            f"there is no file {str(path)!r}; correct the path, or write the file, one word a line"
+        ) from None
     except OSError as error:
         raise VocabularyError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

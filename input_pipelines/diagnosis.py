@@ -250,7 +250,12 @@ def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
             "no class, or missing: mask to give such rows no weight"
         )
     reason = _feature_reason(what, Feature(dtype=label.dtype, shape=label.shape), stored)
-    return reason.partition(", and it has no default")[0] if reason else None
+    if reason is None:
+        return None
+    reason, may_lack_it, _ = reason.partition(", and it has no default")
+    if may_lack_it:
+        reason += "; if records may lack it, say missing: mask in the spec, to give them no weight"
+    return reason
 
 
 def _single(stored: Any) -> Any:

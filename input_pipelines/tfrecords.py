@@ -375,7 +375,7 @@ def _feature(name: str, value: Any) -> tf.train.Feature:
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
     if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
         if not all(-(2**63) <= int(v) < 2**63 for v in values):
-            raise ValueError(f"{name!r}: got {value!r}, which no int64 holds")
+            raise ValueError(f"{name!r}: got {value!r}, which is too large for int64")
         return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(v) for v in values]))
     if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
         if any(math.isfinite(v) and abs(v) > _LARGEST_FLOAT32 for v in values):

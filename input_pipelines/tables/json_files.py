@@ -244,6 +244,6 @@ def _check_integers(name: str, block: bytes, path: str, before: int) -> None:
         for number in value if isinstance(value, list) else [value]:
             if isinstance(number, int) and not (-(2**63) <= number < 2**63):
                 raise DataError(
-                    f"{path}: row {before + i + 1}: column {name!r}: got {number}, which no int64 "
-                    "holds; store the column as text"
+                    f"{path}: row {before + i + 1}: column {name!r}: got {number}, which is too "
+                    "large for int64; store the column as text"
                 )

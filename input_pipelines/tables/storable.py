@@ -73,9 +73,11 @@ def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> 
         except pa.ArrowInvalid as error:
             for i, value in enumerate(array.to_pylist()):
                 if value is not None and not _is_int64(value):
+                    number = str(value).lstrip("-").isdigit()
+                    why = "is too large for int64" if number else "no int64 holds"
                     raise DataError(
-                        f"{where(i)}: column {column.name!r}: got {value}, which no int64 holds; "
-                        "store it as text"
+                        f"{where(i)}: column {column.name!r}: got {value}, which {why}; store it "
+                        "as text"
                     ) from error
             raise
     if pa.types.is_integer(dtype):

@@ -8,6 +8,7 @@ import pathlib
 import pytest
 from absl import flags
 
+from estimator_kit import flagfile
 from estimator_kit.errors import ConfigError
 from estimator_kit.flagfile import check_flagfiles, flagfiles_first
 from estimator_kit.flags import define_flags, known_names
@@ -290,3 +291,19 @@ def test_a_flag_that_there_is_not_is_named_with_its_place():
         "x.flags:4: '--max_stepz=3': there is no flag --max_stepz; did you mean 'max_steps'?",
         "x.flags:5: '--no_shuffle': there is no flag --no_shuffle; did you mean 'noshuffle'?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("serving_port", "; did you mean --serving_grpc_port or --serving_rest_port?"),
+        ("max_stepz", "; did you mean 'max_steps'?"),
+        ("warm_start", "; did you mean --warm_start_from or --warm_start_mode or "
+                       "--warm_start_rename or --warm_start_vars?"),
+        ("zzz", ""),
+    ],
+)  # fmt: skip
+def test_an_unknown_flag_is_told_of_those_with_its_words(name, hint):
+    known = {"serving_grpc_port", "serving_rest_port", "serving_host", "max_steps"}
+    known |= {f"warm_start_{what}" for what in ("from", "mode", "vars", "rename")}
+    assert flagfile.flag_hint(name, known) == hint

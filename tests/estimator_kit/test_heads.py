@@ -255,7 +255,8 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
         ({"flags": [0, 2, 1]}, "label 'flags' is 2, expected 0 to 1 for the multi_label head of "
                                "objective 'flags'"),
         ({"flags": [0, 1]}, "label 'flags' has 2 values, expected 3"),
-        ({"flags": None}, "label 'flags' is missing"),
+        ({"flags": None}, "label 'flags' is missing; if records may lack it, say missing: mask in "
+                          "the spec, to give them no weight"),
         ({"topics": ["p", "x"]}, "label 'topics' is b'x', expected one of p, q, r"),
         ({"vector": [1.0]}, "label 'vector' has 1 values, expected 2"),
         ({"vector": [1.0, math.nan]}, "label 'vector' is nan, expected a finite number"),

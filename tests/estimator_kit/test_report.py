@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from estimator_kit import prediction, report
+from estimator_kit.config import ExperimentConfig
 from estimator_kit.report import metrics_table
 from estimator_kit.result import RunResult, read_result
 
@@ -48,3 +50,27 @@ def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
         "error": None, "rows_selected": {}, "rows_lost": 0, "steps_planned": None,
         "input_cache": {}, "input_profile": {}, "task": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "changes", "line"),
+    [
+        ("input_exhausted", {"epochs": 4}, "finished: all 4 epochs are done (step 1404)"),
+        ("input_exhausted", {"epochs": 1}, "finished: the epoch is done (step 1404)"),
+        ("max_steps", {"max_steps": 1404}, "finished: --max_steps=1404 is reached (step 1404)"),
+        ("early_stopped", {"max_steps": 9000, "early_stopping_metric": "loss"},
+         "stopped early: loss did not improve in 3 evaluations (step 1404)"),
+    ],
+)  # fmt: skip
+def test_the_end_is_told_in_words(reason, changes, line):
+    config = ExperimentConfig(
+        spec="s.yaml", model_dir="m", train_files=("a",), eval_files=("b",), **changes
+    )
+    result = RunResult(mode="train", stop_reason=reason, global_step=1404)
+    assert report.summary(config, None, result).splitlines() == [line]
+
+
+def test_predictions_of_an_objective_are_together():
+    batch = {"click/p": [1, 2], "buy/p": [3, 4], "click/logits": [5, 6], "buy/logits": [7, 8]}
+    found = [list(row.items()) for row in prediction.rows(iter([batch]), 1)]
+    assert found == [[("buy/logits", 7), ("buy/p", 3), ("click/logits", 5), ("click/p", 1)]]

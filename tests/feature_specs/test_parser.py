@@ -323,7 +323,16 @@ features + g: {dtype: string}
 columns + c: {indicator: i}
     2: columns.c: no group uses this column; add it to a group or remove it
 ignored: [f]
-    6: ignored[0]: feature 'f' is used; remove it from `ignored`
+    6: ignored[0]: feature 'f' is used by column 'f'; to leave it out, remove these (columns from
+       their groups, too); to keep it, remove it from `ignored`
+columns + c: {embedding: s, dimension: 2}
+groups: {deep: [f, i, c, m, v], wide: [s]}
+labels: {y: {dtype: int64, weight: f}}
+ignored: [s, f]
+    6: ignored[0]: feature 's' is used by column 's', column 'c'; to leave it out, remove these
+       (columns from their groups, too); to keep it, remove it from `ignored`
+    6: ignored[1]: feature 'f' is used by column 'f', the weight of label 'y'; to leave it out,
+       remove these (columns from their groups, too); to keep it, remove it from `ignored`
 ignored: [y]
     6: ignored[0]: got 'y', expected the name of a feature; known: f, i, s, m, v
 # --- What is easily overlooked
@@ -368,7 +377,7 @@ features + c: {dtype: int64, default: [1]}
     1: features.c.default: got [1], expected one number or string
 features + c: {dtype: int64, default: 9223372036854775808}
 ignored: [c]
-    1: features.c: the default 9223372036854775808 is no int64
+    1: features.c: the default 9223372036854775808 is too large for int64
 features + c: {dtype: float32, default: 1.0e+39}
 ignored: [c]
     1: features.c: the default must be finite, as a float32

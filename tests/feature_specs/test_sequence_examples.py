@@ -278,7 +278,8 @@ def test_a_built_in_model_reads_feature_lists_as_bags(config):
         ({"age": []},
          "feature 'age' is in the context without a value; there TensorFlow's parser gives the "
          "default to an absent feature alone: leave it out of the record"),
-        ({"y": None}, "label 'y' is missing"),
+        ({"y": None}, "label 'y' is missing; if records may lack it, say missing: mask in the "
+                      "spec, to give them no weight"),
         ({"y": 2}, "label 'y' is 2, expected 0 or 1 for the binary head of "
                    "objective 'y'"),
     ],

@@ -108,7 +108,10 @@ def test_files_that_cannot_be_used(tmp_path, content, integers, message):
 def test_a_file_that_is_missing(tmp_path):
     with pytest.raises(VocabularyError) as error:
         read_words(tmp_path / "words.txt")
-    assert str(error.value) == f"there is no file '{tmp_path}/words.txt'"
+    assert str(error.value) == (
+        f"there is no file '{tmp_path}/words.txt'; correct the path, or write the file, one word a "
+        "line"
+    )
 
 
 def test_a_file_that_is_a_folder(tmp_path):
@@ -252,7 +255,7 @@ def test_a_spec_reads_no_file_outside_its_folder(folder, document, file):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (None, "there is no file {!r}"),
+        (None, "there is no file {!r}; correct the path, or write the file, one word a line"),
         (b"", "{!r} is empty; it needs one word a line"),
         (b"rome\r\n", f"{{!r}} {WINDOWS}"),
         (b"rome\n\noslo\n", f"{{!r}} {EMPTY_LINE.format(2)}"),

@@ -49,7 +49,8 @@ def good_rows():
                        "it a default_id"),
         ({"ids": [1, -1]}, "feature 'ids' is -1, expected 0 to 4; raise the column's size or give "
                            "it a default_id"),
-        ({"click": None}, "label 'click' is missing"),
+        ({"click": None}, "label 'click' is missing; if records may lack it, say missing: mask in "
+                          "the spec, to give them no weight"),
         ({"click": 2}, "label 'click' is 2, expected 0 or 1 for the binary head of "
                        "objective 'click'"),
         ({"click": -1}, "label 'click' is -1, expected 0 or 1 for the binary head of "
@@ -97,7 +98,10 @@ def test_labels_are_not_looked_at_for_predictions(spec, tmp_path):
     tfrecords.write_examples(path, [{"city": "rome"}])
     assert diagnosis.find_bad_record(spec, [path], with_labels=False) is None
     found = diagnosis.find_bad_record(spec, [path])
-    assert found == f"{path}: record 0 at byte 0: label 'click' is missing"
+    assert found == (
+        f"{path}: record 0 at byte 0: label 'click' is missing; if records may lack it, say "
+        "missing: mask in the spec, to give them no weight"
+    )
 
 
 @pytest.mark.parametrize("bad", [-0.5, NAN])

@@ -78,7 +78,7 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^metric +click +buy$", done.stdout, re.M)
     assert re.search(r"^auc +[01]\.\d{4} +[01]\.\d{4}$", done.stdout, re.M)
-    assert "stopped at step 20: max_steps" in done.stdout
+    assert "finished: --max_steps=20 is reached (step 20)" in done.stdout
     # TensorFlow 2.21 prints two notes at its import, whatever the log level; docs/longevity.md.
     noise = re.compile(r"WARNING: All log messages before absl|I0000 .* (port|cudart_stub)\.cc")
     printed = [line for line in done.stderr.splitlines() if not noise.match(line)]
@@ -126,7 +126,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--modle=train"], 2, "error: Unknown command line flag 'modle'."),
+        (["--modle=train"], 2, "error: there is no flag --modle; did you mean 'mode"),
         (["--batch_size=0"], 2, "error: --batch_size: got 0, expected greater than or equal to 1"),
         (["train"], 2, "error: 'train' is no flag; every argument is --flag=value"),
         (["--model_params=hidden_unit=[8]"], 2,

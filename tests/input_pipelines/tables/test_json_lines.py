@@ -70,8 +70,8 @@ def test_values_and_types(tmp_path, monkeypatch, block):
          "FILE: row 2: column 'a': a list holds a null, for which a record has no place; leave "
          "it out of the list, or write a value for it"),
         (['{"b": 1}', '{"a": 12345678901234567891}'],
-         "FILE: row 2: column 'a': got 12345678901234567891, which no int64 holds; store the "
-         "column as text"),
+         "FILE: row 2: column 'a': got 12345678901234567891, which is too large for int64; store "
+         "the column as text"),
         (["{}", "{}"],
          "FILE: row 1: neither this object nor one of those that follow it has a key"),
     ],

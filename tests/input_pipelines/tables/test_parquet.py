@@ -97,8 +97,8 @@ def test_what_is_read_as_something_else_is_told(tmp_path, dtype, note):
          "is written"),
         ([1], pa.duration("s"), "column 'x' is duration[s], which no feature of a record can hold; "
          "store its parts as columns of their own, or leave it out, when the file is written"),
-        ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which no int64 "
-         "holds; store it as text"),
+        ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which is "
+         "too large for int64; store it as text"),
         ([1.0, -1e39], None, "row 2: column 'x': got -1e+39, which no float32 holds; scale the "
          "column down, or store it as text"),
         ([[1], [2, None]], None, "row 2: column 'x': a list holds a null, for which a record has "
