@@ -216,3 +216,31 @@ def test_values_are_counted(monkeypatch, text, count):
         assert json_parser._read(text, count)[0] == json.loads(text)
         with pytest.raises(json_parser.TooManyValuesError, match=f"than {count - 1} values"):
             json_parser._read(text, count - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"inputs": [0.125] * 60_000}),
+        json.dumps({"instances": [{"x": [1, 2], "name": "a,b"}] * 10_000}),
+        json.dumps([[]] * 60_000),
+        json.dumps({"b64": ["abc]"] * 60_000}),
+    ],
+)
+def test_a_large_text_is_read_in_pieces(monkeypatch, text):
+    """No call of Python's parser, which other threads wait for, is longer than a piece."""
+    decoder, sizes = json_parser._DECODER, []
+
+    def raw_decode(text, at):
+        value, end = decoder.raw_decode(text, at)
+        sizes.append(end - at)
+        return value, end
+
+    def decode(text):
+        sizes.append(len(text))
+        return decoder.decode(text)
+
+    wrapped = SimpleNamespace(raw_decode=raw_decode, decode=decode)
+    monkeypatch.setattr(json_parser, "_DECODER", wrapped)
+    assert json_parser.parse(text, MOST) == json.loads(text)
+    assert len(sizes) > 2 and max(sizes) <= 2**16 + 2 < len(text)
