@@ -100,6 +100,7 @@ class ExperimentConfig(pydantic.BaseModel):
     warm_start_rename: tuple[str, ...] = ()
 
     eval_steps: Optional[PositiveInt] = None
+    eval_name: str = "evaluate"
     eval_throttle_secs: Annotated[int, Field(ge=0)] = 0
     early_stopping_metric: Optional[str] = None
     early_stopping_direction: Optional[Literal["min", "max"]] = None

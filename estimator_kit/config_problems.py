@@ -93,6 +93,11 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     ):  # fmt: skip
         if "" in getattr(config, field):
             problems.append(f"--{field}: a name is empty")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", config.eval_name):
+        problems.append(
+            f"--eval_name: got {config.eval_name!r}, expected letters, digits, _, - and ., since "
+            "files are named after it"
+        )
     problem = pattern_problem(config.warm_start_vars)
     if problem is not None:
         problems.append(f"--warm_start_vars: {problem}")

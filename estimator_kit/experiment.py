@@ -214,8 +214,8 @@ def _evaluate(
             spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
             damaged=damaged, cache=cache,
         )  # fmt: skip
-        metrics = read_metrics(trained.evaluate(input_fn))
-    return RunResult(
+        metrics = read_metrics(trained.evaluate(input_fn, name=config.eval_name))
+    result = RunResult(
         mode=config.mode,
         global_step=int(metrics["global_step"]),
         metrics=metrics,
@@ -224,6 +224,13 @@ def _evaluate(
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
+    assert config.model_dir is not None
+    path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
+    result.write_to(
+        path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(), eval_files=paths
+    )
+    _log.info("the numbers of this evaluation are in %s", path)
+    return result
 
 
 def _export(

@@ -68,9 +68,10 @@ class RunResult:
         """Writes `result.json`."""
         self.write_to(result_path(model_dir))
 
-    def write_to(self, path: str) -> None:
-        """Writes the same under another name."""
-        storage.write_json(path, {**dataclasses.asdict(self), "export_path": self.export_path})
+    def write_to(self, path: str, **also: Any) -> None:
+        """Writes the same under another name, and what else belongs there."""
+        result = {**dataclasses.asdict(self), "export_path": self.export_path}
+        storage.write_json(path, {**result, **also})
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:

@@ -55,6 +55,12 @@ def define_flags(define: Definer) -> None:
         "eval_steps",
         "Batches an evaluation; all of --eval_files when not given.",
     )
+    define.text(
+        "eval_name",
+        "With --mode=evaluate: what the evaluation is called. Its numbers are kept in "
+        "evaluation-<name>.json in --model_dir, and for TensorBoard in the folder eval_<name>. A "
+        "later evaluation of the same name takes the place of the file.",
+    )
     define.integer(
         "eval_throttle_secs",
         "Least seconds between evaluations; 0 is every checkpoint.",

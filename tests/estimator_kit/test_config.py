@@ -126,6 +126,11 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
              "--epochs: got 0, expected greater than or equal to 1"],
         ),
         (
+            {"eval_name": "a/b"},
+            ["--eval_name: got 'a/b', expected letters, digits, _, - and ., since files are named "
+             "after it"],
+        ),
+        (
             {"eval_throttle_secs": -1},
             ["--eval_throttle_secs: got -1, expected greater than or equal to 0"],
         ),
@@ -281,7 +286,7 @@ def test_defaults():
         "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
         "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
         "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
-        "eval_steps": None, "eval_throttle_secs": 0,
+        "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
         "early_stopping_metric": None, "early_stopping_direction": None,
         "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
         "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,

@@ -214,6 +214,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --nodeterministic
         --early_stopping_patience=3
         --eval_batch_size=2048
+        --eval_name=evaluate
         --eval_throttle_secs=0
         --eval_window_days=1
         --exit_code_style=kit
@@ -312,6 +313,7 @@ configs = st.fixed_dictionaries(
         "warm_start_from": st.none() | texts,
         "warm_start_vars": texts.map(re.escape),
         "eval_steps": counts,
+        "eval_name": st.sampled_from(["evaluate", "test-2.b"]),
         "eval_throttle_secs": st.integers(0, 1000),
         "warm_start_mode": st.sampled_from(["weights", "weights_and_stats", "all_but_step", "all"]),
         "warm_start_rename": st.lists(texts.map(lambda name: f"{re.escape(name)}=a,b")).map(tuple),

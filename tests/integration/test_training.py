@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -126,6 +127,20 @@ def test_evaluate_scores_what_training_had(config, trained):
     assert scored.metrics["auc/click"] == pytest.approx(trained.metrics["auc/click"], abs=1e-9)
     assert scored.metrics["loss/buy"] == pytest.approx(trained.metrics["loss/buy"], abs=1e-6)
     assert scored.rows_evaluated == 200
+
+
+def test_an_evaluation_is_kept_under_its_name(config, trained):
+    run = config(mode="evaluate", eval_name="holdout")
+    curve = set(pathlib.Path(run.model_dir, "eval").glob("events*"))
+    scored = ek.run(run)
+    kept = json.loads(pathlib.Path(run.model_dir, "evaluation-holdout.json").read_text())
+    assert kept["metrics"] == scored.metrics and kept["rows_evaluated"] == 200
+    assert (kept["eval_name"], kept["global_step"]) == ("holdout", scored.global_step)
+    assert kept["checkpoint"] == f"{run.model_dir}/model.ckpt-{scored.global_step}"
+    assert kept["eval_files"] == sorted(run.eval_files)
+    # TensorBoard's curve of the training's own evaluations has no second value at this step.
+    assert set(pathlib.Path(run.model_dir, "eval").glob("events*")) == curve
+    assert list(pathlib.Path(run.model_dir, "eval_holdout").glob("events*"))
 
 
 @pytest.mark.ci
