@@ -105,7 +105,7 @@ def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:
-    """One dict a row, of at most `limit` rows; its names are sorted, so by objective."""
+    """One dict a row, of at most `limit` rows; the outputs of an objective are together."""
     each = (
         {name: values[i] for name, values in sorted(batch.items())}
         for batch in batches

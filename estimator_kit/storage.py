@@ -26,7 +26,7 @@ def check_writable(folder: str, *, flag: str) -> None:
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
-        raise ConfigError(f"{flag}={folder}: {place} is no folder; choose another, or remove it")
+        raise ConfigError(f"{flag}={folder}: {place} is a file; name a folder")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(
             f"{flag}={folder}: {place} cannot be written; give this user the right to write there, "

@@ -25,8 +25,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as error:
         storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is no folder; choose another, or remove "
-        "it"
+        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file; name a folder"
     )
     # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
