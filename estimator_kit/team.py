@@ -83,5 +83,11 @@ class Team:
         return -(-sum(batches) // self.batches_a_step)
 
 
+def needs_all_workers(config: ExperimentConfig) -> bool:
+    """Whether no step of a cluster can be made without one of its workers."""
+    together = config.strategy in ("sync_replicas", "multi_worker_mirrored")
+    return together and not config.backup_workers
+
+
 # A process that trains by itself.
 ALONE = Team()

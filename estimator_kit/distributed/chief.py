@@ -31,7 +31,7 @@ from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.result import RunResult, read_result
 from estimator_kit.run_config import make_run_config
-from estimator_kit.team import Team
+from estimator_kit.team import needs_all_workers
 
 _log = logging.getLogger("estimator_kit")
 
@@ -190,7 +190,7 @@ class Chief:
         with Watch(
             self._view, self._marks, seconds=self._config.cluster_timeout_secs,
             goal=mark_names.goal_of(self._config), on_end=self._say_given_up, leaves=True,
-            request=self._request, workers_needed=Team.of(self._config, self._view).pads,
+            request=self._request, workers_needed=needs_all_workers(self._config),
         ):  # fmt: skip
             through = trainer.keep_training(
                 self._config, self._view, attempt, lambda: self._request.reason == SIGTERM

@@ -31,7 +31,7 @@ from estimator_kit.model_fn import ModelFn
 from estimator_kit.result import RunResult, read_result, result_path
 from estimator_kit.run_config import make_estimator
 from estimator_kit.session_errors import explained
-from estimator_kit.team import Team
+from estimator_kit.team import needs_all_workers
 from feature_specs.schema import FeatureSpec
 from input_pipelines import input_fns
 
@@ -114,7 +114,7 @@ def run_evaluator(
     # Watching first: it says that there is an evaluator.
     with stopping_on_sigterm(request), Watch(
         view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
-        presence=EVALUATOR, workers_needed=Team.of(config, view).pads,
+        presence=EVALUATOR, workers_needed=needs_all_workers(config),
     ) as watch:
         own = _Evaluator(config, spec, model, request)
         said = False

@@ -25,7 +25,7 @@ from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
 from estimator_kit.result import RunResult
 from estimator_kit.run_config import session_config
-from estimator_kit.team import Team
+from estimator_kit.team import needs_all_workers
 
 _log = logging.getLogger("estimator_kit")
 
@@ -102,7 +102,7 @@ def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
     start(config, view)
     with stop_on_sigterm(request), Watch(
         view, Marks(config.model_dir), seconds=config.cluster_timeout_secs, goal=goal_of(config),
-        workers_needed=Team.of(config, view).pads,
+        workers_needed=needs_all_workers(config),
     ) as watch:
         trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
         while not watch.over() and request.reason != SIGTERM:

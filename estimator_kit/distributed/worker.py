@@ -30,7 +30,7 @@ from estimator_kit.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sig
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.result import RunResult
 from estimator_kit.session_errors import explained
-from estimator_kit.team import Team
+from estimator_kit.team import Team, needs_all_workers
 from estimator_kit.training_input import TrainingInput, check_records
 from feature_specs.schema import FeatureSpec
 
@@ -71,7 +71,7 @@ def run_worker(
     progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
     with stop_on_sigterm(request), Watch(
         view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config), on_end=stop,
-        leaves=True, request=request, workers_needed=Team.of(config, view).pads,
+        leaves=True, request=request, workers_needed=needs_all_workers(config),
     ) as watch:
 
         def over() -> bool:

@@ -35,7 +35,8 @@ pytestmark = pytest.mark.no_tensorflow
          "'click'?"),
         ({"gat": {}}, "retraining.gat: unknown key; did you mean 'gate'?"),
         ([], "retraining: got [], expected a mapping of "
-         "label_rate, drift, vocabularies, warm_start, warm_start_epochs, full_every, gate"),
+         "label_rate, day_rows, drift, vocabularies, warm_start, warm_start_epochs, full_every, "
+         "gate"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(document, section, message):
