@@ -49,7 +49,9 @@ _VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
 
 
 def mark(column: str, tensor: tf.Tensor) -> None:
-    """Says that the last axis of a tensor has the places of a column."""
+    """Says that the last axis of a tensor has the places of a column; nothing where none is."""
+    if tf.executing_eagerly():
+        return  # There is no graph to walk through.
     _MARKED.setdefault(tensor.graph, {})[tensor.name] = column
 
 

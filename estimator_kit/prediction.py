@@ -80,17 +80,18 @@ def from_saved_model(
 
 
 def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Batches with these outputs alone, in their order; all outputs when none is named.
+    """Batches with these outputs alone, in their order; all, by their names, when none is named.
 
     Raises:
       ConfigError: the first batch, which is asked for at once, has no output of a name.
     """
     first = next(batches, None)
-    if first is None or not names:
-        return itertools.chain([first] if first is not None else [], batches)
+    if first is None:
+        return iter(())
     check_outputs(names, first)
     return (
-        {name: batch[name] for name in names} for batch in itertools.chain([first], batches)
+        {name: batch[name] for name in names or sorted(batch)}
+        for batch in itertools.chain([first], batches)
     )
 
 
@@ -105,9 +106,9 @@ def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:
-    """One dict a row, of at most `limit` rows; the outputs of an objective are together."""
+    """One dict a row, of at most `limit` rows."""
     each = (
-        {name: values[i] for name, values in sorted(batch.items())}
+        {name: values[i] for name, values in batch.items()}
         for batch in batches
         for i in range(len(next(iter(batch.values()))))
     )

@@ -17,9 +17,11 @@ from typing import Any
 from input_pipelines.analyze.numbers import NumberSummary
 from input_pipelines.analyze.summary import FeatureSummary, RecordSummary
 from input_pipelines.analyze.values import ValueCounter
+from input_pipelines.tables.options import CsvOptions
 
 _CLASSES: dict[str, Any] = {
-    kind.__name__: kind for kind in (RecordSummary, FeatureSummary, NumberSummary, ValueCounter)
+    kind.__name__: kind
+    for kind in (RecordSummary, FeatureSummary, NumberSummary, ValueCounter, CsvOptions)
 }
 
 

@@ -72,5 +72,5 @@ def test_the_end_is_told_in_words(reason, changes, line):
 
 def test_predictions_of_an_objective_are_together():
     batch = {"click/p": [1, 2], "buy/p": [3, 4], "click/logits": [5, 6], "buy/logits": [7, 8]}
-    found = [list(row.items()) for row in prediction.rows(iter([batch]), 1)]
+    found = [list(row.items()) for row in prediction.rows(prediction.chosen(iter([batch]), ()), 1)]
     assert found == [[("buy/logits", 7), ("buy/p", 3), ("click/logits", 5), ("click/p", 1)]]

@@ -11,10 +11,10 @@ import threading
 
 import pytest
 
-from estimator_kit import exit_codes
+from estimator_kit import exit_codes, lock
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import cycle, lock
+from estimator_kit.retraining import cycle
 from estimator_kit.retraining.promotion import Serving
 
 

@@ -49,12 +49,15 @@ def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
 
 
 def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, monkeypatch):
+    seen = []
+
     def full(*arguments, **named):
+        seen.extend(path.name for path in tmp_path.iterdir())
         raise OSError("No space left on device")
 
     monkeypatch.setattr(telling.storage.tf.io.gfile, "rename", full)
     telling.write_prometheus(str(tmp_path / "ads.prom"), "text")
-    assert [path.name for path in tmp_path.iterdir()] == [".tmp-ads.prom.partial"]
+    assert seen == [".tmp-ads.prom.partial"] and not list(tmp_path.iterdir())
 
 
 def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
