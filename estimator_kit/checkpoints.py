@@ -103,9 +103,13 @@ def shapes_in(checkpoint: str) -> Shapes:
     try:
         return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
     except damaged_checkpoints.UNREADABLE as error:
-        sentence = damaged_checkpoints.damage(checkpoint)
-        reason = str(error).strip().splitlines()[0]
-        raise CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}") from error
+        raise _unreadable(checkpoint, error) from error
+
+
+def _unreadable(checkpoint: str, error: Exception) -> CheckpointError:
+    sentence = damaged_checkpoints.damage(checkpoint)
+    reason = str(error).strip().splitlines()[0]
+    return CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}")
 
 
 def latest(model_dir: str) -> Optional[str]:
@@ -119,7 +123,7 @@ def latest(model_dir: str) -> Optional[str]:
     found, names_none = None, False
     try:
         found = tf.train.latest_checkpoint(model_dir)
-    except ValueError:  # It is empty, or is no text of its kind.
+    except ValueError:  # The file is empty or damaged.
         names_none = True
     if found is None:
         left = list(damaged_checkpoints.steps_of(model_dir).values())
@@ -144,9 +148,7 @@ def latest_step(model_dir: str) -> Optional[int]:
     try:
         return int(tf.train.load_variable(checkpoint, "global_step"))
     except damaged_checkpoints.UNREADABLE as error:
-        sentence = damaged_checkpoints.damage(checkpoint)
-        reason = str(error).strip().splitlines()[0]
-        raise CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}") from error
+        raise _unreadable(checkpoint, error) from error
 
 
 def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:

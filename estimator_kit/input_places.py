@@ -109,6 +109,13 @@ class _Walk:
         if found is not None:
             self._label(first, found)
 
+    def _pair(
+        self, out: tf.Tensor, axes: Iterable[int], tensor: tf.Tensor, olds: Iterable[int]
+    ) -> None:
+        """Says of axes of two tensors, one by one, that they have the same places."""
+        for axis, old in zip(axes, olds):
+            self._same((out.name, axis), (tensor.name, old))
+
     def _label(self, axis: _Axis, factors: tuple[Factor, ...]) -> None:
         axis = self._root(axis)
         before = self._found.get(axis)
@@ -236,8 +243,7 @@ class _Walk:
         order, out = tf.get_static_value(op.inputs[1]), op.outputs[0]
         if order is None:  # Of a product over a last axis, which leaves the order alone.
             return False
-        for axis, old in enumerate(order):
-            self._same((out.name, axis), (op.inputs[0].name, int(old)))
+        self._pair(out, range(len(order)), op.inputs[0], order.tolist())
         return True
 
     def _reduce(self, op: tf.Operation) -> bool:
@@ -248,8 +254,7 @@ class _Walk:
         kept = "keep_dims" in op.node_def.attr and op.get_attr("keep_dims")
         axes = {int(axis) % rank for axis in gone.reshape(-1)} if rank else set()
         left = [axis for axis in range(rank) if axis not in axes]
-        for i, axis in enumerate(left):
-            self._same((out.name, axis if kept else i), (tensor.name, axis))
+        self._pair(out, left if kept else range(len(left)), tensor, left)
         return True
 
     def _reshape(self, op: tf.Operation) -> bool:
@@ -278,8 +283,7 @@ class _Walk:
         if new is None or out.shape.rank is None:
             return False
         left = [axis for axis in range(out.shape.rank) if axis != int(new) % out.shape.rank]
-        for old, axis in enumerate(left):
-            self._same((out.name, axis), (tensor.name, old))
+        self._pair(out, left, tensor, range(len(left)))
         return True
 
     def _squeeze(self, op: tf.Operation) -> bool:
@@ -288,8 +292,7 @@ class _Walk:
         if not gone:
             return False
         left = [axis for axis in range(rank) if axis not in gone]
-        for axis, old in enumerate(left):
-            self._same((op.outputs[0].name, axis), (tensor.name, old))
+        self._pair(op.outputs[0], range(len(left)), tensor, left)
         return True
 
     def _split(self, op: tf.Operation) -> bool:

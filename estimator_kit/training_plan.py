@@ -137,30 +137,27 @@ def make_plan(
     team = source.team
     goes_on = start < (config.max_steps or math.inf)
     skips = position.steps_read and goes_on
-    selected: list[RowCounts] = []
-    others: list[list[RowCounts]] = []
+    each: list[tuple[list[RowCounts], int]] = []  # Rows of each of the team, and those it has read.
     rows: Optional[int] = None
     if config.epochs is not None or skips or source.must_be_counted:
         with explained(source.spec, source.files, damaged=source.damaged):
             skip_rows = source.own_skip(position)
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
-            selected += counts
+            each.append((counts, skip_rows))
             if config.epochs is not None or source.must_be_counted:
-                others = [
-                    source.of_member(i).count(epochs=config.epochs, skip_rows=0)
-                    for i in range(team.size)
-                    if i != team.index
+                others = [source.of_member(i) for i in range(team.size) if i != team.index]
+                each += [
+                    (other.count(epochs=config.epochs, skip_rows=0), other.own_skip(position))
+                    for other in others
                 ]
-            selected += [part for other in others for part in other]
-    if config.epochs is not None and counts is not None:
-        end = source.end_of(position, config.epochs, [counts, *others])
+    if config.epochs is not None:
+        end = source.end_of(position, config.epochs, [one for one, _ in each])
         ends.append((end, "input_exhausted"))
-        members = [source, *(source.of_member(i) for i in range(team.size) if i != team.index)]
         rows = sum(
-            max(0, sum(c.in_epochs(config.epochs) for c in one) - member.own_skip(position))
-            for member, one in zip(members, [counts, *others])
+            max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
         )
     max_steps, reason = min(ends)
+    selected = [part for one, _ in each for part in one]
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
 
 

@@ -11,9 +11,6 @@ what may pass, and all are started again, from the last checkpoint.
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +25,11 @@ from estimator_kit.cluster import ClusterView
 from estimator_kit.config import ExperimentConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.waiting import reachable, wait_for
+from estimator_kit.distributed.watch import leave
 from estimator_kit.model_fn import ModelFn
 from estimator_kit.run_config import make_run_config, session_config
 from estimator_kit.tf_estimator import estimator
 from input_pipelines.autograph import as_written
-
-_log = logging.getLogger("estimator_kit")
 
 # Seconds between two looks at the others, and without one of them after which it is lost.
 _LOOK, _LOST = 2.0, 12.0
@@ -111,8 +107,9 @@ def _noticing_losses(
                          if is_there})  # fmt: skip
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
             if gone and not closed.is_set() and not ended():
-                _leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
-                       "start all tasks again to go on from the last checkpoint")  # fmt: skip
+                leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
+                      "start all tasks again to go on from the last checkpoint",
+                      exit_codes.TEMPORARY)  # fmt: skip
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -122,10 +119,3 @@ def _noticing_losses(
         closed.set()
         thread.join()
         looks.shutdown()
-
-
-def _leave(message: str) -> None:
-    _log.warning(message)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(exit_codes.TEMPORARY)

@@ -161,7 +161,7 @@ class Watch(threading.Thread):
             if self.gone is not None:
                 why = self._given_up()
             ended_well = self.gone is None and not self._was_stopped()
-            _leave(why, 0 if ended_well else exit_codes.TEMPORARY)
+            leave(why, 0 if ended_well else exit_codes.TEMPORARY)
 
     def _answer_sigterm(self) -> None:
         """Ends the process where a session that waits for others keeps it from ending by itself."""
@@ -173,7 +173,7 @@ class Watch(threading.Thread):
             return
         gone = [name for name, host in self._others.items() if not reachable(host)]
         if gone:
-            _leave(
+            leave(
                 f"{self._view.name} was stopped by SIGTERM when {', '.join(gone)} was gone: what "
                 "was trained after the last checkpoint is lost", exit_codes.STOPPED,
             )  # fmt: skip
@@ -226,7 +226,8 @@ class Watch(threading.Thread):
         self.join()
 
 
-def _leave(message: str, code: int) -> None:
+def leave(message: str, code: int) -> None:
+    """Ends the process at once, whatever its other threads wait for."""
     _log.warning(message)
     sys.stdout.flush()
     sys.stderr.flush()

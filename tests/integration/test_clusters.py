@@ -217,13 +217,18 @@ def test_sigterm_of_all_who_step_together_is_answered_by_each(made, strategy):
     assert read_result(model_dir)["status"] == "stopped"
 
 
+def start_and_lose(cluster: Cluster, model_dir: pathlib.Path, task: str) -> None:
+    """Starts all tasks, and after a checkpoint kills one that does not come back."""
+    cluster.start(*TASKS)
+    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
+    cluster.kill(task)
+    del cluster.processes[task]
+
+
 @pytest.mark.nightly
 def test_a_worker_that_fails_for_good_leaves_the_others(made):
     cluster, model_dir = made("--max_steps=400", "--save_checkpoints_steps=100")
-    cluster.start(*TASKS)
-    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
-    cluster.kill("worker:0")
-    del cluster.processes["worker:0"]
+    start_and_lose(cluster, model_dir, "worker:0")
     check_end(cluster, model_dir, 400)
 
 
@@ -238,10 +243,7 @@ def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
         "--max_steps=100000", "--save_checkpoints_steps=100", f"--strategy={strategy}",
         "--cluster_timeout_secs=20",
     )  # fmt: skip
-    cluster.start(*TASKS)
-    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
-    cluster.kill("ps:0")
-    del cluster.processes["ps:0"]
+    start_and_lose(cluster, model_dir, "ps:0")
     assert set(cluster.codes(limit=20 + 30 + 10).values()) == {75}
     assert read_result(model_dir)["status"] == "failed"
 
@@ -249,10 +251,7 @@ def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
 @pytest.mark.ci
 def test_sigterm_is_answered_without_a_ps(made):
     cluster, model_dir = made("--max_steps=100000", "--save_checkpoints_steps=100")
-    cluster.start(*TASKS)
-    until(lambda: checkpoint_after(model_dir, 100), "checkpoint")
-    cluster.kill("ps:0")
-    del cluster.processes["ps:0"]
+    start_and_lose(cluster, model_dir, "ps:0")
     for task in cluster.processes:
         cluster.kill(task, signal.SIGTERM)
     assert set(cluster.codes(limit=25).values()) == {143}

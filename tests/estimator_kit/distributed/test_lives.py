@@ -322,7 +322,7 @@ def test_who_leaves_at_the_end_is_not_lost(monkeypatch, ended):
         asked.append(ended)
         return ended
 
-    monkeypatch.setattr(collective, "_leave", messages.append)
+    monkeypatch.setattr(collective, "leave", lambda message, code: messages.append(message))
     monkeypatch.setattr(collective, "_LOOK", 0.01)
     monkeypatch.setattr(collective, "_LOST", 0.02)
     worker = ClusterView("a:1", ("b:1",), (), (), "worker", 0)
