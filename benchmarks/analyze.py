@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
-from input_pipelines import tfrecords
-from input_pipelines.analyze.scan import scan
+from input_pipelines.prepare.analyze.scan import scan
+from input_pipelines.record_files import tfrecords
 
 FLOATS, WORDS = 13, 24
 ROWS_A_FILE = 50_000

@@ -28,7 +28,8 @@ import numpy as np
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines import data_scan, tfrecords
+from input_pipelines.integrity import data_scan
+from input_pipelines.record_files import tfrecords
 
 FLOATS, WORDS = 13, 24
 

@@ -31,9 +31,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from input_pipelines.convert.conversion import convert
-from input_pipelines.convert.options import COMPRESSIONS, ORDERS, ConvertOptions
 from input_pipelines.cores import cores
+from input_pipelines.prepare.convert.conversion import convert
+from input_pipelines.prepare.convert.options import COMPRESSIONS, ORDERS, ConvertOptions
 
 _CHUNK = 1_000_000
 

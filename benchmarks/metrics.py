@@ -24,8 +24,8 @@ import tensorflow as tf
 
 import estimator_kit.compat  # noqa: F401  # for tf.estimator
 import feature_specs
-from estimator_kit.objectives import make_objectives
-from estimator_kit.objectives.streaming import streaming_sum
+from estimator_kit.model.objectives import make_objectives
+from estimator_kit.model.objectives.streaming import streaming_sum
 
 CHOSEN = [
     "log_loss", "expected_calibration_error", "confusion", {"recall_at_precision": 0.9},

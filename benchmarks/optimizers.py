@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 from side_by_side import compare
 
-from estimator_kit.optimizers import make_optimizer, minimize
+from estimator_kit.optimizers.choice import make_optimizer, minimize
 
 DIMENSION = 16
 RECORDS, IDS = 1024, 8

@@ -49,12 +49,12 @@ _ALONE = [name for name in SETTINGS if name != _TOGETHER]
 
 
 def runs(work: str, data: Optional[str], seed: int, *, tiny: bool = False) -> Iterator[Run]:
-    from input_pipelines import synthetic
+    from input_pipelines.synthetic import impression_log
 
     folder = os.path.join(work, "ads")
     rows = 400 if tiny else _ROWS_A_DAY
     log = os.path.join(folder, f"seed{seed}")
-    synthetic.generate(log, rows=rows * _DAYS, days=_DAYS, shards_per_day=1, seed=seed)
+    impression_log.generate(log, rows=rows * _DAYS, days=_DAYS, shards_per_day=1, seed=seed)
     days = sorted(glob.glob(f"{log}/dt=*/*.tfrecord"))
     taught, scored = f"{log}/clicked-training.tfrecord", f"{log}/clicked-later.tfrecord"
     clicks = _write_clicked(days[:_TRAINING_DAYS], taught)

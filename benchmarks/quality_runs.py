@@ -63,8 +63,8 @@ class Line:
 def measure(run: Run, work: str) -> Line:
     """Trains and evaluates once, at the end; nothing of the model is kept."""
     import estimator_kit.compat  # noqa: F401  # isort: skip
-    from estimator_kit import experiment
-    from estimator_kit.flags import config_from_flags, define_flags
+    from estimator_kit.commands import experiment
+    from estimator_kit.config.flags import config_from_flags, define_flags
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     # A folder of its own: TensorFlow keeps the writers of events by folder as long as it runs.

@@ -38,7 +38,7 @@ import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
 from estimator_kit.exporters.saved_model import export_saved_model
 from estimator_kit.serving.loaded_model import LoadedModel
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 
 HERE = pathlib.Path(__file__).parent
 REPEATS, WARM_UP = 200, 20

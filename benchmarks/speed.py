@@ -37,7 +37,7 @@ from training_speed import (
 import estimator_kit as ek
 from estimator_kit.exporters.saved_model import export_saved_model
 from estimator_kit.models import find_model
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 
 
 def estimators(folder: str):

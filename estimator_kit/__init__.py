@@ -17,44 +17,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import feature_specs as _feature_specs
-    from estimator_kit.config import ExperimentConfig as ExperimentConfig
+    from estimator_kit.commands.experiment import run as run
+    from estimator_kit.config.experiment_config import ExperimentConfig as ExperimentConfig
     from estimator_kit.errors import CheckpointError as CheckpointError
     from estimator_kit.errors import ConfigError as ConfigError
     from estimator_kit.errors import LossError as LossError
     from estimator_kit.errors import NothingToDo as NothingToDo
     from estimator_kit.errors import Stopped as Stopped
     from estimator_kit.errors import UnsupportedTensorFlowError as UnsupportedTensorFlowError
-    from estimator_kit.experiment import run as run
-    from estimator_kit.keras_model_fn import KerasModelFn as KerasModelFn
-    from estimator_kit.model_fn import ModelFn as ModelFn
-    from estimator_kit.model_params import ModelParams as ModelParams
+    from estimator_kit.exporters.serving_receiver import (
+        serving_input_receiver_fn as serving_input_receiver_fn,
+    )
+    from estimator_kit.model.keras.model_fn import KerasModelFn as KerasModelFn
+    from estimator_kit.model.model_fn import ModelFn as ModelFn
+    from estimator_kit.model.model_params import ModelParams as ModelParams
     from estimator_kit.models.layers import dense_layer as dense_layer
     from estimator_kit.models.layers import dnn_logits as dnn_logits
     from estimator_kit.models.layers import hidden_layers as hidden_layers
     from estimator_kit.models.normalization import batch_norm as batch_norm
     from estimator_kit.models.normalization import layer_norm as layer_norm
-    from estimator_kit.optimizers import make_optimizer as make_optimizer
-    from estimator_kit.optimizers import minimize as minimize
+    from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
+    from estimator_kit.optimizers.choice import minimize as minimize
     from estimator_kit.result import RunResult as RunResult
-    from estimator_kit.serving_receiver import (
-        serving_input_receiver_fn as serving_input_receiver_fn,
-    )
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
-    from feature_specs.columns import feature_columns as feature_columns
-    from feature_specs.decoding import decode_features as decode_features
-    from feature_specs.example_parsing import (
+    from feature_specs.reference.columns import feature_columns as feature_columns
+    from feature_specs.reference.decoding import decode_features as decode_features
+    from feature_specs.reference.example_parsing import (
         make_parse_example_spec as make_parse_example_spec,
     )
-    from feature_specs.example_parsing import (
+    from feature_specs.reference.example_parsing import (
         make_parse_sequence_example_spec as make_parse_sequence_example_spec,
     )
     from input_pipelines.errors import DataError as DataError
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
     from input_pipelines.input_fns import train_input_fn as train_input_fn
-    from input_pipelines.tfrecords import write_examples as write_examples
-    from input_pipelines.tfrecords import write_sequence_examples as write_sequence_examples
+    from input_pipelines.record_files.tfrecords import write_examples as write_examples
+    from input_pipelines.record_files.tfrecords import (
+        write_sequence_examples as write_sequence_examples,
+    )
 
     load_spec = _feature_specs.load
     parse_spec = _feature_specs.parse
@@ -63,42 +65,43 @@ _HOMES = {
     "CheckpointError": "estimator_kit.errors",
     "ConfigError": "estimator_kit.errors",
     "DataError": "input_pipelines.errors",
-    "ExperimentConfig": "estimator_kit.config",
+    "ExperimentConfig": "estimator_kit.config.experiment_config",
     "FeatureSpec": "feature_specs",
-    "KerasModelFn": "estimator_kit.keras_model_fn",
+    "KerasModelFn": "estimator_kit.model.keras.model_fn",
     "LossError": "estimator_kit.errors",
-    "ModelFn": "estimator_kit.model_fn",
-    "ModelParams": "estimator_kit.model_params",
+    "ModelFn": "estimator_kit.model.model_fn",
+    "ModelParams": "estimator_kit.model.model_params",
     "NothingToDo": "estimator_kit.errors",
     "RunResult": "estimator_kit.result",
     "SpecError": "feature_specs",
     "Stopped": "estimator_kit.errors",
     "UnsupportedTensorFlowError": "estimator_kit.errors",
     "batch_norm": "estimator_kit.models.normalization",
-    "decode_features": "feature_specs.decoding",
+    "decode_features": "feature_specs.reference.decoding",
     "dense_layer": "estimator_kit.models.layers",
     "dnn_logits": "estimator_kit.models.layers",
     "eval_input_fn": "input_pipelines.input_fns",
-    "feature_columns": "feature_specs.columns",
+    "feature_columns": "feature_specs.reference.columns",
     "hidden_layers": "estimator_kit.models.layers",
     "layer_norm": "estimator_kit.models.normalization",
     "load_spec": "feature_specs:load",
-    "make_optimizer": "estimator_kit.optimizers",
-    "make_parse_example_spec": "feature_specs.example_parsing",
-    "make_parse_sequence_example_spec": "feature_specs.example_parsing",
-    "minimize": "estimator_kit.optimizers",
+    "make_optimizer": "estimator_kit.optimizers.choice",
+    "make_parse_example_spec": "feature_specs.reference.example_parsing",
+    "make_parse_sequence_example_spec": "feature_specs.reference.example_parsing",
+    "minimize": "estimator_kit.optimizers.choice",
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
-    "run": "estimator_kit.experiment",
-    "serving_input_receiver_fn": "estimator_kit.serving_receiver",
+    "run": "estimator_kit.commands.experiment",
+    "serving_input_receiver_fn": "estimator_kit.exporters.serving_receiver",
     "train_input_fn": "input_pipelines.input_fns",
-    "write_examples": "input_pipelines.tfrecords",
-    "write_sequence_examples": "input_pipelines.tfrecords",
+    "write_examples": "input_pipelines.record_files.tfrecords",
+    "write_sequence_examples": "input_pipelines.record_files.tfrecords",
 }
 
 # Modules and packages that import no TensorFlow.
 _WITHOUT_TENSORFLOW = {
-    "estimator_kit.config", "estimator_kit.errors", "estimator_kit.result", "feature_specs",
+    "estimator_kit.config.experiment_config", "estimator_kit.errors", "estimator_kit.result",
+    "feature_specs",
     "input_pipelines.errors",
 }  # fmt: skip
 

@@ -16,13 +16,14 @@ from typing import NoReturn, Optional
 
 from absl import flags
 
-from estimator_kit import exit_codes, pretrained_report, validation_checks
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import exit_codes
+from estimator_kit.commands import validate, validate_pretrained
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flagfile import check_flagfiles, flag_hint, flagfiles_first
+from estimator_kit.config.flags import config_from_flags, define_flags, known_names
+from estimator_kit.config.modes import RETRAINING_MODES, SERVICE_MODES
 from estimator_kit.errors import ConfigError, NothingToDo, Refused
-from estimator_kit.flagfile import check_flagfiles, flag_hint, flagfiles_first
-from estimator_kit.flags import config_from_flags, define_flags, known_names
-from estimator_kit.modes import RETRAINING_MODES, SERVICE_MODES
-from feature_specs import parser
+from feature_specs.parser import parser
 
 # Names that the report of a spec lists of each kind.
 _NAMED = 12
@@ -148,9 +149,9 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
         print(validation_report(config))
         if config.validate_rows or config.has_baseline:
             _quiet_tensorflow()
-            from estimator_kit import data_validation
+            from estimator_kit.commands import validate_data
 
-            for found in data_validation.reports(config):
+            for found in validate_data.reports(config):
                 print(found)
         return exit_codes.DONE
     if config.launch_local:
@@ -160,36 +161,36 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     # What a server says is read later than it was said.
     _quiet_tensorflow("%(asctime)s %(message)s" if config.mode == "serve" else "%(message)s")
     if config.mode == "convert":
-        from estimator_kit import conversion
+        from estimator_kit.commands import convert
 
-        print(conversion.run_conversion(config))
+        print(convert.run_conversion(config))
         return exit_codes.DONE
     if config.mode == "analyze":
-        from estimator_kit import analysis
+        from estimator_kit.commands import analyze
 
-        print(analysis.run_analysis(config))
+        print(analyze.run_analysis(config))
         return exit_codes.DONE
     if config.mode == "check_data":
-        from estimator_kit import data_check
+        from estimator_kit.commands import check_data
 
-        print(data_check.run_check(config)[1])
+        print(check_data.run_check(config)[1])
         return exit_codes.DONE
     if config.mode == "inspect":
         import estimator_kit.compat  # isort: skip  # before TensorFlow: which Keras
-        from estimator_kit import inspection
+        from estimator_kit.commands import inspect
 
-        print(inspection.inspect(config))
+        print(inspect.inspect(config))
         return exit_codes.DONE
     if config.mode == "transform":
         import estimator_kit.compat  # isort: skip  # before TensorFlow: which Keras
-        from estimator_kit import transformation
+        from estimator_kit.commands import transform
 
-        print(transformation.transform(config))
+        print(transform.transform(config))
         return exit_codes.DONE
     if config.mode in SERVICE_MODES:
-        from estimator_kit import data_service_servers
+        from estimator_kit.commands import data_service
 
-        data_service_servers.serve(config)
+        data_service.serve(config)
         return exit_codes.DONE
     if config.mode == "serve":
         from estimator_kit.serving import server
@@ -202,23 +203,24 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
         print(config_files.write(config))
         return exit_codes.DONE
     if config.mode in ("import_schema", "export_schema"):
-        from estimator_kit import schema_exchange
+        from estimator_kit.commands import schema
 
-        print(schema_exchange.exchange(config))
+        print(schema.exchange(config))
         return exit_codes.DONE
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
 
     if config.mode in RETRAINING_MODES:
-        from estimator_kit import retraining_modes
+        from estimator_kit.commands import retrain
 
-        print(retraining_modes.run(config)[1])
+        print(retrain.run(config)[1])
         return exit_codes.DONE
     if config.mode == "predict" and config.predict_dir is not None:
         from estimator_kit.scoring import scoring
 
         print(scoring.run(config)[1])
         return exit_codes.DONE
-    from estimator_kit import experiment, report
+    from estimator_kit.commands import experiment
+    from estimator_kit.observing import report
 
     result = experiment.run(config)
     # Predictions may be on standard output, so what is for people goes beside them.
@@ -239,8 +241,8 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append(f"  {len(names):>3} {what}: {_some(names)}")
     for group, columns in spec.groups.items():
         lines.append(f"  group {group}, {len(columns)} columns: {_some(columns)}")
-    lines += pretrained_report.report(config, spec)
-    lines += validation_checks.report(config, spec)
+    lines += validate_pretrained.report(config, spec)
+    lines += validate.report(config, spec)
     if config.validate_rows or config.has_baseline:
         lines.append("  data: what was found comes below")
     else:
@@ -275,7 +277,7 @@ def _words(error: Exception) -> str:
     """What an error says; one of TensorFlow's without the nodes and stacks around it."""
     if not hasattr(error, "node_def"):
         return str(error)
-    from input_pipelines import tfrecords
+    from input_pipelines.record_files import tfrecords
 
     return tfrecords.first_line(error)
 

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from input_pipelines import file_systems
+from input_pipelines.record_files import file_systems
 
 
 def check_writable(folder: str, *, flag: str) -> None:

@@ -29,13 +29,7 @@ if __name__ == "__main__":
     _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
     sys.modules["estimator_kit.compat"] = _bare
 
-from estimator_kit.compat import (
-    installer,
-    legacy_keras,
-    private_names,
-    source_scan,
-    versions,
-)
+from estimator_kit.compat import installer, legacy_keras, private_names, source_scan, versions
 from estimator_kit.errors import UnsupportedTensorFlowError
 
 # Parts of tensorflow-estimator that its API does not load, and the part that is given up.

@@ -16,15 +16,15 @@ from typing import Any
 import pydantic
 from pydantic.json_schema import models_json_schema
 
-from feature_specs.column_kinds import COLUMN_KINDS
-from feature_specs.drift_thresholds import Drift
 from feature_specs.entry import NAME_PATTERN
-from feature_specs.filters import Filter
-from feature_specs.objectives import HEADS
-from feature_specs.parser import VERSION
-from feature_specs.retraining import Retraining
-from feature_specs.schema import Feature, Label
-from feature_specs.tables import Tables
+from feature_specs.heads.objectives import HEADS
+from feature_specs.kinds.column_kinds import COLUMN_KINDS
+from feature_specs.parser.parser import VERSION
+from feature_specs.sections.drift_thresholds import Drift
+from feature_specs.sections.filters import Filter
+from feature_specs.sections.retraining import Retraining
+from feature_specs.sections.tables import Tables
+from feature_specs.spec import Feature, Label
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 

@@ -1,6 +1,7 @@
 """`statistics.json`: what analysis found in the records, feature by feature, as plain numbers.
 
-`input_pipelines.analyze` writes it; a spec may take the numbers of a normalizer or the boundaries
+`input_pipelines/prepare/analyze` writes it; a spec may take the numbers of a normalizer or the
+boundaries
 of a bucketized column from it, and people and programs may read it. This module is the format: its
 version, its fields, and how it is read. Never computes a statistic; imports no TensorFlow.
 

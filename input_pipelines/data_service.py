@@ -26,10 +26,12 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.schema import FeatureSpec
-from input_pipelines import file_end, file_lengths, input_fns, shuffling, tfrecords
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
 from input_pipelines.autograph import as_written
-from input_pipelines.selection import Negatives, Selection
+from input_pipelines.reading import shuffling
+from input_pipelines.reading.selection import Negatives, Selection
+from input_pipelines.record_files import file_end, file_lengths, tfrecords
 
 # Files that a worker reads at the same time: as locally, and fewer where there are few, so that
 # one worker does not take all of them, and a lost one not many along.

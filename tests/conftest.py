@@ -153,7 +153,7 @@ def ads(once):
     """
 
     def write(folder):
-        from input_pipelines import tfrecords
+        from input_pipelines.record_files import tfrecords
 
         (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
         for i, size in enumerate((150, 130, 90, 30)):

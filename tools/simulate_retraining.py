@@ -76,9 +76,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def simulate(work: pathlib.Path, days: int, rows: int) -> Iterator[dict[str, Any]]:
     """Yields what became of each night."""
-    from input_pipelines import synthetic
+    from input_pipelines.synthetic import impression_log
 
-    synthetic.generate(
+    impression_log.generate(
         str(work / "made"), rows=days * rows, days=days, shards_per_day=2, first_day="2026-01-01"
     )
     flags = (ROOT / "examples/retraining/retrain.flags").read_text()

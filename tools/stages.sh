@@ -16,11 +16,14 @@ depends_on_tensorflow=(
   tests/estimator_kit/compat
   tests/feature_specs
   tests/estimator_kit/models
-  tests/estimator_kit/test_{adagrad,combining,dynamic_tables,exporters,exports,heads,hooks}.py
-  tests/estimator_kit/test_{keras_layers,row_moves,tensorflow_errors,tensorflow_report}.py
-  tests/estimator_kit/test_{keras_model_fn,lazy_adam,losses,metrics,model_fn,objectives}.py
-  tests/estimator_kit/test_{optimizers,ranking,schedules,step_objectives}.py
-  tests/input_pipelines/test_beam_runner.py
+  tests/estimator_kit/model
+  tests/estimator_kit/optimizers
+  tests/estimator_kit/embeddings
+  tests/estimator_kit/checkpoints/warm_start
+  tests/estimator_kit/exporters/test_{exporters,exports}.py
+  tests/estimator_kit/training/test_hooks.py
+  tests/estimator_kit/test_{tensorflow_errors,tensorflow_report}.py
+  tests/input_pipelines/prepare/test_beam_runner.py
   tests/integration/test_beam.py
   tests/integration/test_dynamic_embeddings.py
   tests/integration/test_training.py::test_a_run_from_start_to_end

@@ -16,9 +16,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit import checkpoints, exit_codes
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import exit_codes
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import collective, servers, trainer
 from estimator_kit.distributed import marks as mark_names
 from estimator_kit.distributed.marks import Marks
@@ -26,12 +27,12 @@ from estimator_kit.distributed.trainer import OneSession
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
-from estimator_kit.hooks.saving import SaverHook
-from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult, read_result
-from estimator_kit.run_config import make_run_config
-from estimator_kit.team import needs_all_workers
+from estimator_kit.training.hooks.saving import SaverHook
+from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
+from estimator_kit.training.run_config import make_run_config
+from estimator_kit.training.team import needs_all_workers
 
 _log = logging.getLogger("estimator_kit")
 
@@ -99,7 +100,7 @@ class Chief:
                 assert self._config.model_dir is not None
                 # An error that is under way says more.
                 with contextlib.nullcontext() if told else contextlib.suppress(Exception):
-                    step = checkpoints.latest_step(self._config.model_dir)
+                    step = reading.latest_step(self._config.model_dir)
                     self._marks.write(
                         "end", status=status, reason=reason, global_step=step,
                         goal=mark_names.goal_of(self._config), scored_by=self._scored_by,
@@ -205,7 +206,7 @@ class Chief:
         """Notes that others are gone; the process may have to be ended before it can say so."""
         assert self._config.model_dir is not None
         error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
-        step = checkpoints.latest_step(self._config.model_dir)
+        step = reading.latest_step(self._config.model_dir)
         RunResult(
             mode=self._config.mode, status="failed", global_step=step, error=error,
             task=self._view.name,

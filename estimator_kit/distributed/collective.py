@@ -19,16 +19,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit import cluster, exit_codes
-from estimator_kit.all_reduce import devices
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import exit_codes
+from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config import cluster
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import servers
+from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.watch import leave
-from estimator_kit.model_fn import ModelFn
-from estimator_kit.run_config import make_run_config, session_config
-from estimator_kit.tf_estimator import estimator
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.training.run_config import make_run_config, session_config
 from input_pipelines.autograph import as_written
 
 # Seconds between two looks at the others, and without one of them after which it is lost.

@@ -18,21 +18,23 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import bad_data, checkpoints, storage, training_end, training_input
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import storage
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed.marks import DONE, EVALUATOR, Marks, goal_of
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
-from estimator_kit.exporters.after_evaluation import AfterEvaluation
-from estimator_kit.hooks.stop import EARLY_STOPPED, SIGTERM, InterruptHook, StopRequest
-from estimator_kit.hooks.stop import stop_on_sigterm as stopping_on_sigterm
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult, read_result, result_path
-from estimator_kit.run_config import make_estimator
-from estimator_kit.session_errors import explained
-from estimator_kit.team import needs_all_workers
-from feature_specs.schema import FeatureSpec
+from estimator_kit.training import bad_data, finish, source
+from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, InterruptHook, StopRequest
+from estimator_kit.training.hooks.stop import stop_on_sigterm as stopping_on_sigterm
+from estimator_kit.training.run_config import make_estimator
+from estimator_kit.training.team import needs_all_workers
+from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 
 _log = logging.getLogger("estimator_kit")
@@ -51,12 +53,12 @@ class _Evaluator:
         self.scored: Optional[str] = None
         self._config, self._spec, self._model = config, spec, model
         self.trained = make_estimator(config, model)
-        paths = training_input.eval_paths(config)
+        paths = source.eval_paths(config)
         screened = bad_data.screen(config, spec, {"--eval_files": paths})
         self._paths, self._damaged = screened.files["--eval_files"], screened.damaged
-        training_input.check_records(spec, self._paths, "--eval_files", self._damaged)
+        source.check_records(spec, self._paths, "--eval_files", self._damaged)
         with explained(spec, self._paths, damaged=self._damaged):
-            training_input.count_evaluated(spec, self._paths, self._damaged)
+            source.count_evaluated(spec, self._paths, self._damaged)
         self.after = AfterEvaluation(config, spec, self.request, self._paths, self._damaged)
         self._input = input_fns.eval_input_fn(
             spec, self._paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
@@ -139,10 +141,10 @@ def run_evaluator(
         end = watch.end or {}
     exports: dict[str, str] = dict(own.after.exports)
     if end.get("status") == DONE and own.scored is not None:
-        exports = training_end.final_exports(config, own.trained, own.after)
+        exports = finish.final_exports(config, own.trained, own.after)
     result = RunResult(
         mode=config.mode, task=view.name, metrics=own.after.metrics, exports=exports,
-        global_step=checkpoints.latest_step(own.model_dir),
+        global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
     )  # fmt: skip
     _complete(own.model_dir, result)
@@ -158,7 +160,7 @@ def _is_all_done(config: ExperimentConfig, end: Optional[dict[str, Any]]) -> boo
     kept = read_result(config.model_dir) or {}
     # The metrics of a cluster with an evaluator are its own, and written when all else is.
     completed = bool(kept.get("metrics"))
-    is_last = kept.get("global_step") == checkpoints.latest_step(config.model_dir)
+    is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
     return end.get("scored_by") != EVALUATOR or (completed and is_last)
 
 

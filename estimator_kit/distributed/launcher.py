@@ -19,11 +19,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-from estimator_kit.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
-from estimator_kit.cluster_flags import local_jobs
+from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
+from estimator_kit.config.cluster_rules import local_jobs
 
 if TYPE_CHECKING:
-    from estimator_kit.config import ExperimentConfig
+    from estimator_kit.config.experiment_config import ExperimentConfig
 
 # Seconds that tasks have to leave after the chief has; an evaluator scores the last checkpoint.
 _LEAVE = 40.0

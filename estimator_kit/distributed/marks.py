@@ -22,7 +22,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.cluster import ClusterView
+from estimator_kit.config.cluster import ClusterView
 
 
 class LeastLoaded:

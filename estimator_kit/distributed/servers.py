@@ -15,17 +15,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import listening
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, Stopped
-from estimator_kit.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
 from estimator_kit.result import RunResult
-from estimator_kit.run_config import session_config
-from estimator_kit.team import needs_all_workers
+from estimator_kit.training.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm
+from estimator_kit.training.run_config import session_config
+from estimator_kit.training.team import needs_all_workers
 
 _log = logging.getLogger("estimator_kit")
 

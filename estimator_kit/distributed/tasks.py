@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Optional
 
-from estimator_kit import all_reduce, dynamic_problems, training
-from estimator_kit.cluster import EVALUATOR, PS, ClusterView
-from estimator_kit.config import ExperimentConfig
-from estimator_kit.distributed import evaluation, servers, trainer, worker
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.distributed import all_reduce, evaluation, servers, trainer, worker
+from estimator_kit.embeddings import dynamic_problems
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
-from feature_specs.schema import FeatureSpec
+from estimator_kit.training import run
+from feature_specs.spec import FeatureSpec
 
 
 def run_task(
@@ -24,7 +25,7 @@ def run_task(
         else:
             trainer.check_model(config, model, view)
     if view is None or view.is_chief:
-        return training.run_training(config, spec, model, view)
+        return run.run_training(config, spec, model, view)
     if view.task_type == PS:
         return servers.run_ps(config, view)
     if view.task_type == EVALUATOR:

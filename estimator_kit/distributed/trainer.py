@@ -19,16 +19,16 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import dynamic_tables, partitions
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import placement
 from estimator_kit.distributed.waiting import wait_for
+from estimator_kit.embeddings import dynamic_tables, partitions
 from estimator_kit.errors import ConfigError
-from estimator_kit.model_fn import ModelFn
-from estimator_kit.run_config import make_estimator, session_config
-from estimator_kit.sync_replicas import Synchronous
-from estimator_kit.team import Team
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.optimizers.sync_replicas import Synchronous
+from estimator_kit.training.run_config import make_estimator, session_config
+from estimator_kit.training.team import Team
 
 _log = logging.getLogger("estimator_kit")
 

@@ -28,11 +28,11 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import exit_codes, storage
-from estimator_kit.cluster import ClusterView
+from estimator_kit.config.cluster import ClusterView
 from estimator_kit.distributed.marks import DONE, FAILED, STOPPED, Marks
 from estimator_kit.distributed.waiting import reachable
 from estimator_kit.errors import ConfigError
-from estimator_kit.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
 
 _log = logging.getLogger("estimator_kit")
 

@@ -16,23 +16,24 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import all_reduce, bad_data, checkpoints
-from estimator_kit.cluster import ClusterView
-from estimator_kit.config import ExperimentConfig
-from estimator_kit.distributed import collective, servers, trainer
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.distributed import all_reduce, collective, servers, trainer
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.trainer import OneSession, SessionLost
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
-from estimator_kit.hooks.progress import ProgressHook
-from estimator_kit.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
-from estimator_kit.session_errors import explained
-from estimator_kit.team import Team, needs_all_workers
-from estimator_kit.training_input import TrainingInput, check_records
-from feature_specs.schema import FeatureSpec
+from estimator_kit.training import bad_data
+from estimator_kit.training.hooks.progress import ProgressHook
+from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
+from estimator_kit.training.source import TrainingInput, check_records
+from estimator_kit.training.team import Team, needs_all_workers
+from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 
@@ -190,7 +191,7 @@ def _train(
 
     def attempt(session: OneSession) -> None:
         assert config.model_dir is not None
-        step = checkpoints.latest_step(config.model_dir) or 0
+        step = reading.latest_step(config.model_dir) or 0
         skip_rows, counts = source.own_skip(source.position(step)), None
         if skip_rows or source.must_be_counted:
             counts = source.count(epochs=config.epochs, skip_rows=skip_rows)

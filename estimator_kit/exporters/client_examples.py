@@ -22,9 +22,9 @@ import tensorflow as tf
 
 from estimator_kit.exporters import warm_up
 from estimator_kit.exporters.signatures import PREDICT_RAW
-from estimator_kit.model_fn import PREDICT_EXAMPLES
-from feature_specs.schema import FeatureSpec
-from input_pipelines.serving_inputs import EXAMPLES
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _CURL = """\
 #!/bin/sh

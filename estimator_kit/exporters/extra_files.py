@@ -17,13 +17,14 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import run_record, storage
+from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
 from estimator_kit.exporters import client_examples, warm_up
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.verification import Report
 from estimator_kit.exporters.writer import Written
-from feature_specs.schema import FeatureSpec
-from input_pipelines import raw_inputs
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform import raw_inputs
 
 # Rows of a request that warms up.
 _WARM_ROWS = 8

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import resolved_flags
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows, telling_rows
-from estimator_kit.flags import resolved_flags
-from estimator_kit.session_errors import explained
-from feature_specs.schema import FeatureSpec
-from input_pipelines import tfrecords
+from estimator_kit.model.session_errors import explained
+from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import tfrecords
 
 
 def export_folder(model_dir: str, exporter: str) -> str:

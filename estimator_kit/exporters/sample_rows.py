@@ -17,11 +17,12 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.exporters.telling_rows import TellingRows
-from feature_specs.schema import FeatureSpec
-from input_pipelines import checks, raw_inputs, tfrecords
+from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
-from input_pipelines.record_parsing import RecordParser
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import checks, raw_inputs
+from input_pipelines.transform.record_parsing import RecordParser
 
 _log = logging.getLogger("estimator_kit")
 

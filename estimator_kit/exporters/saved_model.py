@@ -20,8 +20,8 @@ from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.versions import new_staging, publish, time_of
 from estimator_kit.exporters.writer import write_saved_model
-from estimator_kit.model_fn import PREDICT_EXAMPLES
-from feature_specs.schema import FeatureSpec
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 

@@ -2,8 +2,8 @@
 
   serving_default       one of those below, by --default_signature
   predict_examples      all objectives, from serialized records under `examples`
-  predict_raw           the same, from one tensor a feature; see `input_pipelines.raw_inputs`
-  predict/<objective>   one objective, from `examples`
+  predict_raw           the same, from one tensor a feature; see
+  `input_pipelines.transform.raw_inputs` predict/<objective>   one objective, from `examples`
   classify/<objective>  where its head has classes: `classes` and `scores`, from `inputs`
   regress/<objective>   where its head has a number: `outputs`, from `inputs`
   <name>                what the model gives beside them by `add_output`, from `examples`
@@ -19,13 +19,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.graph_copy import CopyError, copied, depends_on
-from estimator_kit.model_fn import PREDICT_EXAMPLES, ModelFn
-from estimator_kit.tf_estimator import ModeKeys
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES, ModelFn
 from feature_specs.errors import did_you_mean
-from input_pipelines.serving_inputs import EXAMPLES, ServingInputs
-from input_pipelines.transforms import Transform
+from input_pipelines.transform.serving_inputs import EXAMPLES, ServingInputs
+from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 

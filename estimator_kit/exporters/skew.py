@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from feature_specs.schema import FeatureSpec
+from feature_specs.spec import FeatureSpec
 
 # Numbers that a model reads, absolute, or relative above 1; ids are the same to the bit.
 FEATURES = 1e-6

@@ -21,14 +21,14 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import dynamic_package
+from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters import c_session, skew
 from estimator_kit.exporters.sample_rows import SampleRows
 from estimator_kit.exporters.writer import Written
-from estimator_kit.model_fn import PREDICT_EXAMPLES
-from feature_specs.schema import FeatureSpec
-from input_pipelines.serving_inputs import EXAMPLES
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
 

@@ -14,14 +14,14 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.exporters.sample_rows import on_cpu
 from estimator_kit.exporters.signatures import PREDICT_RAW, make_signatures
 from estimator_kit.exporters.skew import parts_of
-from estimator_kit.model_fn import PREDICT_EXAMPLES
-from estimator_kit.tf_estimator import ModeKeys
-from feature_specs.schema import FeatureSpec
-from input_pipelines.serving_inputs import serving_inputs
-from input_pipelines.transforms import Features
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import serving_inputs
+from input_pipelines.transform.transforms import Features
 
 Arrays = dict[str, np.ndarray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models.aitm import AITMModel
 from estimator_kit.models.autoint import AutoIntModel
 from estimator_kit.models.dcn import DCNModel

@@ -26,12 +26,12 @@ from typing import Annotated
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dnn_params import tower
 from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
-from estimator_kit.tf_estimator import ModeKeys
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 # The graph collection of the logits of training by task, in their order.
 _LOGITS = "estimator_kit/aitm"

@@ -16,11 +16,11 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 def attention_layer(fields: tf.Tensor, name: str, *, heads: int, dimension: int) -> tf.Tensor:

@@ -17,11 +17,11 @@ from typing import Literal, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower
 from estimator_kit.models.layers import dense_layer
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 def cross_layer(

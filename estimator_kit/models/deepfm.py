@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.fm import pairwise_logits
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 class DeepFMModel(FieldModel):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from estimator_kit.input_layer import check_dense_group
-from estimator_kit.model_fn import ModelFn
+from estimator_kit.model.input_layer import check_dense_group
+from estimator_kit.model.model_fn import ModelFn
 
 
 class DenseGroupModel(ModelFn):

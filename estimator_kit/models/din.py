@@ -18,14 +18,14 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import input_layer
 from estimator_kit.errors import ConfigError
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model import input_layer
+from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.activations import Activation
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits, tower_logits
 from estimator_kit.models.layers import dnn_logits
 from estimator_kit.models.steps import at_least_one_step, pool_steps, step_mask
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 def interest(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 class DNNModel(DenseGroupModel):

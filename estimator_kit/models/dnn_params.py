@@ -7,12 +7,12 @@ from typing import Annotated, Any, Optional
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model_params import ModelParams
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.model.model_params import ModelParams
 from estimator_kit.models.activations import Activation
 from estimator_kit.models.initializers import Initializer
 from estimator_kit.models.layers import dense_layer, hidden_layers
 from estimator_kit.models.regularizers import Regularizer
-from estimator_kit.tf_estimator import ModeKeys
 
 PositiveInt = Annotated[int, pydantic.Field(ge=1)]
 HiddenUnits = Annotated[tuple[PositiveInt, ...], pydantic.Field(min_length=1)]

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
+from estimator_kit.model.model_fn import Logits
 from estimator_kit.models.dnn_params import tower_logits
 from estimator_kit.models.task_sequence import TaskSequenceModel
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 def joint_logit(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

@@ -11,9 +11,9 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import input_layer
-from estimator_kit.model_fn import ModelFn
-from input_pipelines.transforms import Features
+from estimator_kit.model import input_layer
+from estimator_kit.model.model_fn import ModelFn
+from input_pipelines.transform.transforms import Features
 
 
 class FieldModel(ModelFn):

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model_fn import Logits
-from estimator_kit.model_params import ModelParams
+from estimator_kit.model.model_fn import Logits
+from estimator_kit.model.model_params import ModelParams
 from estimator_kit.models.field_model import FieldModel
 from estimator_kit.models.layers import dense_layer
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 def pairwise_products(fields: tf.Tensor) -> tf.Tensor:

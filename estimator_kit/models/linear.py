@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.input_layer import check_linear_group
-from estimator_kit.model_fn import Logits, ModelFn
-from estimator_kit.model_params import ModelParams
-from estimator_kit.optimizers import OptimizerChoice
-from input_pipelines.transforms import Features
+from estimator_kit.model.input_layer import check_linear_group
+from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import ModelParams
+from estimator_kit.optimizers.choice import OptimizerChoice
+from input_pipelines.transform.transforms import Features
 
 
 class LinearModel(ModelFn):

@@ -11,12 +11,12 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit import input_layer
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.model import input_layer
+from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, Dropout, tower_logits
 from estimator_kit.models.steps import Pooling, at_least_one_step
-from estimator_kit.tf_estimator import ModeKeys
-from input_pipelines.transforms import Features
+from input_pipelines.transform.transforms import Features
 
 
 class SequenceParams(DNNParams):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from estimator_kit.input_layer import DNN_SCOPE
+from estimator_kit.model.input_layer import DNN_SCOPE
 from estimator_kit.models.dnn_params import tower
 from estimator_kit.models.multi_task import MultiTaskModel
 

@@ -14,13 +14,13 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.input_layer import DNN_SCOPE
+from estimator_kit.model.input_layer import DNN_SCOPE
 from estimator_kit.models.dense_group import DenseGroupModel
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits
 from feature_specs.errors import did_you_mean
-from feature_specs.objectives import Binary
-from feature_specs.schema import FeatureSpec
-from input_pipelines import checks
+from feature_specs.heads.objectives import Binary
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform import checks
 
 
 class TaskSequenceParams(DNNParams):

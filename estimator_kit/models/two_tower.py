@@ -25,14 +25,14 @@ from typing import Optional
 import pydantic
 import tensorflow as tf
 
+from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
-from estimator_kit.input_layer import check_dense_group, columns_of
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model.input_layer import check_dense_group, columns_of
+from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.item_frequency import log_probability
-from estimator_kit.tf_estimator import ModeKeys
-from feature_specs.objectives import Binary
-from input_pipelines.transforms import Features
+from feature_specs.heads.objectives import Binary
+from input_pipelines.transform.transforms import Features
 
 # The graph collection of the scores [rows, rows] of training, which the loss is made of.
 _SCORES = "estimator_kit/two_tower"

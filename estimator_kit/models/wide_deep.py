@@ -11,11 +11,11 @@ from typing import Any
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.input_layer import check_dense_group, check_linear_group
-from estimator_kit.model_fn import Logits, ModelFn
+from estimator_kit.model.input_layer import check_dense_group, check_linear_group
+from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
-from estimator_kit.optimizers import OptimizerChoice, make_optimizer
-from input_pipelines.transforms import Features
+from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer
+from input_pipelines.transform.transforms import Features
 
 
 class WideDeepModel(ModelFn):

@@ -14,10 +14,10 @@ from typing import Literal, Optional
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.label_rates import rate_problem
 from estimator_kit.retraining.window import Day, Window
-from feature_specs.schema import FeatureSpec
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
-from input_pipelines import spec_check
-from input_pipelines.analyze import drift
+from input_pipelines.integrity import spec_check
+from input_pipelines.prepare.analyze import drift
 
 # Records of the newest days that are held against the spec one by one.
 _ROWS = 1000

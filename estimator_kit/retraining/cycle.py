@@ -26,10 +26,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from estimator_kit import lock
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.retraining_rules import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
-from estimator_kit.lock import Lock
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
     checks,
@@ -48,11 +47,12 @@ from estimator_kit.retraining.limits import Limits, stoppable
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import Window, choose, compared
-from estimator_kit.retraining_flags import stage_limits
-from feature_specs import parser
-from feature_specs.schema import FeatureSpec
-from input_pipelines import synthetic
+from estimator_kit.training import lock
+from estimator_kit.training.lock import Lock
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
+from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
 
@@ -124,7 +124,7 @@ def _run(
     assert config.model_dir is not None
     if config.generate_default_data is not None:
         try:
-            synthetic.generate(config.generate_default_data)
+            impression_log.generate(config.generate_default_data)
         except ValueError as error:
             raise ConfigError(f"--generate_default_data: {error}") from error
     facts = Facts(os.path.join(config.model_dir, "facts"), spec)

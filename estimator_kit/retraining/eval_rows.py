@@ -1,6 +1,7 @@
 """The rows that candidate and live model are held against each other on, and their predictions.
 
-Labels and weights are those that an evaluation reads (`input_pipelines.labels`); rows that the
+Labels and weights are those that an evaluation reads (`input_pipelines.transform.labels`); rows
+that the
 spec's `filter` drops are left out of both. Predictions come from the SavedModels, so from what
 would be served. Everything is kept in memory: some bytes a row and objective.
 """
@@ -14,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from estimator_kit import prediction
 from estimator_kit.errors import ConfigError
-from feature_specs.schema import FeatureSpec
-from input_pipelines import tfrecords
+from estimator_kit.scoring import prediction
+from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
-from input_pipelines.labels import LabelReader
-from input_pipelines.record_parsing import RecordParser
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.labels import LabelReader
+from input_pipelines.transform.record_parsing import RecordParser
 
 # What a SavedModel predicts of an objective, by its head.
 OUTPUTS = {

@@ -22,11 +22,11 @@ import pydantic
 import tensorflow as tf
 
 from estimator_kit import storage
-from feature_specs.schema import FeatureSpec
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
-from input_pipelines import data_scan
-from input_pipelines.analyze import scan
 from input_pipelines.errors import DataError
+from input_pipelines.integrity import data_scan
+from input_pipelines.prepare.analyze import scan
 from input_pipelines.row_cache.digests import Digests
 
 

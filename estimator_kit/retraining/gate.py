@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator_kit.retraining import bootstrap, row_metrics
-from feature_specs.retraining import MODEL_METRICS, Condition, Gate
+from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,15 +16,15 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit import dynamic_package
+from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import gate, row_metrics
 from estimator_kit.retraining.eval_rows import OUTPUTS, EvalRows, first_records
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Version
-from feature_specs.retraining import MODEL_METRICS, ROW_METRICS
-from feature_specs.schema import FeatureSpec
-from input_pipelines.serving_inputs import EXAMPLES
+from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import EXAMPLES
 
 # Requests of one record: some that are not timed, and those that are.
 _WARM_UP, _TIMED = 5, 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from feature_specs.retraining import LabelRate
+from feature_specs.sections.retraining import LabelRate
 from feature_specs.statistics import Statistics
 
 

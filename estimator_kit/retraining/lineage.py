@@ -17,13 +17,13 @@ from typing import Any
 import estimator_kit
 import feature_specs
 import input_pipelines
-from estimator_kit import run_record
-from estimator_kit.config import ExperimentConfig
-from estimator_kit.flags import resolved_flags
-from estimator_kit.lock import Owner
+from estimator_kit.checkpoints import run_record
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.retraining_rules import STAGES
 from estimator_kit.retraining.state import CycleFolder
-from estimator_kit.retraining_flags import STAGES
-from feature_specs import parser
+from estimator_kit.training.lock import Owner
+from feature_specs.parser import parser
 
 # Flags that change nothing of what a cycle makes.
 _WITHOUT_EFFECT = {

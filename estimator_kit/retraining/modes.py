@@ -7,11 +7,12 @@ import os
 
 import tensorflow as tf
 
-from estimator_kit import dynamic_package, lock
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import report, state
 from estimator_kit.retraining.cycle import serving_of
+from estimator_kit.training import lock
 
 
 def roll_back(config: ExperimentConfig) -> str:

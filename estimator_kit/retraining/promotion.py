@@ -27,8 +27,8 @@ from typing import Any, NoReturn, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
+from estimator_kit.config.serving_rules import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.serving_flags import LARGEST_VERSION
 
 _log = logging.getLogger("estimator_kit")
 

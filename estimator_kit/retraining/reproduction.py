@@ -13,12 +13,15 @@ import shutil
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from estimator_kit import experiment, lock, run_record, storage
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
+from estimator_kit.commands import experiment
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import config_from_flagfile
 from estimator_kit.errors import ConfigError
-from estimator_kit.flags import config_from_flagfile
 from estimator_kit.retraining import lineage, state
-from feature_specs import parser
+from estimator_kit.training import lock
+from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
 # Files that a message names.

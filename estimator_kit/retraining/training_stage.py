@@ -13,14 +13,16 @@ import math
 import os
 from typing import Any, Optional
 
-from estimator_kit import checkpoints, experiment, storage
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import storage
+from estimator_kit.checkpoints import reading
+from estimator_kit.commands import experiment
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result import read_result
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 from estimator_kit.retraining.window import Window
-from feature_specs.schema import FeatureSpec
+from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 
@@ -104,7 +106,7 @@ def _since_scratch(cycles: list[CycleFolder]) -> float:
 
 
 def _checkpoint(cycle: CycleFolder) -> Optional[str]:
-    return checkpoints.latest(cycle.train_dir) if os.path.isdir(cycle.train_dir) else None
+    return reading.latest(cycle.train_dir) if os.path.isdir(cycle.train_dir) else None
 
 
 def training_config(

@@ -4,7 +4,8 @@
     re_rank    words by falling frequency in the window; rare ones are dropped
     keep       the files of the spec as they are
 
-Statistics that the spec refers to are renewed with the words. `input_pipelines.analyze.refresh`
+Statistics that the spec refers to are renewed with the words.
+`input_pipelines.prepare.analyze.refresh`
 does the counting; this module says which words are the old ones. The given spec and its files are
 never written to.
 """
@@ -17,13 +18,13 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from feature_specs import parser
-from feature_specs.column_kinds import Vocabulary
-from feature_specs.schema import FeatureSpec
+from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.parser import parser
+from feature_specs.parser.yaml_reader import read_text
+from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import read_words
-from feature_specs.yaml_reader import read_text
-from input_pipelines.analyze import folder as analysis_folder
-from input_pipelines.analyze import refresh
+from input_pipelines.prepare.analyze import folder as analysis_folder
+from input_pipelines.prepare.analyze import refresh
 
 _EXAMPLES = 5
 _FILES = ("file", "statistics")

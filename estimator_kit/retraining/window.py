@@ -23,14 +23,14 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.label_rates import rate_problem
-from feature_specs.schema import FeatureSpec
-from input_pipelines import days as windows
-from input_pipelines import files
+from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
+from input_pipelines.reading import days as windows
+from input_pipelines.reading import files
 
 _log = logging.getLogger("estimator_kit")
 

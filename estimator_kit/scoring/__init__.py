@@ -8,6 +8,6 @@
     scoring     all of it
 
 One output file an input file, of the same kind; one row a row, in the same order. Processes, the
-output folder, its manifest and going on after a kill are those of `input_pipelines.convert`. Trains
-nothing, and reads no checkpoint.
+output folder, its manifest and going on after a kill are those of
+`input_pipelines/prepare/convert`. Trains nothing, and reads no checkpoint.
 """

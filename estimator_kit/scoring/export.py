@@ -11,13 +11,13 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import run_record
+from estimator_kit.checkpoints import run_record
+from estimator_kit.commands.inspect import read_saved_model, serving_graph
 from estimator_kit.errors import ConfigError
-from estimator_kit.inspection import read_saved_model, serving_graph
-from estimator_kit.model_fn import PREDICT_EXAMPLES
-from estimator_kit.prediction import check_outputs
-from feature_specs import parser
-from feature_specs.schema import FeatureSpec
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.scoring.prediction import check_outputs
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
 
 _SPEC = os.path.join("assets.extra", "feature_spec")
 

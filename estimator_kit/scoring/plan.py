@@ -10,8 +10,8 @@ from typing import Any, Optional
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.scoring.export import Export
-from input_pipelines.convert.shard_files import Written
-from input_pipelines.tables.options import CsvOptions
+from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.tables.options import CsvOptions
 
 _VERSION = 1
 

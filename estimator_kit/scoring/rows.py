@@ -1,7 +1,7 @@
 """The rows of one file in batches: serialized records, and beside them the columns that are kept.
 
-A table becomes records as in a conversion (`input_pipelines.convert`), by the features that the
-export reads; labels need not be there.
+A table becomes records as in a conversion (`input_pipelines/prepare/convert`), by the features
+that the export reads; labels need not be there.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Optional
 
 import numpy as np
 
-from input_pipelines import tfrecords
 from input_pipelines.autograph import as_written
-from input_pipelines.convert import fields as field_rules
-from input_pipelines.convert.encoding import Encoder
-from input_pipelines.convert.fields import Field
 from input_pipelines.errors import DataError
-from input_pipelines.tables import kinds, reader
-from input_pipelines.tables.reader import Part
+from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables.reader import Part
+from input_pipelines.record_files import tfrecords
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit import bad_data, table_settings
-from estimator_kit.config import ExperimentConfig
-from estimator_kit.conversion import Progress
+from estimator_kit.commands.convert import Progress
+from estimator_kit.config import table_settings
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
@@ -23,19 +23,22 @@ from estimator_kit.scoring import work
 from estimator_kit.scoring.export import Export
 from estimator_kit.scoring.outputs import csv_columns
 from estimator_kit.scoring.plan import CALLED, Plan, ScoredFile, output_names
+from estimator_kit.training import bad_data
 from feature_specs.errors import did_you_mean
-from feature_specs.schema import FeatureSpec
-from input_pipelines import file_systems, files, stored_records, tfrecords
-from input_pipelines.convert import fields as field_rules
-from input_pipelines.convert import folder as folders
-from input_pipelines.convert import places, processes
-from input_pipelines.convert.fields import Field
-from input_pipelines.convert.shard_files import Written
+from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
-from input_pipelines.tables import kinds, reader
-from input_pipelines.tables.options import CsvOptions
-from input_pipelines.tables.reader import Table
+from input_pipelines.integrity import stored_records
+from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import folder as folders
+from input_pipelines.prepare.convert import places, processes
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.reader import Table
+from input_pipelines.reading import files
+from input_pipelines.record_files import file_systems, tfrecords
 
 # What a process should have to do, against the seconds that it takes to load TensorFlow.
 _BYTES_OF_A_PROCESS = 32 * 2**20

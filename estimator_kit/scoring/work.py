@@ -1,4 +1,4 @@
-"""One file from its first to its last row: a task of `input_pipelines.convert.processes`.
+"""One file from its first to its last row: a task of `input_pipelines.prepare.convert.processes`.
 
 Each process loads the export once. An error leaves it in a form that another process can be told.
 """
@@ -16,21 +16,23 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit.errors import ExportError
+from estimator_kit.model.session_errors import explained
 from estimator_kit.scoring import outputs, rows
 from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.plan import ScoredFile
 from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.session_errors import explained
 from estimator_kit.tensorflow_errors import reason
-from feature_specs import parser
-from input_pipelines import checks, diagnosis, tfrecords
-from input_pipelines.convert.fields import Field
-from input_pipelines.convert.processes import OnRows
-from input_pipelines.convert.shard_files import ShardFile, Written
+from feature_specs.parser import parser
 from input_pipelines.errors import DataError
-from input_pipelines.tables.options import CsvOptions
-from input_pipelines.tables.reader import Part
+from input_pipelines.integrity import diagnosis
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.convert.processes import OnRows
+from input_pipelines.prepare.convert.shard_files import ShardFile, Written
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.reader import Part
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import checks
 
 _NOTHING = np.zeros(0, np.uint8)
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_kit.client import tensors
 from estimator_kit.serving.errors import CODES, RequestError, invalid
 from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
-from input_pipelines import checks
+from input_pipelines.transform import checks
 
 # How the lines begin that TensorFlow puts before what went wrong.
 _AROUND = ("Graph execution error:", "Detected at node", "<stack traces unavailable>", "Node: ")

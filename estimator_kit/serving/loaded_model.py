@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from estimator_kit import dynamic_package
+from estimator_kit.embeddings import dynamic_package
 
 DEFAULT_SIGNATURE = "serving_default"
 

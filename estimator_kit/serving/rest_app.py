@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
+from estimator_kit.config.serving_rules import LARGEST_VERSION
 from estimator_kit.serving import answers, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
 from estimator_kit.serving.versions import Models
-from estimator_kit.serving_flags import LARGEST_VERSION
 
 _log = logging.getLogger("estimator_kit")
 

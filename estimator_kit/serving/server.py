@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.serving_rules import served_models
 from estimator_kit.errors import ConfigError
-from estimator_kit.serving_flags import served_models
 from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError
 

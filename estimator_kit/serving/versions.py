@@ -20,10 +20,10 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from estimator_kit.config.serving_rules import LARGEST_VERSION, ServedModel
 from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.serving_flags import LARGEST_VERSION, ServedModel
 from estimator_kit.tensorflow_errors import reason
 
 _log = logging.getLogger("estimator_kit")

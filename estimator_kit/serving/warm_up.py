@@ -17,7 +17,7 @@ from estimator_kit.client import tensors
 from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
-from input_pipelines import file_lengths
+from input_pipelines.record_files import file_lengths
 
 # As many as TensorFlow Serving replays.
 _MOST_RECORDS = 1000

@@ -24,17 +24,17 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.schema import FeatureSpec
+from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
+from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
 from input_pipelines.row_cache import fingerprint, shards
 from input_pipelines.row_cache.digests import Digests
 from input_pipelines.row_cache.folder import CacheFolder, CacheFull
 from input_pipelines.row_cache.layout import RowLayout
-from input_pipelines.selection import Selection
-from input_pipelines.sharding import Shard
-from input_pipelines.tfrecords import NO_DAMAGE, Damaged
-from input_pipelines.transforms import Transform
+from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 

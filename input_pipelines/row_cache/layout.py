@@ -17,10 +17,10 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.column_kinds import Numeric, SequenceNumeric
-from feature_specs.schema import FeatureSpec
+from feature_specs.kinds.column_kinds import Numeric, SequenceNumeric
+from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
-from input_pipelines.transforms import Transform
+from input_pipelines.transform.transforms import Transform
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

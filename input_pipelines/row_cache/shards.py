@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from input_pipelines import tfrecords
 from input_pipelines.autograph import as_written
 from input_pipelines.cores import cores
+from input_pipelines.reading.selection import Selection
+from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.tfrecords import Damaged
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
-from input_pipelines.selection import Selection
-from input_pipelines.sharding import Shard
-from input_pipelines.tfrecords import Damaged
 
 # Blocks that are transformed together: the price of an operation is paid less often.
 _TOGETHER = 8

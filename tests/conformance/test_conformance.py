@@ -17,15 +17,16 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import transformation
 from estimator_kit.client import GrpcClient, RestClient
+from estimator_kit.commands import transform
 from estimator_kit.exporters import c_session, sample_rows, saved_model
-from estimator_kit.model_fn import read_metrics
+from estimator_kit.model.model_fn import read_metrics
 from estimator_kit.models import MODELS
-from feature_specs.column_kinds import COLUMN_KINDS
-from feature_specs.objectives import HEADS
-from input_pipelines import raw_inputs, tfrecords
-from input_pipelines.record_parsing import RecordParser
+from feature_specs.heads.objectives import HEADS
+from feature_specs.kinds.column_kinds import COLUMN_KINDS
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import raw_inputs
+from input_pipelines.transform.record_parsing import RecordParser
 from tests.conformance import table
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import batch_of
@@ -307,4 +308,4 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
         transform_dir=str(tmp_path / "optimized"),
     )  # fmt: skip
     (tmp_path / "cities.txt").unlink()
-    assert "largest difference on 24 rows" in transformation.transform(config)
+    assert "largest difference on 24 rows" in transform.transform(config)

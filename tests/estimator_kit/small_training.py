@@ -6,10 +6,10 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import run_record
+from estimator_kit.checkpoints import run_record
 from estimator_kit.models import find_model
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 
 
 def batch_of(spec, rows, *, labels=True):

@@ -10,10 +10,10 @@ import tensorflow as tf
 import feature_specs
 from estimator_kit import exit_codes, storage
 from estimator_kit.errors import ConfigError
+from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
-from estimator_kit.session_errors import explained
-from input_pipelines import tfrecords
 from input_pipelines.errors import DataError
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 
 

@@ -10,8 +10,10 @@ import pydantic
 import pytest
 
 import feature_specs
-from feature_specs import objectives, parser, schema
-from feature_specs.yaml_reader import read_text
+from feature_specs import spec as schema
+from feature_specs.heads import objectives
+from feature_specs.parser import parser
+from feature_specs.parser.yaml_reader import read_text
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -8,9 +8,9 @@ import jsonschema
 import pytest
 
 from feature_specs import json_schema
-from feature_specs.yaml_reader import read_text
+from feature_specs.parser.yaml_reader import read_text
 from tests.conftest import DOCUMENT, ROOT
-from tests.feature_specs import test_embeddings
+from tests.feature_specs.embeddings import test_embeddings
 
 CHECK = jsonschema.Draft202012Validator(json_schema.json_schema())
 

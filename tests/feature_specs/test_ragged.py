@@ -14,11 +14,12 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import input_layer
+from estimator_kit.model import input_layer
 from estimator_kit.models import MODELS
-from feature_specs import example_parsing
-from input_pipelines import data_scan, diagnosis, tfrecords
-from input_pipelines.transforms import Transform
+from feature_specs.reference import example_parsing
+from input_pipelines.integrity import data_scan, diagnosis
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 from tests.feature_specs.broken import problems_of
 

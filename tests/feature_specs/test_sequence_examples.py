@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import input_layer
-from feature_specs import columns, example_parsing
-from input_pipelines import diagnosis, spec_check, tfrecords
-from input_pipelines.transforms import Transform
+from estimator_kit.model import input_layer
+from feature_specs.reference import columns, example_parsing
+from input_pipelines.integrity import diagnosis, spec_check
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 from tests.feature_specs import test_sequences
 from tests.feature_specs.broken import problems_of

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit import input_layer
+from estimator_kit.model import input_layer
 from estimator_kit.models import MODELS
-from feature_specs import columns, example_parsing
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from feature_specs.reference import columns, example_parsing
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.feature_specs.broken import problems_of
 
 DOCUMENT = {

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from feature_specs import parser
-from input_pipelines import data_service, tfrecords
-from input_pipelines.selection import Negatives
+from feature_specs.parser import parser
+from input_pipelines import data_service
+from input_pipelines.reading.selection import Negatives
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows
 
 

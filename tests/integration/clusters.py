@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from estimator_kit.cluster import ClusterView
+from estimator_kit.config.cluster import ClusterView
 from estimator_kit.distributed.launcher import free_ports
 from tests.conftest import ROOT
 

@@ -44,7 +44,7 @@ def main() -> int:
     number, folder, flagfile = int(sys.argv[1]), sys.argv[2], sys.argv[3]
     import estimator_kit.compat  # noqa: F401
     from estimator_kit import storage
-    from estimator_kit.flags import config_from_flagfile
+    from estimator_kit.config.flags import config_from_flagfile
     from estimator_kit.retraining import cycle
 
     config = config_from_flagfile(flagfile)

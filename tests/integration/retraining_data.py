@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, Optional
 
 import estimator_kit as ek
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 
 RETRAINING: dict[str, Any] = {

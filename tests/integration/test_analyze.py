@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows
 from tests.programs import run
 

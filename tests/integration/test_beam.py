@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from estimator_kit import main
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from tests.beam import FLAGS, needs_beam
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 from tests.integration.clusters import Cluster, read_result, until
 

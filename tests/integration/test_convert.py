@@ -17,16 +17,16 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit import exit_codes
-from estimator_kit.config import ExperimentConfig
-from estimator_kit.conversion import Progress, run_conversion
+from estimator_kit.commands.convert import Progress, run_conversion
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from examples.adult import prepare
-from input_pipelines.analyze import first_spec
-from input_pipelines.convert import places
-from input_pipelines.convert.conversion import convert
-from input_pipelines.convert.options import ConvertOptions
+from input_pipelines.prepare.analyze import first_spec
+from input_pipelines.prepare.convert import places
+from input_pipelines.prepare.convert.conversion import convert
+from input_pipelines.prepare.convert.options import ConvertOptions
 from tests.conftest import ROOT
-from tests.input_pipelines.analyze import test_tables
+from tests.input_pipelines.prepare.analyze import test_tables
 from tests.programs import run
 
 LIMIT = 240
@@ -84,7 +84,7 @@ def test_from_csv_to_a_trained_model(tmp_path):
         train_files=(f"{tmp_path}/out/train-*",), eval_files=(f"{tmp_path}/out/eval-*",),
         exporters=(),
     )  # fmt: skip
-    from estimator_kit import experiment
+    from estimator_kit.commands import experiment
 
     result = experiment.run(config)
     assert (result.rows_trained, result.rows_evaluated) == (sizes["train"], sizes["eval"])
@@ -135,8 +135,8 @@ def convert_many(many_rows, order, out):
 
 KILLED = """
 import os, signal, sys
-from input_pipelines.convert.conversion import convert
-from input_pipelines.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.conversion import convert
+from input_pipelines.prepare.convert.options import ConvertOptions
 
 def main():
     # A shell starts what runs in the background without it.
@@ -201,7 +201,7 @@ def test_it_needs_no_tensorflow(tmp_path):
         cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=True,
     )  # fmt: skip
     imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.M)
-    assert "input_pipelines.convert.tasks" in imported
+    assert "input_pipelines.prepare.convert.tasks" in imported
     assert not [name for name in imported if name.split(".")[0] == "tensorflow"]
 
 

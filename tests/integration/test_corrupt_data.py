@@ -11,10 +11,12 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import bad_data, data_check, exit_codes, main
-from estimator_kit.input_position import find_position
+from estimator_kit import exit_codes, main
+from estimator_kit.commands import check_data
 from estimator_kit.result import read_result
-from input_pipelines import tfrecords
+from estimator_kit.training import bad_data
+from estimator_kit.training.position import find_position
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows, place, small_run
 
 MISSING = (
@@ -326,7 +328,7 @@ def test_the_progress_line_says_how_many_records_are_bad_so_far(data, caplog):
     path = str(data / "train-0.tfrecord")
     size = pathlib.Path(path).stat().st_size
     caplog.set_level("INFO", "estimator_kit")
-    progress = data_check._Progress([path], 0.0)
+    progress = check_data._Progress([path], 0.0)
     progress(size // 2, 1200)
     progress(size - size // 2, 34)
     assert [record.getMessage() for record in caplog.records] == [

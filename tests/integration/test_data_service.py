@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import data_service
+from estimator_kit.training import data_service
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 
 LIMIT = 180  # Seconds after which a process that hangs fails its test.

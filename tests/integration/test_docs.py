@@ -16,9 +16,9 @@ from absl import flags
 
 import estimator_kit as ek
 from estimator_kit import main
-from estimator_kit.flags import config_from_flags, define_flags
+from estimator_kit.config.flags import config_from_flags, define_flags
 from estimator_kit.serving import server
-from input_pipelines import synthetic
+from input_pipelines.synthetic import impression_log
 from tests.conftest import ROOT
 from tests.integration.test_readme import README, snippets, write_logs
 
@@ -41,7 +41,7 @@ def commands(text, program="python"):
 def home(tmp_path_factory):
     """A folder with what the commands name: data, a table of them, and exports in their places."""
     folder = tmp_path_factory.mktemp("docs")
-    synthetic.generate(str(folder / "data" / "ads"), rows=1600)
+    impression_log.generate(str(folder / "data" / "ads"), rows=1600)
     write_logs(folder)
     (folder / "spec.yaml").write_text(snippets("yaml")[0])
     made = ek.run(ek.ExperimentConfig(

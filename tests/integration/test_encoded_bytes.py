@@ -13,9 +13,9 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import place
-from tests.estimator_kit.test_keras_layers import estimator
+from tests.estimator_kit.model.keras.test_layers import estimator
 
 DOCUMENT = {
     "features": {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache import shards
 from tests.conftest import make_rows, small_run, variables
 

@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from estimator_kit import run_record
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.checkpoints import run_record
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.exporters.versions import versions
 from estimator_kit.models import find_model
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT, ROOT, make_rows
 from tests.integration import killed_export
 

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from absl import flags as absl_flags
 
-from estimator_kit import cluster, exit_codes
-from estimator_kit.flags import config_from_flags, define_flags
+from estimator_kit import exit_codes
+from estimator_kit.config import cluster
+from estimator_kit.config.flags import config_from_flags, define_flags
 from tests.conftest import ROOT
 from tests.integration.clusters import until
 

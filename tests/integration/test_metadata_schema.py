@@ -9,7 +9,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.main import main
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows, small_run
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"

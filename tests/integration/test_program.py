@@ -19,7 +19,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import ROOT, make_rows
 from tests.programs import run
 
@@ -174,7 +174,7 @@ def test_validating_a_spec_needs_no_tensorflow(ads):
         capture_output=True, text=True, timeout=LIMIT, check=True,
     )  # fmt: skip
     imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.M)
-    assert "feature_specs.parser" in imported and "estimator_kit.main" in imported
+    assert "feature_specs.parser.parser" in imported and "estimator_kit.main" in imported
     assert not [name for name in imported if name.split(".")[0] in ("tensorflow", "numpy")]
     assert "the spec and the flags are right" in done.stdout
 

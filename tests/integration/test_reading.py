@@ -12,7 +12,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.result import read_result
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import ROOT, make_rows, small_run, variables
 
 

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit import exit_codes
-from input_pipelines import synthetic
+from input_pipelines.synthetic import impression_log
 from tests import programs
 from tests.conftest import ROOT
 
@@ -28,7 +28,7 @@ def snippets(language: str) -> list[str]:
 def home(tmp_path_factory):
     """A folder like a checkout, with the README's files and little of the default data."""
     folder = tmp_path_factory.mktemp("home")
-    synthetic.generate(str(folder / "data" / "ads"), rows=8000)
+    impression_log.generate(str(folder / "data" / "ads"), rows=8000)
     (folder / "my_spec.yaml").write_text(snippets("yaml")[0])
     (folder / "my.flags").write_text(snippets("flags")[0])
     example = folder / "examples" / "next_purchase"

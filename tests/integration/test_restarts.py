@@ -13,10 +13,12 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import lock, training, training_plan
 from estimator_kit.errors import Locked
 from estimator_kit.result import read_result
-from input_pipelines import tfrecords
+from estimator_kit.training import lock
+from estimator_kit.training import plan as training_plan
+from estimator_kit.training import run as training
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows, small_run
 
 

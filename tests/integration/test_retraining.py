@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit import experiment
+from estimator_kit.commands import experiment
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
 from estimator_kit.retraining.promotion import Serving

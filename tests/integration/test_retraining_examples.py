@@ -13,8 +13,8 @@ import pytest
 import yaml
 from absl import flags
 
-from estimator_kit.flags import config_from_flags, define_flags
-from feature_specs import parser
+from estimator_kit.config.flags import config_from_flags, define_flags
+from feature_specs.parser import parser
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.no_tensorflow

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import ROOT
 from tests.integration.clusters import LIMIT, read_result
 from tests.integration.logging_model import EVALUATED, FOLDER

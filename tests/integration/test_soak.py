@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.exporters.after_evaluation import AfterEvaluation
-from input_pipelines import tfrecords
+from estimator_kit.training.after_evaluation import AfterEvaluation
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows
 
 ROWS, BATCH = 400, 50

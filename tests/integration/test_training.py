@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.result import read_result
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows, place, small_run, variables
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}

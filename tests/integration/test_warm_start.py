@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"

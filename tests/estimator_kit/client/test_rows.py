@@ -14,7 +14,7 @@ from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, rest_cl
 from estimator_kit.client.errors import ServingError
 from estimator_kit.client.retries import Retries
 from estimator_kit.client.signatures import TensorForm
-from input_pipelines import tfrecords
+from input_pipelines.record_files import tfrecords
 
 
 class Frame:

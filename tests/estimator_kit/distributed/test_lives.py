@@ -11,16 +11,16 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.cluster import ClusterView
-from estimator_kit.cluster_flags import local_jobs
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.cluster_rules import local_jobs
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import collective, launcher, listening, placement, servers, trainer
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.marks import Marks
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
-from estimator_kit.hooks.stop import StopRequest
 from estimator_kit.result import RunResult
+from estimator_kit.training.hooks.stop import StopRequest
 
 
 @pytest.fixture

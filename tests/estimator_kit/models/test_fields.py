@@ -11,8 +11,8 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS, autoint, dcn, fm, xdeepfm
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
 from tests.estimator_kit.models.graphs import evaluate, softmax
 

@@ -12,8 +12,8 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS, din, recurrent, steps, transformer
 from estimator_kit.models.activations import ACTIVATIONS
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
 
 RNG = np.random.default_rng(4)

@@ -10,11 +10,12 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
+from estimator_kit.model.session_errors import explained
 from estimator_kit.models import MODELS
 from estimator_kit.models.aitm import calibrator, transfer
 from estimator_kit.models.esmm import joint_logit
-from estimator_kit.session_errors import explained
-from input_pipelines import input_fns, tfrecords
+from input_pipelines import input_fns
+from input_pipelines.record_files import tfrecords
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
 
 X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)

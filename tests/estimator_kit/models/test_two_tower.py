@@ -13,8 +13,8 @@ import feature_specs
 from estimator_kit.models import MODELS
 from estimator_kit.models.item_frequency import log_probability
 from estimator_kit.models.two_tower import in_batch_loss, in_batch_scores
-from input_pipelines import tfrecords
-from input_pipelines.transforms import Transform
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
 
 RNG = np.random.default_rng(6)

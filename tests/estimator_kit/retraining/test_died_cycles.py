@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
 from estimator_kit.retraining import cycle, gate_stage, modes, publication, state
 from estimator_kit.retraining.facts import FileFacts

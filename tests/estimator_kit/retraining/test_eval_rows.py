@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit.retraining import eval_rows, gate_stage
-from input_pipelines import tfrecords
 from input_pipelines.errors import DataError
+from input_pipelines.record_files import tfrecords
 
 
 def write(folder, name, numbers):

@@ -10,8 +10,8 @@ import pytest
 from estimator_kit.retraining import checks
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.window import Day, Window
-from feature_specs import parser
-from input_pipelines import tfrecords
+from feature_specs.parser import parser
+from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from estimator_kit.retraining import gate, row_metrics
 from estimator_kit.retraining.gate import Finding, Scored
-from feature_specs.retraining import Gate
+from feature_specs.sections.retraining import Gate
 
 pytestmark = pytest.mark.no_tensorflow
 

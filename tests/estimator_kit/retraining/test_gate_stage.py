@@ -9,7 +9,7 @@ import pytest
 
 from estimator_kit.retraining import gate_stage
 from estimator_kit.retraining.promotion import Version
-from feature_specs import parser
+from feature_specs.parser import parser
 from tests.conftest import DOCUMENT
 
 LIVE = Version(3, "/serving/3", cycle="0002")

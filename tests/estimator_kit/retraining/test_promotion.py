@@ -11,11 +11,12 @@ import threading
 
 import pytest
 
-from estimator_kit import exit_codes, lock
-from estimator_kit.config import ExperimentConfig
+from estimator_kit import exit_codes
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import cycle
 from estimator_kit.retraining.promotion import Serving
+from estimator_kit.training import lock
 
 
 def fine(path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_kit import run_record
+from estimator_kit.checkpoints import run_record
 from estimator_kit.retraining import reproduction
 
 

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from estimator_kit.config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import state, training_stage
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.training_stage import Start
-from feature_specs import parser
-from feature_specs.retraining import Retraining
+from feature_specs.parser import parser
+from feature_specs.sections.retraining import Retraining
 
 LIVE = Version(3, "/serving/3", cycle="0002")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from estimator_kit.retraining import vocabularies
-from feature_specs import parser
-from input_pipelines import tfrecords
+from feature_specs.parser import parser
+from input_pipelines.record_files import tfrecords
 from tests.integration.retraining_data import write_spec
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.window import Window, choose
-from feature_specs import parser
+from feature_specs.parser import parser
 from input_pipelines.errors import DataError
 from tests.integration.retraining_data import config, write_day, write_spec
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_kit.exporters import sample_rows, saved_model
-from input_pipelines import tfrecords
 from input_pipelines.input_fns import predict_input_fn
+from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import trained_wide_deep

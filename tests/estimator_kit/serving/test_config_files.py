@@ -16,8 +16,8 @@ from tensorflow_serving.config import model_server_config_pb2
 import estimator_kit as ek
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
+from estimator_kit.config.serving_rules import ServedModel
 from estimator_kit.serving import config_files
-from estimator_kit.serving_flags import ServedModel
 
 
 def config(folder, **changes):

@@ -28,7 +28,7 @@ from tensorflow_serving.apis import (
 from estimator_kit.client import GrpcClient, RestClient, RowError, ServingError
 from estimator_kit.serving import answers
 from estimator_kit.serving.errors import RequestError
-from input_pipelines.checks import PREFIX
+from input_pipelines.transform.checks import PREFIX
 from tests.estimator_kit.serving.small_models import example, serving, write_version
 
 

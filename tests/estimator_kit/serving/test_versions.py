@@ -12,10 +12,10 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from estimator_kit.config.serving_rules import ServedModel
 from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.serving.versions import Models, Versions
-from estimator_kit.serving_flags import ServedModel
 from tests.estimator_kit.serving.small_models import example, write_version
 
 

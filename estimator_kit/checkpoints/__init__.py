@@ -1,0 +1,1 @@
+"""Checkpoints: which one is the latest, whether it can be read, and whether it fits a model."""

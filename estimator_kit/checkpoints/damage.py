@@ -1,0 +1,116 @@
+"""Names a checkpoint that cannot be read, and the one before it that can.
+
+    with damaged_checkpoints.named(config.model_dir, config.warm_start_from):
+        estimator.train(...)
+
+Reading all of a checkpoint takes a while, so that is done only after an error that may come from
+one: TensorFlow's own errors do not always say which file was read. Changes no file and never
+chooses another checkpoint; the user does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit.errors import CheckpointError, ConfigError
+
+# What reading a tensor of a damaged checkpoint raises.
+UNREADABLE = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
+
+_OF_READING = {
+    tf.errors.DATA_LOSS, tf.errors.OUT_OF_RANGE, tf.errors.NOT_FOUND, tf.errors.UNKNOWN,
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def named(*places: Optional[str]) -> Iterator[None]:
+    """Raises CheckpointError in place of an error that comes from a damaged checkpoint.
+
+    Args:
+      places: model directories, of which the latest checkpoint is meant, or checkpoints.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, IndexError) as error:
+        if isinstance(error, tf.errors.OpError) and error.error_code not in _OF_READING:
+            raise
+        for place in places:
+            found = _checkpoint_of(place) if place else None
+            sentence = damage(found) if found else None
+            if sentence is not None:
+                raise CheckpointError(sentence) from error
+        raise
+
+
+def damage(checkpoint: str) -> Optional[str]:
+    """What is damaged in a checkpoint, and what to do; None if all of it can be read.
+
+    Args:
+      checkpoint: its path prefix.
+    """
+    reason = _why_unreadable(checkpoint)
+    if reason is None:
+        return None
+    return f"{_file_of(checkpoint, reason)} is damaged: {reason}; {_remedy(checkpoint)}"
+
+
+def steps_of(folder: str) -> dict[int, str]:
+    """`{step: path prefix}` of the checkpoints in a model directory, by step."""
+    found = {}
+    for path in tf.io.gfile.glob(os.path.join(folder, "model.ckpt-*.index")):
+        prefix = path[: -len(".index")]
+        step = prefix.rpartition("-")[2]
+        if step.isdigit():
+            found[int(step)] = prefix
+    return dict(sorted(found.items()))
+
+
+def _checkpoint_of(place: str) -> Optional[str]:
+    from estimator_kit.checkpoints import reading
+
+    try:
+        return reading.find_checkpoint(place)
+    except ConfigError:
+        return None
+
+
+def _why_unreadable(checkpoint: str) -> Optional[str]:
+    try:
+        reader = tf.train.load_checkpoint(checkpoint)
+        for name in reader.get_variable_to_shape_map():
+            reader.get_tensor(name)
+    except UNREADABLE as error:
+        return str(error).strip().splitlines()[0]
+    return None
+
+
+def _file_of(checkpoint: str, reason: str) -> str:
+    """The file that is damaged, as far as that is known."""
+    if re.search(r"\bindex\b|sstable|\.index", reason):
+        return f"{checkpoint}.index"
+    files = sorted(tf.io.gfile.glob(f"{checkpoint}.data-*"))
+    shard = re.search(r"shard (\d+) ", reason)
+    if len(files) > 1 and shard is not None:
+        files = [path for path in files if f".data-{int(shard[1]):05d}-of-" in path]
+    return files[0] if len(files) == 1 else f"{checkpoint}.data-*"
+
+
+def _remedy(checkpoint: str) -> str:
+    folder, name = os.path.split(checkpoint)
+    step = name.rpartition("-")[2]
+    steps = steps_of(folder)
+    for earlier in sorted(steps, reverse=True):
+        before = steps[earlier]
+        if step.isdigit() and earlier < int(step) and _why_unreadable(before) is None:
+            return (
+                f"the checkpoint before it, {before}, can be read: to go on from there, write the "
+                f'line model_checkpoint_path: "{os.path.basename(before)}" into '
+                f"{os.path.join(folder, 'checkpoint')}"
+            )
+    return "there is no checkpoint before it that can be read; choose another --model_dir"

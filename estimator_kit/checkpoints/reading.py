@@ -1,0 +1,209 @@
+"""Whether a checkpoint fits a model, found out before a session tries to restore it.
+
+TensorFlow stops at the first variable that differs, deep inside a session; here all are listed.
+Reads only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.checkpoints import damage
+from estimator_kit.compat.tf_estimator import ModeKeys
+from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.model.model_fn import TOTAL_LOSS, ModelFn
+from estimator_kit.model.places import input_places
+from estimator_kit.model.places.places import AxisPlaces
+from estimator_kit.optimizers.combining import COMBINED
+from input_pipelines.transform.transforms import Transform
+
+# An axis of None has another length from step to step.
+Shapes = Mapping[str, tuple[Any, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOutline:
+    """What a model's graphs hold, from building them once without a session.
+
+    Attributes:
+      variables: shape of every saved variable of the training graph, optimizer slots included.
+      weights: names of those that make the model itself: trainable ones, and what layers keep.
+      trainable: names of those that are trained, or could be.
+      metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
+      growing: those of `variables` that are no variables, but of tables that grow.
+      places: which columns the places of a variable's axes belong to; see `input_places`.
+    """
+
+    variables: Shapes
+    weights: frozenset[str]
+    trainable: frozenset[str]
+    metrics: frozenset[str]
+    growing: frozenset[str] = frozenset()
+    places: Mapping[str, AxisPlaces] = MappingProxyType({})
+
+
+def outline(model: ModelFn) -> ModelOutline:
+    """Builds the training and the evaluation graph of a model and looks at them.
+
+    Raises whatever building them raises, before any file is written.
+    """
+    train = _build(model, ModeKeys.TRAIN)
+    with train[0].as_default():
+        saved = tf.compat.v1.global_variables()
+        growing = _in_tables()
+        variables = {**{v.op.name: tuple(v.shape.as_list()) for v in saved}, **growing}
+        trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
+    evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
+    with evaluation_graph.as_default():
+        # Evaluation makes no optimizer slots, so what is left is the model.
+        kept = {v.op.name for v in tf.compat.v1.global_variables()} | set(_in_tables())
+        kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
+    unknown = sorted(kept - variables.keys())
+    if unknown:
+        raise ConfigError(
+            f"{type(model).__name__} makes the variables {', '.join(unknown)} in evaluation alone, "
+            "so that no checkpoint would hold them; make the same variables in every mode"
+        )
+    metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
+    weights = frozenset(kept - {"global_step"})
+    places = {n: p for n, p in input_places.find(evaluation_graph).items() if n in weights}
+    return ModelOutline(
+        variables, weights, trainable, frozenset(metrics), frozenset(growing), places
+    )
+
+
+def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
+    """What a checkpoint holds of tables that grow, in the current graph: tensors by name."""
+    saveable = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
+    return {
+        part.name: tuple(dim.value for dim in part.tensor.shape.dims)
+        for table in saveable
+        for part in table.specs
+    }
+
+
+def _build(model: ModelFn, mode: str):
+    graph = tf.Graph()
+    # Nothing is drawn in it; but with --deterministic an initializer without a seed is an error.
+    graph.seed = 1
+    with graph.as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        examples = tf.compat.v1.placeholder(tf.string, [None])
+        features, labels = Transform(model.spec).features_and_labels(examples)
+        return graph, model(features, labels, mode)
+
+
+def shapes_in(checkpoint: str) -> Shapes:
+    """Shape of every variable in a checkpoint."""
+    try:
+        return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
+    except damage.UNREADABLE as error:
+        raise _unreadable(checkpoint, error) from error
+
+
+def _unreadable(checkpoint: str, error: Exception) -> CheckpointError:
+    sentence = damage.damage(checkpoint)
+    reason = str(error).strip().splitlines()[0]
+    return CheckpointError(sentence or f"{checkpoint} cannot be read: {reason}")
+
+
+def latest(model_dir: str) -> Optional[str]:
+    """The path prefix of the latest checkpoint, or None when there is none.
+
+    Raises:
+      CheckpointError: there are checkpoints, but the `checkpoint` file that says which is the
+        latest is lost or damaged; TensorFlow would start from nothing and overwrite them.
+    """
+    state = os.path.join(model_dir, "checkpoint")
+    found, names_none = None, False
+    try:
+        found = tf.train.latest_checkpoint(model_dir)
+    except ValueError:  # The file is empty or damaged.
+        names_none = True
+    if found is None:
+        left = list(damage.steps_of(model_dir).values())
+        if left:
+            raise CheckpointError(
+                f"{state} is lost or names no checkpoint, and there are {len(left)}; write the "
+                f'line model_checkpoint_path: "{os.path.basename(left[-1])}" into it, or choose '
+                "another --model_dir"
+            )
+        if names_none:
+            raise CheckpointError(
+                f"{state} names no checkpoint, and there is none; remove it, to start anew"
+            )
+    return found
+
+
+def latest_step(model_dir: str) -> Optional[int]:
+    """The global step of the latest checkpoint, or None when there is none."""
+    checkpoint = latest(model_dir)
+    if checkpoint is None:
+        return None
+    try:
+        return int(tf.train.load_variable(checkpoint, "global_step"))
+    except damage.UNREADABLE as error:
+        raise _unreadable(checkpoint, error) from error
+
+
+def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:
+    """Compares a checkpoint with the variables that a model is going to restore.
+
+    Args:
+      checkpoint: its path prefix.
+      shapes: what the model restores.
+      ignore_extra: allow variables in the checkpoint that the model does not have, as when
+        predicting with a model that was trained with an optimizer.
+
+    Raises:
+      CheckpointError: lists every variable that is missing, has another shape, or is left over.
+    """
+    found = shapes_in(checkpoint)
+    differences = []
+    for name in sorted({*found, *shapes}):
+        if name not in found:
+            differences.append(f"{name}: {list(shapes[name])} in the model, not in the checkpoint")
+        elif name not in shapes:
+            if not ignore_extra:
+                shape = list(found[name])
+                differences.append(f"{name}: {shape} in the checkpoint, not in the model")
+        elif not have_equal_shapes(found[name], shapes[name]):
+            differences.append(
+                f"{name}: {list(found[name])} in the checkpoint, {list(shapes[name])} in the model"
+            )
+    if differences:
+        listing = "\n".join(f"  {difference}" for difference in differences)
+        raise CheckpointError(
+            f"the checkpoint {checkpoint} does not fit the model; {len(differences)} variables "
+            f"differ:\n{listing}\nundo the change of spec or model, or train into a new "
+            "--model_dir (with --warm_start_from, to keep what still fits)"
+        )
+
+
+def have_equal_shapes(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether shapes are equal; None, an axis whose length changes as training goes, fits all."""
+    return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
+
+
+def find_checkpoint(path: str) -> str:
+    """The checkpoint prefix of a checkpoint, a model directory or a SavedModel.
+
+    Raises:
+      ConfigError: there is none at that path.
+    """
+    saved_model = os.path.join(path, "variables", "variables")
+    if tf.io.gfile.exists(saved_model + ".index"):
+        return saved_model
+    if tf.io.gfile.isdir(path):
+        found = latest(path)
+        if found is not None:
+            return found
+    elif tf.io.gfile.exists(path + ".index"):
+        return path
+    raise ConfigError(f"{path!r} is no checkpoint, model directory with one, or SavedModel")

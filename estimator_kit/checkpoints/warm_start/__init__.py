@@ -1,0 +1,1 @@
+"""Warm start: a new training takes its first variables from an older model."""

@@ -1,0 +1,96 @@
+"""What a warm start takes of dynamic embeddings: tables go over whole, row by key.
+
+A value has the same key in every model, so rows need no moving. With the rows of a table go the
+counts that say which values have one; counts of steps are set back by the source's step, so that
+whatever the new training reads is younger than what it took. Optimizer slots go along where those
+of variables do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Optional
+
+from estimator_kit.checkpoints.reading import ModelOutline, Shapes, have_equal_shapes
+from estimator_kit.checkpoints.warm_start.row_moves import is_new_column
+from estimator_kit.embeddings import dynamic_tables
+from feature_specs.reference.naming import canned_name
+from feature_specs.spec import FeatureSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class TakenTables:
+    """What is taken, as the names of tensors of a checkpoint, and what stands against it."""
+
+    names: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def plan(
+    outline: ModelOutline,
+    found: Shapes,
+    old: Optional[FeatureSpec],
+    new: FeatureSpec,
+    *,
+    mode: str,
+    pattern: str,
+) -> TakenTables:
+    """What a new training takes.
+
+    Args:
+      outline: of the new model.
+      found: shapes of the source.
+      old, new: their specs; the source's may not be known.
+      mode, pattern: as of `warm_start.plan`; a table is taken if its names match the pattern, its
+        counts and slots follow it.
+    """
+    names: set[str] = set()
+    problems: list[str] = []
+    for column in dynamic_tables.columns(new):
+        if old is not None and is_new_column(old, new, column):
+            continue
+        own = re.compile(rf"{re.escape(canned_name(new, column))}_table(_\d+)?/(.+)_mht_.*")
+        rows = {n: m[2] for n in outline.growing & outline.weights if (m := own.fullmatch(n))}
+        taken = {name for name in rows if re.fullmatch(pattern, name)}
+        tables = {rows[name] for name in taken}
+        counts = _of(outline, {f"{table[: -len('_table')]}_seen_mht_" for table in tables})
+        slots = _of(outline, {f"{table}_" for table in tables}) - set(rows)
+        if not mode.startswith("all"):
+            # FTRL makes a row anew from its slots at each step.
+            slots = {name for name in slots if "_Ftrl_" in name and name in found}
+        for name in sorted({*taken, *counts, *slots}):
+            if name not in found:
+                hint = "; an export has none, so name a checkpoint" * (name in counts)
+                problems.append(f"{name}: not in the source{hint}")
+            elif not have_equal_shapes(found[name], outline.variables[name]):
+                widths = f"[*, {found[name][-1]}] in the source, [*, "
+                problems.append(f"{name}: {widths}{outline.variables[name][-1]}] in the model")
+            else:
+                names.add(name)
+        problems += _meaning(old, new, column)
+    return TakenTables(frozenset(names), tuple(problems))
+
+
+def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
+    """What a checkpoint has of tables whose names, after that of an op's scope, begin so."""
+    return {
+        name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))
+    }
+
+
+def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Iterator[str]:
+    before = old.columns.get(column) if old is not None else None
+    if old is None or before is None or not hasattr(before, "source"):
+        return
+    feature = new.columns[column].source  # type: ignore[union-attr]
+    dtypes = [
+        spec.features[name].dtype if name in spec.features else None
+        for spec, name in ((old, before.source), (new, feature))
+    ]
+    if before.source != feature or dtypes[0] != dtypes[1]:
+        yield (
+            f"{column}: its rows mean something else; it is of {before.source!r} ({dtypes[0]}) in "
+            f"the source, of {feature!r} ({dtypes[1]}) in the model"
+        )

@@ -1,0 +1,130 @@
+"""How the axes of a kernel move when the columns that feed it change.
+
+`input_places` says which column owns each place of an axis, in the source and in the new model. A
+column that both have takes its places along, wherever they are now; the places of a new column
+start as in a new training. So a column can be added, dropped or put elsewhere, and the others keep
+their weights. Compares; reads no checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, Move, row_move
+from estimator_kit.model.places.places import NO_COLUMN, UNKNOWN, AxisPlaces, Places
+from feature_specs.spec import FeatureSpec
+
+# `{variable: the places of each axis}`, as a model directory keeps it.
+Record = Mapping[str, AxisPlaces]
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    return {name: [axis and [list(part) for part in axis] for axis in record[name]]
+            for name in sorted(record)}  # fmt: skip
+
+
+def from_json(document: Mapping[str, Any]) -> Record:
+    return {
+        name: tuple(
+            None if axis is None else tuple((str(column), int(width)) for column, width in axis)
+            for axis in axes
+        )
+        for name, axes in document.items()
+    }
+
+
+def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:
+    """The place in the old axis of each place of the new one.
+
+    Columns go by their names; of several parts of one column the first is the first. Within a
+    column places are equal, or go by word where it has a place for each id, as an indicator.
+
+    Args:
+      old, new: the places of the two axes.
+      before, now: the specs that they are of.
+
+    Raises:
+      MeaningError: the axes differ behind an op that is not followed, or have no column in common.
+    """
+    if old != new:
+        for part, _ in (*old, *new):
+            if UNKNOWN in part:
+                raise MeaningError(
+                    f"the columns it reads changed, and it reads them through {part[1:]}, which "
+                    "the kit does not follow"
+                )
+    starts: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    start = 0
+    for name, width in old:
+        starts[name].append((start, width))
+        start += width
+    moves = []
+    for name, width in new:
+        where = starts[name].pop(0) if starts[name] else None
+        moves.append(_within(name, where, width, before, now))
+    move = np.concatenate(moves)
+    names = {name for name, _ in new} - {NO_COLUMN}
+    if (move < 0).all():
+        raise MeaningError(
+            f"it reads {_listed(names)}, and the source's reads "
+            f"{_listed({name for name, _ in old} - {NO_COLUMN})}"
+        )
+    return None if len(move) == start and (move == np.arange(start)).all() else move
+
+
+def _within(
+    name: str, where: Optional[tuple[int, int]], width: int, before: FeatureSpec, now: FeatureSpec
+) -> np.ndarray:
+    """The places of one part, or -1 for those that have none in the source."""
+    fresh = np.full(width, -1, np.int64)
+    if where is None:
+        return fresh
+    start, old_width = where
+    same = np.arange(start, start + width) if width == old_width else fresh
+    if name not in before.columns or name not in now.columns:
+        return same
+    try:
+        move = row_move(before, name, now, name)
+    except MeaningError:
+        return same  # `VariableMoves.warnings` tells of it.
+    if move is None or len(move) != width or move.max(initial=-1) >= old_width:
+        return same
+    return np.where(move < 0, -1, move + start)
+
+
+def differences(old: Record, new: Record) -> list[str]:
+    """A sentence for each change of places that equal shapes do not show."""
+    found: dict[str, str] = {}
+    for variable in sorted({*old} & {*new}):
+        for axis, (was, now) in enumerate(zip(old[variable], new[variable])):
+            if was == now or _size(was) != _size(now):  # Shapes tell the latter.
+                continue
+            columns = [_listed(n for n, _ in places or () if n) for places in (was, now)]
+            place = "its rows" if axis == 0 else f"its axis {axis}"
+            found.setdefault(
+                f"{columns}", f"{variable}: {place} belonged to {columns[0]}; now to {columns[1]}"
+            )
+    return list(found.values())
+
+
+def changed_groups(
+    old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """A sentence for each group that both have, with other columns or in another order."""
+    return [
+        f"groups.{name}: was {', '.join(old[name])}, is {', '.join(columns)}"
+        for name, columns in new.items()
+        if name in old and list(old[name]) != list(columns)
+    ]
+
+
+def _size(places: Optional[Places]) -> Optional[int]:
+    return None if places is None else sum(width for _, width in places)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(dict.fromkeys(sorted(names) if isinstance(names, set) else names)) or "nothing"

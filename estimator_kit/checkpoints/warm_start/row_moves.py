@@ -1,0 +1,254 @@
+"""Which row of an older table, and which logit of an older model, a newer one's stands for.
+
+A vocabulary that gained, lost or reordered words gives its words other ids; the vocabulary of a
+label does the same to the logits of its multi_class objective. The moves here say, for each place
+of the new model, its place in the old one. Compares two specs; reads vocabulary files, and no
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from estimator_kit.model.input_layer import LINEAR_SCOPE
+from feature_specs.kinds.column_kinds import (
+    Bucketized,
+    Column,
+    Crossed,
+    Embedding,
+    Identity,
+    Indicator,
+    Vocabulary,
+    Weighted,
+)
+from feature_specs.reference.naming import canned_name
+from feature_specs.spec import FeatureSpec
+
+# Of a column, what does not change what a row stands for: where it started from, whether it learns,
+# and what shapes show.
+_NO_MEANING = {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension"}
+
+_OUTPUT_LAYER = re.compile(rf"(.*/)?(logits/(kernel|bias)|{LINEAR_SCOPE}/.*)")
+
+# A move: int64 [places of the new], the place in the old, -1 for none; None when nothing moves.
+Move = Optional[np.ndarray]
+
+
+class MeaningError(ValueError):
+    """Rows of the two stand for things that cannot be told to be the same."""
+
+
+def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
+    """The column whose table a variable is, or None for one that belongs to no column."""
+    names = [*spec.used_columns(), *(n for n in spec.columns if n not in spec.used_columns())]
+    for name in names:
+        column = spec.columns[name]
+        if isinstance(column, Embedding) and column.shared is not None:
+            if variable == column.shared:
+                return name
+        elif not isinstance(column, Indicator):
+            if f"/{canned_name(spec, name)}/" in f"/{variable}":
+                return name
+    return None
+
+
+def ids_of(spec: FeatureSpec, name: str) -> str:
+    """The column that makes the ids: under an embedding, an indicator or weights."""
+    column = spec.columns[name]
+    while isinstance(column, (Embedding, Indicator, Weighted)):
+        name, column = column.source, spec.columns[column.source]
+    return name
+
+
+def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> Move:
+    """How the rows of a column's table move.
+
+    Words of a vocabulary, and ids of an identity column, take their rows along. Buckets of words
+    outside the vocabulary do so where their number is the same; it decides which word falls into
+    which. Of the words a, b, c in the old and c, d, a in the new: [2, -1, 0].
+
+    Raises:
+      MeaningError: the two columns are made differently, and there are no words to go by.
+    """
+    before, now = old.columns[old_name], new.columns[new_name]
+    if _own(before) != _own(now) and not _by_word(before, now):
+        raise MeaningError(_sentence(old, old_name, new, new_name))
+    old_ids, new_ids = ids_of(old, old_name), ids_of(new, new_name)
+    source, target = old.columns[old_ids], new.columns[new_ids]
+    if not _by_word(source, target):
+        if meaning(old, old_ids) != meaning(new, new_ids):
+            raise MeaningError(_sentence(old, old_ids, new, new_ids))
+        return None
+    old_words, new_words = _words(old, source), _words(new, target)
+    buckets, old_buckets = (getattr(c, "oov_buckets", 0) for c in (target, source))
+    rows = _places(old_words, new_words)
+    first = len(old_words)
+    outside = range(first, first + buckets) if buckets == old_buckets else [-1] * buckets
+    return _or_none(np.array([*rows, *outside], np.int64), first + old_buckets)
+
+
+def is_new_column(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
+    """Whether a column was added to every group that has it."""
+    groups = [group for group, names in new.groups.items() if name in names]
+    return bool(groups) and all(name not in old.groups.get(g, (name,)) for g in groups)
+
+
+def meaning(spec: FeatureSpec, name: str) -> Any:
+    """What the values of a column stand for, to compare with those of another spec."""
+    column = spec.columns[name]
+    if isinstance(column, Vocabulary):
+        return ["vocabulary", column.source, spec.words(column), _own(column)]
+    below: list[str] = []
+    if isinstance(column, Crossed):
+        below = [key for key in column.sources if key in spec.columns]
+    elif isinstance(column, (Embedding, Indicator, Weighted)):
+        below = [column.source]
+    elif isinstance(column, Bucketized) and column.source in spec.columns:
+        below = [column.source]
+    return [_own(column), [meaning(spec, key) for key in below]]
+
+
+def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
+    """How the logits of each objective of the new spec move, counted within the objective.
+
+    Classes of a multi_class objective go by their words, or by their ids where the label has no
+    vocabulary. An objective that the old spec does not have, or has with another head or, where it
+    has no class of its own to go by, other words, starts anew.
+    """
+    moves = {}
+    for name, objective in new.objectives.items():
+        size = objective.logits_in_row
+        before = old.objectives.get(name)
+        fresh = np.full(size, -1, np.int64)
+        if before is None or before.head != objective.head:
+            moves[name] = fresh
+            continue
+        old_words = old.labels[old.label_of(name)].vocabulary
+        new_words = new.labels[new.label_of(name)].vocabulary
+        if objective.head == "multi_class":
+            known = old_words is not None and new_words is not None
+            moves[name] = (
+                np.array(_places(old_words or (), new_words or ()), np.int64)[:size]
+                if known
+                else np.where(np.arange(size) < before.logits_in_row, np.arange(size), -1)
+            )
+        else:
+            same = old_words == new_words and before.logits_in_row == size
+            moves[name] = np.arange(size) if same else fresh
+    return moves
+
+
+class OutputMoves:
+    """The moves of variables whose last axis is that of logits.
+
+    Output layers are known by their names: a layer `logits`, and linear models. One of all
+    objectives has their logits side by side; one of a single objective has that one's name in its
+    own, unless there is only one.
+    """
+
+    def __init__(self, old: FeatureSpec, new: FeatureSpec):
+        self._by_objective = logit_moves(old, new)
+        self._old_sizes = {n: o.logits_in_row for n, o in old.objectives.items()}
+        starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
+        self._all = np.concatenate(
+            [np.where(move < 0, -1, move + starts.get(n, 0)) for n, move in
+             self._by_objective.items()]
+        )  # fmt: skip
+        self._old_size = sum(self._old_sizes.values())
+
+    @property
+    def moves(self) -> bool:
+        """Whether any logit moved, is new, or was dropped."""
+        return _or_none(self._all, self._old_size) is not None
+
+    def of(self, variable: str, old_shape: Sequence[int], shape: Sequence[int]) -> Move:
+        """The move of a variable's last axis."""
+        if not shape or not old_shape or not _OUTPUT_LAYER.fullmatch(variable):
+            return None
+        sizes = (old_shape[-1], shape[-1])
+        for name, move in self._by_objective.items():
+            if name in variable.split("/") and sizes == (self._old_sizes.get(name), len(move)):
+                return _or_none(move, self._old_sizes[name])
+        if sizes == (self._old_size, len(self._all)):
+            return _or_none(self._all, self._old_size)
+        return None
+
+
+def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The value of a variable: what the old one has for its places, else what is there now.
+
+    Args:
+      current: the variable before, for new places.
+      found: the old variable.
+      moves: by axis.
+    """
+    value = np.array(current)
+    target: list[Any] = [np.arange(n) for n in value.shape]
+    source: list[Any] = [np.arange(n) for n in found.shape]
+    for axis, move in moves.items():
+        target[axis] = np.flatnonzero(move >= 0)
+        source[axis] = move[target[axis]]
+    value[np.ix_(*target)] = found[np.ix_(*source)]
+    return value
+
+
+def counts(move: np.ndarray, old_size: int) -> dict[str, int]:
+    """How many places are kept, new and dropped."""
+    kept = int((move >= 0).sum())
+    return {"kept": kept, "new": len(move) - kept, "dropped": old_size - kept}
+
+
+def _own(column: Column) -> dict[str, Any]:
+    """What a column says itself that means something; its words are compared as words."""
+    skip = {*_NO_MEANING}
+    if isinstance(column, (Vocabulary, Identity)):
+        skip |= {"source", "words", "file", "size", "sequence", "default_id"}
+    if isinstance(column, (Embedding, Indicator, Weighted)):
+        skip |= {"source"}  # Its ids are compared.
+    return {"kind": column.kind, **column.model_dump(mode="json", exclude=skip)}
+
+
+def _by_word(old: Column, new: Column) -> bool:
+    return any(isinstance(old, kind) and isinstance(new, kind) for kind in (Vocabulary, Identity))
+
+
+def _words(spec: FeatureSpec, column: Column) -> Sequence[Any]:
+    if isinstance(column, Identity):
+        return range(column.size)
+    assert isinstance(column, Vocabulary)
+    return spec.words(column)
+
+
+def _places(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
+    places = {word: i for i, word in enumerate(old)}
+    return [places.get(word, -1) for word in new]
+
+
+def _or_none(move: np.ndarray, old_size: int) -> Move:
+    if len(move) == old_size and (move == np.arange(old_size)).all():
+        return None
+    return move
+
+
+def _sentence(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> str:
+    """The first difference on the way down through what the columns are made from."""
+    before, now = (
+        spec.columns[name].model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        for spec, name in ((old, old_name), (new, new_name))
+    )
+    for key in (*_NO_MEANING, "size" if _by_word(old.columns[old_name], new.columns[new_name])
+                else ""):  # fmt: skip
+        before.pop(key, None)
+        now.pop(key, None)
+    column = new.columns[new_name]
+    if before == now or isinstance(column, (Embedding, Indicator, Weighted)):
+        keys = column.sources if isinstance(column, Crossed) else (getattr(column, "source", ""),)
+        for key in keys:
+            both = key in old.columns and key in new.columns and key != new_name
+            if both and meaning(old, key) != meaning(new, key):
+                return _sentence(old, key, new, key)
+    return f"columns.{new_name}: was {before}, is {now}"

@@ -1,0 +1,178 @@
+"""How the variables of a warm start move from the source's spec to the new one, axis by axis.
+
+Which row or logit becomes which is for `row_moves` to say, and for `place_moves` which input; here
+it is said of which variable that is so, and of the slots of optimizers, which move with their
+variable.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Optional
+
+import numpy as np
+
+from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.warm_start import row_moves
+from estimator_kit.checkpoints.warm_start.place_moves import Record, changed_groups, place_move
+from estimator_kit.checkpoints.warm_start.row_moves import (
+    MeaningError,
+    Move,
+    OutputMoves,
+    column_of,
+)
+from feature_specs.kinds.column_kinds import DynamicEmbedding, Embedding
+from feature_specs.reference.naming import canned_name
+from feature_specs.spec import FeatureSpec
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisMove:
+    """How an axis moves, and what its places are: `rows` of a table, `inputs`, or `logits`."""
+
+    axis: int
+    what: str
+    places: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """One variable that is taken.
+
+    Attributes:
+      source: its name in the source.
+      moves: of its axes; an axis that is not among them stays as it is.
+    """
+
+    source: str
+    moves: tuple[AxisMove, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.moves
+
+
+class VariableMoves:
+    """How variables move between the source's spec, where it has kept one, and the new one."""
+
+    def __init__(
+        self,
+        old: Optional[FeatureSpec],
+        new: FeatureSpec,
+        outline: ModelOutline,
+        old_places: Optional[Record] = None,
+    ):
+        self._old = old
+        self._new = new
+        self._outline = outline
+        self._old_places = old_places
+        self._outputs = OutputMoves(old, new) if old is not None else None
+        self._moved_outputs: set[str] = set()
+        self._rows: dict[tuple[str, str], Move] = {}
+
+    def is_of_new_column(self, name: str) -> bool:
+        """Whether a variable, or its slot, is the table of a column that the source has not."""
+        column = column_of(self._new, base_of(name, self._outline) or name)
+        return (
+            self._old is not None
+            and column is not None
+            and row_moves.is_new_column(self._old, self._new, column)
+        )
+
+    def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
+        """How a variable of the model moves from the one that the source calls `source`.
+
+        Raises:
+          MeaningError: its rows mean something else now.
+        """
+        if self._old is None or self._outputs is None:
+            return Taken(source)
+        base = base_of(name, self._outline) or name
+        shape = self._outline.variables[name]
+        if base != name and shape != self._outline.variables[base]:
+            return Taken(source)  # A slot of one number.
+        suffix = name[len(base) :]
+        old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
+        column, old_column = column_of(self._new, base), column_of(self._old, old_base)
+        moves = {axis: AxisMove(axis, "inputs", m) for axis, m in self._inputs(base, old_base)}
+        if column is not None and old_column is not None:
+            key = (old_column, column)
+            if key not in self._rows:
+                self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
+            rows = self._rows[key]
+            if rows is not None and len(rows) == shape[0]:  # Else no table of the column's ids.
+                moves[0] = AxisMove(0, "rows", rows)
+        logits = self._outputs.of(base, old_shape, shape)
+        if logits is not None:
+            self._moved_outputs.add(base)
+            moves[len(shape) - 1] = AxisMove(len(shape) - 1, "logits", logits)
+        return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
+
+    def _inputs(self, name: str, source: str) -> Iterator[tuple[int, np.ndarray]]:
+        """The moves of axes that have places of columns."""
+        assert self._old is not None
+        axes = self._outline.places.get(name)
+        if self._old_places is None:
+            if axes is not None and (changed := changed_groups(self._old.groups, self._new.groups)):
+                raise MeaningError(
+                    "the source keeps no record of which column its rows belong to, and "
+                    f"{'; '.join(changed)}"
+                )
+            return
+        old_axes = self._old_places.get(source)
+        if axes is None and old_axes is None:
+            return
+        for axis, (old, new) in enumerate(itertools.zip_longest(old_axes or (), axes or ())):
+            if old is None and new is None:
+                continue
+            if old is None or new is None:
+                columns = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
+                where = "model" if old is None else "source"
+                raise MeaningError(f"in the {where} alone its axis {axis} is of columns: {columns}")
+            move = place_move(old, new, self._old, self._new)
+            if move is not None:
+                yield axis, move
+
+    def warnings(self) -> Iterator[str]:
+        """What changed and can be seen in no variable of its own."""
+        if self._old is None or self._outputs is None:
+            return
+        if self._outputs.moves and not self._moved_outputs:
+            yield (
+                "objectives or classes changed, and no variable that is taken is known as an "
+                "output layer (by the name logits); what it takes means the old ones"
+            )
+        seen = [f"/{name}/" for name in self._outline.weights]
+        for name in self._new.used_columns():
+            column = self._new.columns[name]
+            part = f"/{canned_name(self._new, name)}/"
+            is_table = isinstance(column, (DynamicEmbedding, Embedding))
+            if is_table or any(part in variable for variable in seen):
+                continue
+            if name in self._old.columns:
+                before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)
+                if before != now:
+                    yield (
+                        f"column {name} means something else than in the source, and goes into "
+                        "dense layers as it is; what they take of it means the old one"
+                    )
+
+
+def fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
+    """Whether shapes are equal but for the axes that move."""
+    if len(old) != len(new):
+        return False
+    moving = {move.axis for move in entry.moves}
+    return all(i in moving or a == b for i, (a, b) in enumerate(zip(old, new)))
+
+
+def base_of(name: str, outline: ModelOutline) -> Optional[str]:
+    """The variable that a slot belongs to."""
+    parts = name.split("/")
+    for end in range(len(parts) - 1, 0, -1):
+        base = "/".join(parts[:end])
+        if base in outline.weights:
+            return base
+    return None

@@ -1,0 +1,369 @@
+"""Warm start: a new training takes its first variables from an older model.
+
+    plan(...)           what is taken from where, checked; nothing is read but shapes and specs
+    WarmStart.values    the values, read one at a time by the session that starts (`first_values`)
+    WarmStart.report    what becomes of every variable
+
+It happens once: a model directory that has a checkpoint goes on from that instead, and the graph
+and its exports know nothing of it. A variable that cannot be taken as it is stops the run:
+dropping, say, every embedding table because a hash size changed is not a warm start. Rows and
+logits whose words moved are moved (`row_moves`), by the spec that the source keeps in its model
+directory or in its export; rows that stand for something else are an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.checkpoints import run_record
+from estimator_kit.checkpoints.reading import ModelOutline, Shapes, find_checkpoint, shapes_in
+from estimator_kit.checkpoints.warm_start import dynamic_rows, row_moves
+from estimator_kit.checkpoints.warm_start.place_moves import Record
+from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, column_of
+from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
+from estimator_kit.errors import CheckpointError, ConfigError
+from estimator_kit.optimizers.accumulation import ACCUMULATED
+from feature_specs.kinds.column_kinds import Embedding
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+
+logger = logging.getLogger(__name__)
+
+_STEP = "global_step"
+
+# Variables of each status that the log names; the report file has all.
+_NAMED = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class WarmStart:
+    """A warm start that fits.
+
+    Attributes:
+      checkpoint: the source's path prefix.
+      taken: by the variable's name in the new model.
+      report: what `warm_start_report.json` holds.
+      step: the global step to begin at; 0 where the source's is not taken.
+      tables: names of tensors of dynamic embeddings; see `dynamic_warm_start`.
+      steps_back: what their counts of steps are set back by.
+    """
+
+    checkpoint: str
+    taken: dict[str, Taken]
+    report: dict[str, Any]
+    step: int = 0
+    tables: frozenset[str] = frozenset()
+    steps_back: int = 0
+
+    @property
+    def restored(self) -> frozenset[str]:
+        """Names of the variables that are taken whole, with no place left to an initializer."""
+        return frozenset(name for name, entry in self.taken.items() if entry.is_whole)
+
+    def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """(name, value) of each variable; `current(name)` gives what new places keep."""
+        reader = tf.train.load_checkpoint(self.checkpoint)
+        for name, entry in self.taken.items():
+            found = reader.get_tensor(entry.source)
+            if not entry.is_whole:
+                moves = {move.axis: move.places for move in entry.moves}
+                found = row_moves.moved(current(name), found, moves)
+            yield name, found
+
+    def write_report(self, model_dir: str) -> None:
+        storage.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
+
+    def table(self) -> str:
+        """The report for a person: how many variables of each status, and which."""
+        groups: dict[str, list[str]] = {}
+        for entry in self.report["variables"]:
+            moves = "; ".join(
+                f"{what} {n['kept']:,} kept, {n['new']:,} new, {n['dropped']:,} dropped"
+                for what, n in entry.items()
+                if what in ("rows", "inputs", "logits")
+            )
+            text = entry["name"] + (f" ({moves})" if moves else "")
+            groups.setdefault(entry["status"], []).append(text)
+        groups["unused in the source"] = self.report["unused"]
+        lines = [f"warm start from {self.checkpoint}:"]
+        for status, names in groups.items():
+            if names:
+                shown = names if status == "remapped" else names[:_NAMED]
+                more = f", and {len(names) - len(shown)} more" * (len(names) > len(shown))
+                lines.append(f"  {len(names):>4} {status}: {', '.join(shown)}{more}")
+        return "\n".join(lines)
+
+
+def plan(
+    source: str,
+    outline: ModelOutline,
+    spec: FeatureSpec,
+    *,
+    mode: str = "weights_and_stats",
+    pattern: str = ".*",
+    renames: Iterable[str] = (),
+) -> WarmStart:
+    """What a new training takes.
+
+    Args:
+      source: a checkpoint, a model directory or a SavedModel.
+      outline: of the new model.
+      spec: of the new model; compared with the source's own, where it has kept one.
+      mode: `weights` takes trainable variables and embedding tables, `weights_and_stats` also what
+        layers keep beside them (moving means of a normalization), `all_but_step` also the slots of
+        optimizers and moving averages of weights, `all` also the global step. The first two take
+        FTRL's slots, too, without which FTRL forgets the weights at its first step.
+      pattern: regular expression that a variable's whole name must match to be taken; slots
+        follow their variable.
+      renames: `old=new`, each a regular expression for names in the source and what becomes of
+        them, with groups as in `re.sub`. The first that matches a whole name counts.
+
+    Raises:
+      ConfigError: there is no such source, or a pattern matches nothing.
+      CheckpointError: a variable to take is missing in the source, has another shape there, or its
+        rows mean something else.
+    """
+    checkpoint = find_checkpoint(source)
+    found = shapes_in(checkpoint)
+    kept = kept_spec(source, spec)
+    tables = dynamic_rows.plan(outline, found, kept, spec, mode=mode, pattern=pattern)
+    whole, outline = outline, _without(outline, outline.growing)
+    weights = sorted(_weights(outline, spec, mode, pattern))
+    if not weights and not tables.names and not tables.problems:
+        raise ConfigError(
+            f"--warm_start_vars={pattern} matches none of the model's variables: "
+            f"{', '.join(sorted(whole.weights))}"
+        )
+    names = _source_names(renames, found, outline)
+    for name in outline.variables:
+        base = base_of(name, outline)
+        if base is not None and base in names:  # A slot follows, unless it was renamed itself.
+            names.setdefault(name, names[base] + name[len(base) :])
+    wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
+    moves = VariableMoves(kept, spec, outline, kept_places(source))
+    taken: dict[str, Taken] = {}
+    problems = list(tables.problems)
+    for name in wanted:
+        entry = Taken(names.get(name, name))
+        if entry.source not in found:
+            if entry.source == name and moves.is_of_new_column(name):
+                continue
+            problems.append(f"{name}: not in the source{_as(name, entry.source)}")
+            continue
+        old_shape, shape = found[entry.source], outline.variables[name]
+        try:
+            entry = moves.of(name, entry.source, old_shape)
+        except MeaningError as error:
+            if len(old_shape) and old_shape[0] != shape[0]:
+                problems.append(_shapes(name, old_shape, shape))
+            problems.append(f"{name}: its rows mean something else; {error}")
+            continue
+        if not fits(old_shape, shape, entry):
+            problems.append(_shapes(name, old_shape, shape))
+            continue
+        taken[name] = entry
+    if problems:
+        listing = "\n".join(f"  {problem}" for problem in problems)
+        slots = "; --warm_start_mode=weights_and_stats takes no slots" * mode.startswith("all")
+        raise CheckpointError(
+            f"cannot warm start from {checkpoint}; of "
+            f"{len(wanted) + len(tables.names) + len(tables.problems)} variables these do "
+            f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars{slots}"
+        )
+    for warning in moves.warnings():
+        logger.warning("warm start: %s", warning)
+    step = int(tf.train.load_variable(checkpoint, _STEP)) if mode == "all" else 0
+    steps_back = 0
+    if tables.names and mode != "all" and _STEP in found:
+        steps_back = int(tf.train.load_variable(checkpoint, _STEP))
+    report = {
+        "source": checkpoint,
+        "mode": mode,
+        "variables": [
+            *_statuses(outline, found, names, taken),
+            *(
+                {"name": name, "status": "restored" if name in tables.names else "new"}
+                for name in sorted(whole.growing)
+            ),
+        ],
+        "unused": sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
+    }
+    return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
+
+
+def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
+    """An outline that lacks some names."""
+    kept = {name: shape for name, shape in outline.variables.items() if name not in names}
+    return dataclasses.replace(outline, variables=kept, weights=outline.weights - names)
+
+
+def kept_spec(source: str, spec: FeatureSpec) -> Optional[FeatureSpec]:
+    """The spec that a model directory, a checkpoint in one, or an export was made with.
+
+    Version 0.1 kept it without the order of its objectives; that is then taken from `spec`, when
+    it has the same ones.
+    """
+    folder = _kept_folder(source)
+    if folder is None:
+        return None
+    path = os.path.join(folder, "spec.json")
+    kept = parser.load(path)
+    if run_record.keeps_order(storage.read_json(path) or {}) or len(kept.objectives) == 1:
+        return kept
+    if set(kept.objectives) != set(spec.objectives):
+        raise CheckpointError(
+            f"{path} was kept by version 0.1, without the order of the objectives, and now "
+            f"they are others; which logit is whose cannot be told. Rename that file to warm "
+            "start by names and shapes alone"
+        )
+    ordered = {name: kept.objectives[name] for name in spec.objectives}
+    return dataclasses.replace(kept, objectives=ordered)
+
+
+def kept_places(source: str) -> Optional[Record]:
+    """Which column each row of a kernel belongs to in a source, where it has kept that."""
+    folder = _kept_folder(source)
+    return None if folder is None else run_record.kept_places(folder)
+
+
+def _kept_folder(source: str) -> Optional[str]:
+    for folder in (source, os.path.dirname(source), os.path.join(source, "assets.extra")):
+        kept = os.path.join(folder, "feature_spec")
+        if tf.io.gfile.exists(os.path.join(kept, "spec.json")):
+            return kept
+    return None
+
+
+def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) -> Iterator[str]:
+    for name in outline.weights:
+        # A frozen table is no trainable variable, and no statistic.
+        is_weight = name in outline.trainable or _is_table(spec, name)
+        if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
+            yield name
+
+
+def _is_table(spec: FeatureSpec, name: str) -> bool:
+    column = column_of(spec, name)
+    return column is not None and isinstance(spec.columns[column], Embedding)
+
+
+def _more(
+    weights: list[str],
+    outline: ModelOutline,
+    found: Shapes,
+    names: dict[str, str],
+    mode: str,
+    pattern: str,
+) -> Iterator[str]:
+    """What is taken beside weights."""
+    if not mode.startswith("all"):
+        yield from _ftrl_slots(weights, outline, found, names)
+        return
+    chosen = set(weights)
+    for name in sorted({*outline.variables} - outline.weights - {_STEP}):
+        if name.startswith(ACCUMULATED):
+            continue  # Gradients of the source's last batches, which it has not taken a step with.
+        base = base_of(name, outline)
+        if base in chosen if base is not None else re.fullmatch(pattern, name):
+            yield name
+    if mode == "all":
+        yield _STEP
+
+
+def _ftrl_slots(
+    wanted: list[str], outline: ModelOutline, found: Shapes, names: dict[str, str]
+) -> list[str]:
+    """FTRL's slots of the variables to take, as far as the source has them.
+
+    FTRL keeps no weight from step to step but makes it anew from its slots (McMahan et al., 2013,
+    algorithm 1): a weight whose slots start from nothing is all but forgotten at its first step.
+    """
+    there = [name for name in wanted if names.get(name, name) in found]
+    slots = [f"{name}/{slot}" for name in there for slot in ("Ftrl", "Ftrl_1")]
+    slots = [slot for slot in slots if slot in outline.variables]
+    fitting = [slot for slot in slots if names.get(slot, slot) in found]
+    if len(fitting) < len(slots):
+        logger.warning(
+            "warm start: the source has not all of FTRL's slots for this model, so FTRL will "
+            "forget the weights it lacks them for at their first step; start from a checkpoint "
+            "that FTRL trained, or train with another optimizer, such as adagrad"
+        )
+    return fitting
+
+
+def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) -> dict[str, str]:
+    """The name in the source of each of the model's variables that was renamed."""
+    names: dict[str, str] = {}
+    renamed = set()
+    for rename in renames:
+        old, _, new = rename.rpartition("=")
+        matches = {name: re.fullmatch(old, name) for name in found}
+        if not any(matches.values()):
+            raise ConfigError(
+                f"--warm_start_rename={rename}: {old!r} matches none of the source's variables: "
+                f"{', '.join(sorted(found))}"
+            )
+        results = set()
+        for name, match in matches.items():
+            if match is None or name in renamed:
+                continue
+            renamed.add(name)
+            try:
+                result = match.expand(new)
+            except (re.error, IndexError) as error:
+                raise ConfigError(f"--warm_start_rename={rename}: {new!r}: {error}") from error
+            results.add(result)
+            if names.setdefault(result, name) != name:
+                raise ConfigError(
+                    f"--warm_start_rename={rename}: {name} and {names[result]} of the source both "
+                    f"become {result}"
+                )
+        if not results & set(outline.variables):
+            raise ConfigError(
+                f"--warm_start_rename={rename} gives no name of the model's variables; it gives "
+                f"{', '.join(sorted(results)) or 'none that an earlier one has not given'}"
+            )
+    # What was renamed is no longer there under its old name.
+    for name in renamed:
+        names.setdefault(name, f"{name} (renamed)")
+    return names
+
+
+def _statuses(
+    outline: ModelOutline, found: Shapes, names: dict[str, str], taken: dict[str, Taken]
+) -> Iterator[dict[str, Any]]:
+    """An entry of the report for each variable of the model."""
+    for name in sorted(outline.variables):
+        entry = taken.get(name)
+        if entry is None:
+            there = found.get(names.get(name, name))
+            differs = there is not None and there != outline.variables[name]
+            yield {"name": name, "status": "shape differs, not taken" if differs else "new"}
+            continue
+        result: dict[str, Any] = {
+            "name": name,
+            "status": "restored" if entry.is_whole else "remapped",
+        }
+        if entry.source != name:
+            result["source"] = entry.source
+        shape = found[entry.source]
+        for move in entry.moves:
+            result[move.what] = row_moves.counts(move.places, shape[move.axis])
+        yield result
+
+
+def _shapes(name: str, old: tuple[int, ...], new: tuple[int, ...]) -> str:
+    return f"{name}: {list(old)} in the source, {list(new)} in the model"
+
+
+def _as(name: str, source: str) -> str:
+    return f" as {source}" if source != name else ""

@@ -1,0 +1,149 @@
+"""`--mode=check_data`: reads every record of the files, trains nothing, and says what is bad.
+
+`input_pipelines.integrity.data_scan` does the reading; the policy and its limits play no part here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.training import bad_data
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.integrity import data_scan
+from input_pipelines.integrity.file_check import FileReport
+from input_pipelines.reading import files
+from input_pipelines.reading.mixing import Mix
+from input_pipelines.record_files import file_bytes
+
+_log = logging.getLogger("estimator_kit")
+
+# Bad records that are printed of a file.
+_PRINTED = 3
+
+_MB = 10**6
+
+
+def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
+    """Checks all files of `--train_files` or `--train_mix`, `--eval_files` and `--predict_files`.
+
+    Returns what the run did, and what to tell the user. In a `--model_dir` it is kept as
+    `result.json`, or as `check_data.json` where a training has left its own.
+
+    Raises:
+      DataError: something is bad; the message is the same report, and the result was kept, too.
+      SpecError: the spec cannot be used.
+    """
+    spec = parser.load(config.spec) if config.spec else None
+    learned = _expand(config, ("train_files", "train_mix", "eval_files"))
+    predicted = [path for path in _expand(config, ("predict_files",)) if path not in learned]
+    progress = _Progress([*learned, *predicted], config.log_every_secs)
+    started = time.perf_counter()
+    reports = _scan(learned, spec, True, progress) + _scan(predicted, spec, False, progress)
+    text = _report(reports, time.perf_counter() - started, spec is not None)
+    bad = [report for report in reports if report.bad_records]
+    counts: dict[str, Any] = {
+        "files": len(reports),
+        "bad_files": len(bad),
+        "records": sum(report.records for report in reports),
+        "bad_records": sum(report.bad_records for report in reports),
+        "lost_bytes": sum(report.lost_bytes for report in reports),
+        "listing": [bad_data.as_dict(report) for report in bad],
+    }
+    error = text.splitlines()[-1] if bad else None
+    status = "failed" if bad else "done"
+    result = RunResult(mode=config.mode, status=status, bad_data=counts, error=error)
+    if config.model_dir is not None:
+        path = _kept_at(config.model_dir)
+        result.write_to(path)
+        text += f"\nkept in {path}"
+    if bad:
+        raise DataError(text)
+    return result, text
+
+
+def _expand(config: ExperimentConfig, flags: Sequence[str]) -> list[str]:
+    given = [flag for flag in flags if getattr(config, flag)]
+    found: list[str] = []
+    for flag in given:
+        days = config.days_of(flag.partition("_")[0]) if flag != "predict_files" else ()
+        if flag == "train_mix":
+            found += Mix.of(config.train_mix, days=days, flag="--train_mix").files
+        else:
+            found += files.expand(getattr(config, flag), flag=f"--{flag}", days=days)
+    return list(dict.fromkeys(found))
+
+
+def _scan(
+    paths: list[str], spec: Optional[FeatureSpec], with_labels: bool, progress: _Progress
+) -> list[FileReport]:
+    if not paths:
+        return []
+    return data_scan.scan(paths, spec=spec, with_labels=with_labels, progress=progress)
+
+
+def _kept_at(model_dir: str) -> str:
+    kept = read_result(model_dir)
+    if kept is None or kept.get("mode") == "check_data":
+        return result_path(model_dir)
+    return os.path.join(model_dir, "check_data.json")
+
+
+def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> str:
+    """A table of the files with bad records, the first of these, and a line on all."""
+    bad = [report for report in reports if report.bad_records]
+    lines = []
+    if bad:
+        rows = [("bad records", "records", "lost bytes", "file")]
+        rows += [
+            (f"{r.bad_records:,}", f"{r.records:,}", f"{r.lost_bytes:,}", r.path) for r in bad
+        ]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        dashes = ["-" * width for width in widths]
+        rows.insert(1, (dashes[0], dashes[1], dashes[2], "----"))
+        for row in rows:
+            cells = [cell.rjust(width) for cell, width in zip(row, widths)]
+            lines.append("  ".join([*cells, row[3]]))
+        lines = [f"{len(bad)} of {len(reports)} files have bad records", *lines, ""]
+        for report in bad:
+            lines += [f"{report.path}: {item.sentence}" for item in report.listed[:_PRINTED]]
+            if report.bad_records > _PRINTED:
+                lines.append(f"{report.path}: and {report.bad_records - _PRINTED:,} more")
+        lines.append("")
+    size = sum(report.size for report in reports) / _MB
+    held = "held against the spec" if with_spec else "not held against a spec, as none was given"
+    lines.append(
+        f"{sum(r.records for r in reports):,} records in {len(reports):,} files, {held}; "
+        f"{size:,.1f} MB in {seconds:.1f} s ({size / max(seconds, 1e-9):,.0f} MB/s); "
+        f"{sum(r.bad_records for r in reports):,} bad records in {len(bad):,} files"
+    )
+    return "\n".join(lines)
+
+
+class _Progress:
+    """Logs how far the reading is, every so many seconds."""
+
+    def __init__(self, paths: Sequence[str], every_secs: float):
+        self._total = sum(map(file_bytes.size, paths))
+        self._read = self._bad = 0
+        self._every = every_secs
+        self._told = time.monotonic()
+
+    def __call__(self, size: int, bad: int) -> None:
+        self._read += size
+        self._bad += bad
+        now = time.monotonic()
+        if now - self._told >= self._every:
+            self._told = now
+            share = self._read / max(self._total, 1)
+            _log.info(
+                "read %s of %s MB (%.0f%%); %s bad records so far", f"{self._read / _MB:,.0f}",
+                f"{self._total / _MB:,.0f}", 100 * share, f"{self._bad:,}",
+            )  # fmt: skip

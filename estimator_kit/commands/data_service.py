@@ -1,0 +1,125 @@
+"""`--mode=data_service_dispatcher` and `--mode=data_service_worker`: servers of a tf.data service.
+
+They are TensorFlow's own. Each prints one line with its address, once it can be used, and runs
+until SIGTERM or Ctrl-C, which end it with exit status 0. There is no authentication: whoever
+reaches the ports can read files and run graphs; keep them inside a network of your own.
+
+With --data_service_dir a dispatcher writes down what it knows. One that is started again with the
+same folder goes on, at the same port, with the trainings that it served.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.signals import until_signalled
+from estimator_kit.training import data_service
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+
+# Seconds that a worker tries to reach its dispatcher after it was there once.
+_WORKER_GIVES_UP = 3600
+
+
+def serve(config: ExperimentConfig) -> None:
+    """Runs the server that the mode names until a signal ends it.
+
+    Raises:
+      ConfigError: the port cannot be bound, or the folder not be used.
+      tf.errors.UnavailableError: the dispatcher of a worker is not there.
+    """
+    with until_signalled() as ended:
+        if config.mode == "data_service_dispatcher":
+            server, address = _dispatcher(config)
+        else:
+            server, address = _worker(config)
+        print(f"{config.mode}: {address}", flush=True)
+        while not ended.wait(1.0):  # In pieces, because a lock alone may hold back signals.
+            pass
+        server.stop()
+
+
+def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
+    service = tf.data.experimental.service
+    folder = config.data_service_dir
+    port = config.data_service_port
+    if folder is not None and not port:
+        port = _port_of_before(folder)
+    server = _started(
+        lambda: service.DispatchServer(
+            service.DispatcherConfig(
+                port=port, protocol="grpc", work_dir=folder,
+                fault_tolerant_mode=folder is not None,
+            )
+        ),
+        port,
+    )
+    bound = int(server.target.rpartition(":")[2])
+    if folder is not None:
+        _keep_port(folder, bound)
+    return server, f"grpc://{config.data_service_host or socket.gethostname()}:{bound}"
+
+
+def _worker(config: ExperimentConfig) -> tuple[Any, str]:
+    service = tf.data.experimental.service
+    assert config.data_service is not None
+    dispatcher = config.data_service.partition("://")[2]
+    data_service.wait_for_service(config, workers=False)
+    host = config.data_service_host
+    if host is None:  # What the trainer is told; it connects to it.
+        is_here = dispatcher.rpartition(":")[0] in _LOOPBACK
+        host = "localhost" if is_here else socket.gethostname()
+    server = _started(
+        lambda: service.WorkerServer(
+            service.WorkerConfig(
+                dispatcher_address=dispatcher, worker_address=f"{host}:%port%",
+                port=config.data_service_port, protocol="grpc", heartbeat_interval_ms=1000,
+                dispatcher_timeout_ms=_WORKER_GIVES_UP * 1000,
+            )
+        ),
+        config.data_service_port,
+    )
+    bound = server._address.rpartition(":")[2]
+    return server, f"grpc://{host}:{bound} of {config.data_service}"
+
+
+def _started(make: Any, port: int) -> Any:
+    try:
+        return make()
+    except (tf.errors.OpError, RuntimeError) as error:
+        text = str(error).strip().splitlines()[0]
+        raise ConfigError(f"--data_service_port={port}: the server cannot start: {text}") from error
+
+
+def _port_of_before(folder: str) -> int:
+    try:
+        with tf.io.gfile.GFile(_port_file(folder)) as file:
+            text = file.read().strip()
+    except tf.errors.NotFoundError:
+        return 0
+    except tf.errors.OpError as error:
+        raise ConfigError(f"--data_service_dir={folder}: {error.message}; name a folder") from error
+    if not text.isdigit() or not 0 < int(text) < 65536:
+        raise ConfigError(
+            f"--data_service_dir: {_port_file(folder)} holds {text[:40]!r}, expected the port of "
+            "before; give --data_service_port"
+        )
+    return int(text)
+
+
+def _keep_port(folder: str, port: int) -> None:
+    path = _port_file(folder)
+    tf.io.gfile.makedirs(folder)
+    with tf.io.gfile.GFile(f"{path}.tmp", "w") as file:
+        file.write(f"{port}\n")
+    tf.io.gfile.rename(f"{path}.tmp", path, overwrite=True)
+
+
+def _port_file(folder: str) -> str:
+    return os.path.join(folder, "port")

@@ -1,0 +1,274 @@
+"""`run`: one experiment from its config to its result. The way through, in the order it is walked:
+
+  1. the spec is read and checked; nothing is written before all checks are through;
+  2. the default data are generated where they are asked for and missing;
+  3. the model is made from the spec and its parameters;
+  4. the mode does its work: `training` for train and train_and_evaluate, the rest is here;
+  5. the result is returned, and kept in the model directory by the modes that write there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.checkpoints import damage, reading, run_record
+from estimator_kit.commands import (
+    analyze,
+    check_data,
+    data_service,
+    inspect,
+    schema,
+    validate,
+    validate_data,
+    validate_pretrained,
+)
+from estimator_kit.config import cluster, cluster_rules
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import RETRAINING_MODES, SERVICE_MODES
+from estimator_kit.distributed.tasks import run_task
+from estimator_kit.embeddings import table_memory
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.signatures import check_default
+from estimator_kit.model.model_fn import ModelFn, read_metrics
+from estimator_kit.model.session_errors import explained
+from estimator_kit.models import find_model
+from estimator_kit.result import RunResult
+from estimator_kit.scoring import prediction
+from estimator_kit.training import bad_data, determinism, input_cache, source
+from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.training.run_config import make_estimator
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.integrity import stored_records
+from input_pipelines.reading import files
+from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.synthetic import impression_log
+
+_log = logging.getLogger("estimator_kit")
+
+
+def run(config: ExperimentConfig) -> RunResult:
+    """Runs one experiment.
+
+    Raises:
+      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      DataError, LossError: the data cannot be trained on.
+      NothingToDo, Stopped: see `training.run_training`.
+    """
+    if config.mode == "analyze":
+        _log.info(analyze.run_analysis(config))
+        return RunResult(mode=config.mode)
+    if config.mode == "inspect":
+        file_systems.check(str(config.inspect_path), flag="--inspect_path")
+        _log.info(inspect.inspect(config))
+        return RunResult(mode=config.mode)
+    if config.mode == "transform":
+        from estimator_kit.commands import transform
+
+        _log.info(transform.transform(config))
+        return RunResult(mode=config.mode)
+    if config.mode in ("import_schema", "export_schema"):
+        _log.info(schema.exchange(config))
+        return RunResult(mode=config.mode)
+    if config.mode == "check_data":
+        result, text = check_data.run_check(config)
+        _log.info(text)
+        return result
+    if config.mode in SERVICE_MODES:
+        data_service.serve(config)
+        return RunResult(mode=config.mode)
+    if config.mode in RETRAINING_MODES:
+        from estimator_kit.commands import retrain
+
+        result, text = retrain.run(config)
+        _log.info(text)
+        return result
+    if config.mode == "predict" and config.predict_dir is not None:
+        from estimator_kit.scoring import scoring
+
+        result, text = scoring.run(config)
+        _log.info(text)
+        return result
+    spec = parser.load(config.spec)
+    if config.mode == "validate":
+        for line in validate_pretrained.report(config, spec):
+            _log.info(line.strip())
+        for line in validate.report(config, spec):
+            _log.info(line.strip())
+        for report in validate_data.reports(config):
+            _log.info(report)
+        return RunResult(mode=config.mode)
+    view = cluster.view_of(config, os.environ)
+    problems = cluster_rules.view_problems(config, view)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    _check_file_systems(config)
+    if view is not None:
+        print(view.text(), file=sys.stderr, flush=True)
+    if config.deterministic:
+        determinism.enable(config.seed)
+    model = make_model(config, spec) if config.export_dir is None else None
+    if model is not None and view is None:
+        table_memory.check(spec, model.groups())
+    # Of a cluster the chief alone writes data; the others wait for it.
+    if config.generate_default_data is not None and (view is None or view.is_chief):
+        try:
+            impression_log.generate(config.generate_default_data, progress=_log_day)
+        except ValueError as error:  # The folder holds something else.
+            raise ConfigError(f"--generate_default_data: {error}") from error
+    with damage.named(config.model_dir, config.warm_start_from):
+        return _of_mode(config, spec, model, view)
+
+
+def _of_mode(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    model: Optional[ModelFn],
+    view: Optional[cluster.ClusterView],
+) -> RunResult:
+    if config.mode == "predict":
+        return _predict(config, spec, model)
+    if model is None:
+        raise ConfigError(f"--export_dir is for --mode=predict, not for --mode={config.mode}")
+    if config.mode in ("train", "train_and_evaluate"):
+        return run_task(config, spec, model, view)
+    trained = _trained(config, spec, model)
+    if config.mode == "evaluate":
+        return _evaluate(config, spec, model, trained)
+    return _export(config, spec, model, trained)
+
+
+def _check_file_systems(config: ExperimentConfig) -> None:
+    """That TensorFlow can reach every folder and file that flags name, beside the input files.
+
+    And that the model directory can be written, where the mode writes there.
+    """
+    for flag in (
+        "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
+    ):  # fmt: skip
+        path = getattr(config, flag)
+        if path is not None:
+            file_systems.check(path, flag=f"--{flag}")
+    if config.model_dir is not None and config.mode != "predict":
+        storage.check_writable(config.model_dir, flag="--model_dir")
+
+
+def _log_day(day: impression_log.DayReport) -> None:
+    if not day.kept:
+        _log.info("generated %s: %d rows", day.name, day.rows)
+
+
+def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+    """The model that a config names, over a spec; raises ConfigError where that does not go."""
+    try:
+        model = find_model(config.model)(spec, config.model_params)
+    except TypeError as error:  # An abstract method that is not there, or another __init__.
+        raise ConfigError(f"model {config.model!r} cannot be made: {error}") from error
+    unused = [group for group in spec.groups if group not in model.groups()]
+    if unused:
+        _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
+    return model
+
+
+def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any:
+    """The Estimator of a model directory whose latest checkpoint fits the model."""
+    assert config.model_dir is not None
+    checkpoint = reading.latest(config.model_dir)
+    if checkpoint is None:
+        raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
+    outline = reading.outline(model)
+    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
+    wanted = {name: outline.variables[name] for name in outline.weights}
+    reading.check_fit(checkpoint, wanted, ignore_extra=True)
+    return make_estimator(config, model)
+
+
+def _evaluate(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
+    input_cache.check(config, spec)
+    screened = bad_data.screen(config, spec, {"--eval_files": source.eval_paths(config)})
+    paths, damaged = screened.files["--eval_files"], screened.damaged
+    source.check_records(spec, paths, "--eval_files", damaged)
+    with explained(spec, paths, damaged=damaged):
+        counts = source.count_evaluated(spec, paths, damaged)
+    with input_cache.opened(config) as cache, explained(
+        spec, paths, damaged=damaged, model=model, cache=cache
+    ):
+        input_fn = input_fns.eval_input_fn(
+            spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
+            damaged=damaged, cache=cache,
+        )  # fmt: skip
+        metrics = read_metrics(trained.evaluate(input_fn, name=config.eval_name))
+    result = RunResult(
+        mode=config.mode,
+        global_step=int(metrics["global_step"]),
+        metrics=metrics,
+        rows_evaluated=int(metrics["rows"]),
+        rows_selected={"eval": source.summary([counts])} if counts else {},
+        input_cache=input_cache.summary(cache),
+        bad_data=screened.counts,
+    )
+    assert config.model_dir is not None
+    path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
+    result.write_to(
+        path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(), eval_files=paths
+    )
+    _log.info("the numbers of this evaluation are in %s", path)
+    return result
+
+
+def _export(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
+    """Exports the latest checkpoint; without --eval_files nothing can be asked of it."""
+    assert config.model_dir is not None
+    check_default(config.default_signature, model)
+    paths: list[str] = []
+    damaged = tfrecords.NO_DAMAGE
+    if config.eval_files:
+        screened = bad_data.screen(
+            config, spec, {"--eval_files": source.eval_paths(config)}, with_labels=False
+        )
+        paths, damaged = screened.files["--eval_files"], screened.damaged
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+    step = reading.latest_step(config.model_dir)
+    evaluated = {e["global_step"]: e for e in EvaluationHistory(config.model_dir).read()}
+    metrics = evaluated[step]["metrics"] if step in evaluated else {}
+    exports = RunExports(config, spec, paths, damaged)
+    path = exports.write(trained, "final", metrics=metrics)
+    return RunResult(mode=config.mode, global_step=step, exports={"final": path})
+
+
+def _predict(
+    config: ExperimentConfig, spec: FeatureSpec, model: Optional[ModelFn]
+) -> RunResult:
+    paths = files.expand(config.predict_files, flag="--predict_files")
+    prediction.check_inputs(paths)
+    prediction.check_output(config.predict_output, paths)
+    screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+    paths, damaged = screened.files["--predict_files"], screened.damaged
+    with explained(spec, paths, with_labels=False, damaged=damaged):
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+        if model is None:
+            assert config.export_dir is not None
+            batches = prediction.from_saved_model(
+                config.export_dir, paths, config.eval_batch_size, damaged
+            )
+        else:
+            trained = _trained(config, spec, model)
+            input_fn = input_fns.predict_input_fn(
+                spec, paths, batch_size=config.eval_batch_size, damaged=damaged
+            )
+            batches = prediction.from_estimator(trained, input_fn)
+        batches = prediction.chosen(batches, config.predict_outputs)
+        count = prediction.write(
+            prediction.rows(batches, config.predict_limit), config.predict_output
+        )
+    return RunResult(mode=config.mode, rows_evaluated=count, bad_data=screened.counts)

@@ -1,0 +1,259 @@
+"""`--mode=inspect`: what is in an export, a checkpoint or a model directory. Trains nothing.
+
+    an export          signatures with the features that each needs, variables, ops, assets,
+                       vocabularies, how it was checked
+    a checkpoint       its variables
+    a model directory  the variables of its latest checkpoint, the ops of its training graph,
+                       vocabularies, exports
+
+With --graph_dir the graph is written for TensorBoard.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+from collections.abc import Iterable
+from typing import Any, Optional
+
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+
+from estimator_kit import storage
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.versions import kept, versions
+from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
+
+# Ops that are listed, the most frequent first.
+_OPS = 20
+
+
+def inspect(config: ExperimentConfig) -> str:
+    """What is at `inspect_path`, as text; writes the graph where it is asked for.
+
+    Raises:
+      ConfigError: there is none of the three.
+    """
+    assert config.inspect_path is not None
+    path = config.inspect_path.rstrip("/") or "/"
+    graph: Any = None
+    if tf.io.gfile.isdir(path) and _saved_model_file(path) is not None:
+        lines, graph = _export(path)
+    elif tf.io.gfile.exists(f"{path}.index"):
+        lines = [f"checkpoint {path}", *_variables(path)]
+    elif tf.io.gfile.isdir(path) and reading.latest(path) is not None:
+        lines, graph = _model_dir(path)
+    else:
+        raise ConfigError(
+            f"--inspect_path={path}: expected an export (with saved_model.pb), a checkpoint (a "
+            "path without .index) or a model directory with a checkpoint"
+        )
+    if config.graph_dir is not None:
+        if graph is None:
+            raise ConfigError(f"--graph_dir: there is no graph in {path}")
+        lines.append(f"graph for TensorBoard: {write_graph(graph, config.graph_dir)}")
+    return "\n".join(lines)
+
+
+def read_saved_model(path: str) -> Any:
+    """The SavedModel proto of an export, from its binary or its text form."""
+    file = _saved_model_file(path)
+    if file is None:
+        raise ConfigError(f"{path} has no saved_model.pb; name the folder of an export")
+    saved = saved_model_pb2.SavedModel()
+    with tf.io.gfile.GFile(file, "rb") as stream:
+        data = stream.read()
+    try:
+        if file.endswith(".pbtxt"):
+            text_format.Parse(data.decode(), saved)
+        else:
+            saved.ParseFromString(data)
+    except (ValueError, text_format.ParseError) as error:
+        raise ConfigError(f"{file} is damaged: {error}") from error
+    except Exception as error:  # Protobuf's DecodeError, which has no public base.
+        if type(error).__name__ != "DecodeError":
+            raise
+        raise ConfigError(f"{file} is damaged: {error}") from error
+    return saved
+
+
+def serving_graph(saved: Any, path: str) -> Any:
+    """The MetaGraphDef with the tag `serve`."""
+    for meta in saved.meta_graphs:
+        if tf.saved_model.SERVING in meta.meta_info_def.tags:
+            return meta
+    raise ConfigError(f"{path} has no graph with the tag {tf.saved_model.SERVING!r}")
+
+
+def op_counts(graph: Any) -> collections.Counter[str]:
+    """How many ops of each type a GraphDef has, its functions included."""
+    counts = collections.Counter(node.op for node in graph.node)
+    for function in graph.library.function:
+        counts.update(node.op for node in function.node_def)
+    return counts
+
+
+def write_graph(graph: Any, folder: str) -> str:
+    """Writes an event file that TensorBoard shows as a graph; returns its path."""
+    path = os.path.join(folder, "events.out.tfevents.0.graph")
+    tf.io.gfile.makedirs(folder)
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(tf.compat.v1.Event(file_version="brain.Event:2").SerializeToString())
+        event = tf.compat.v1.Event(graph_def=graph.SerializeToString())
+        writer.write(event.SerializeToString())
+    return path
+
+
+def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
+    """Signature -> the names, as ops have them, of the columns that its outputs depend on."""
+    nodes = {node.name: node for node in meta.graph_def.node}
+    found = {}
+    for name, signature in meta.signature_def.items():
+        waiting = [info.name.partition(":")[0] for info in signature.outputs.values()]
+        seen: set[str] = set()
+        columns = set()
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node not in nodes:
+                continue
+            seen.add(node)
+            scope, _, column = node.partition("/")
+            if scope in COLUMN_SCOPES:
+                columns.add(column.partition("/")[0])
+                continue
+            waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]
+        found[name] = columns
+    return found
+
+
+def _saved_model_file(path: str) -> Optional[str]:
+    for name in ("saved_model.pb", "saved_model.pbtxt"):
+        if tf.io.gfile.exists(os.path.join(path, name)):
+            return os.path.join(path, name)
+    return None
+
+
+def _export(path: str) -> tuple[list[str], Any]:
+    meta = serving_graph(read_saved_model(path), path)
+    spec = _kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
+    lines = [f"export {path}, of TensorFlow {meta.meta_info_def.tensorflow_version}"]
+    lineage = storage.read_json(os.path.join(path, "assets.extra", "lineage.json"))
+    if isinstance(lineage, dict):
+        lines.append(f"  of step {lineage.get('global_step')}, exporter {lineage.get('exporter')}")
+        check = lineage.get("check")
+        if isinstance(check, dict):
+            check = (
+                f"asked with {check['rows']} rows; the largest difference was "
+                f"{check['largest_difference']:.2g}"
+            )
+        lines.append(f"  {check}")
+    columns = columns_of_signatures(meta)
+    lines.append(f"{len(meta.signature_def)} signatures")
+    for name, signature in sorted(meta.signature_def.items()):
+        lines.append(f"  {name} ({signature.method_name.rpartition('/')[2]})")
+        for what, entries in (("takes", signature.inputs), ("gives", signature.outputs)):
+            lines += [f"    {what} {key}: {_tensor(i)}" for key, i in sorted(entries.items())]
+        if spec is not None:
+            lines.append(f"    needs {', '.join(_features(spec, columns[name])) or 'no feature'}")
+    lines += _variables(os.path.join(path, "variables", "variables"))
+    lines += _ops(meta.graph_def)
+    lines += _files("assets", os.path.join(path, "assets"))
+    lines += _vocabularies(spec)
+    return lines, meta.graph_def
+
+
+def _model_dir(path: str) -> tuple[list[str], Any]:
+    checkpoint = reading.latest(path)
+    assert checkpoint is not None
+    lines = [f"model directory {path}, latest checkpoint {os.path.basename(checkpoint)}"]
+    lines += _variables(checkpoint)
+    graph = None
+    text = os.path.join(path, "graph.pbtxt")
+    if tf.io.gfile.exists(text):
+        with tf.io.gfile.GFile(text) as file:
+            graph = text_format.Parse(file.read(), tf.compat.v1.GraphDef())
+        lines += _ops(graph)
+    lines += _vocabularies(_kept_spec(os.path.join(path, "feature_spec")))
+    exports = os.path.join(path, "export")
+    for exporter in sorted(tf.io.gfile.listdir(exports)) if tf.io.gfile.isdir(exports) else ():
+        folder = os.path.join(exports, exporter.rstrip("/"))
+        names = [os.path.basename(version) for version in versions(folder)]
+        protected = kept(folder)
+        marked = [f"{n} (pinned or live)" if n in protected else n for n in names]
+        lines.append(f"exports of {exporter.rstrip('/')}: {', '.join(marked) or 'none'}")
+    return lines, graph
+
+
+def _kept_spec(folder: str) -> Optional[FeatureSpec]:
+    path = os.path.join(folder, "spec.json")
+    return parser.load(path) if tf.io.gfile.exists(path) else None
+
+
+def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:
+    names = {op_name(name): name for name in spec.columns}
+    features: set[str] = set()
+    for column in columns:
+        # Parts and weights of a column have its name and a number or a word behind it.
+        while column and column not in names:
+            column = column.rpartition("_")[0]
+        if column:
+            features.update(spec.features_of(names[column]))
+    return sorted(features)
+
+
+def _tensor(info: Any) -> str:
+    dims = ", ".join("?" if dim.size < 0 else str(dim.size) for dim in info.tensor_shape.dim)
+    return f"{tf.as_dtype(info.dtype).name} [{dims}]"
+
+
+def _variables(checkpoint: str) -> list[str]:
+    try:
+        reader = tf.train.load_checkpoint(checkpoint)
+    except (tf.errors.OpError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{checkpoint}: no readable checkpoint: {reason}") from error
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    rows, total, numbers = [], 0, 0
+    for name, shape in sorted(shapes.items()):
+        count = 1
+        for size in shape:
+            count *= size
+        size = count * dtypes[name].size
+        total, numbers = total + size, numbers + count
+        rows.append(f"  {size:>14,}  {dtypes[name].name} {list(shape)}  {name}")
+    return [f"{len(rows)} variables, {numbers:,} numbers, {total:,} bytes", *rows]
+
+
+def _ops(graph: Any) -> list[str]:
+    counts = op_counts(graph)
+    rows = [f"  {count:>14,}  {op}" for op, count in counts.most_common(_OPS)]
+    left = len(counts) - len(rows)
+    more = [f"  and {left} more types"] if left > 0 else []
+    return [f"{sum(counts.values()):,} ops of {len(counts)} types", *rows, *more]
+
+
+def _files(what: str, folder: str) -> list[str]:
+    names = sorted(tf.io.gfile.listdir(folder)) if tf.io.gfile.isdir(folder) else []
+    sizes = [tf.io.gfile.stat(os.path.join(folder, name)).length for name in names]
+    return [f"{len(names)} {what}", *(f"  {s:>14,}  {n}" for n, s in zip(names, sizes))]
+
+
+def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
+    if spec is None:
+        return ["no feature spec, so that vocabularies and features are not known"]
+    found = {n: c for n, c in spec.columns.items() if isinstance(c, Vocabulary)}
+    lines = [f"{len(found)} vocabularies"]
+    for name, column in found.items():
+        if column.words is not None:
+            lines.append(f"  {len(column.words):>14,}  {name}: a list in the spec")
+            continue
+        words = spec.vocabulary_path(column).read_bytes().count(b"\n")
+        lines.append(f"  {column.size or words:>14,}  {name}: {column.file}")
+    return lines
+

@@ -1,0 +1,57 @@
+"""`--mode=import_schema` and `export_schema`: specs from and to TensorFlow Metadata's Schema.
+
+Connects the flags with `input_pipelines/prepare/metadata_schema`, which does the work.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from estimator_kit import storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from feature_specs.parser import parser
+from input_pipelines.prepare.analyze.folder import FolderError
+from input_pipelines.prepare.metadata_schema import from_spec, to_spec
+from input_pipelines.prepare.metadata_schema.proto import SchemaError
+
+
+def exchange(config: ExperimentConfig) -> str:
+    """Does what the mode says, and returns what to tell about it, losses last.
+
+    Raises:
+      ConfigError: the Schema cannot be used, or something is in the way; nothing was written.
+      SpecError: the spec cannot be used.
+      MissingPackageError: tensorflow-metadata is not installed, or does not fit.
+    """
+    return _import(config) if config.mode == "import_schema" else _export(config)
+
+
+def _import(config: ExperimentConfig) -> str:
+    assert config.schema_file is not None and config.analysis_dir is not None
+    try:
+        return to_spec.write(
+            config.schema_file, labels=config.labels, directory=config.analysis_dir
+        )
+    except FolderError as error:
+        raise ConfigError(f"--analysis_dir: {error}") from error
+    except SchemaError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith("--") else f"--schema_file: {text}") from error
+
+
+def _export(config: ExperimentConfig) -> str:
+    assert config.schema_file is not None
+    spec = parser.load(config.spec)
+    text, lost = from_spec.text(spec)
+    path = pathlib.Path(config.schema_file)
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ConfigError(
+            f"--schema_file: {config.schema_file!r} is there already and holds something else; "
+            "name another file, or move it away"
+        )
+    storage.write_text(os.path.abspath(path), text)
+    count = len(spec.features) + len(spec.labels)
+    lines = [f"{config.schema_file}: a Schema of {count} features, from {config.spec}"]
+    return "\n".join([*lines, *(f"  not in the Schema: {line}" for line in lost)])

@@ -1,0 +1,118 @@
+"""The part of `--mode=validate` that looks at data.
+
+`input_pipelines.integrity.spec_check` holds records against the spec, and
+`input_pipelines.prepare.analyze.drift` against what records were before.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Union
+
+from estimator_kit.config import table_settings
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from feature_specs import statistics
+from feature_specs.parser import parser
+from feature_specs.spec import Feature, FeatureSpec, Label
+from input_pipelines.integrity import spec_check
+from input_pipelines.prepare.analyze import drift, scan
+from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.tables import kinds
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.reading import files, row_groups
+from input_pipelines.record_files import tfrecords
+
+
+def reports(config: ExperimentConfig) -> Iterator[str]:
+    """What each check that the flags ask for has found, one by one.
+
+    Raises:
+      ConfigError: see `data_report` and `drift_report`; the checks before have been told.
+      DataError: a file cannot be read.
+    """
+    if config.validate_rows:
+        yield data_report(config)
+    if config.has_baseline:
+        yield drift_report(config)
+
+
+def data_report(config: ExperimentConfig) -> str:
+    """What was found in `config.validate_rows` rows of the training files, warnings last.
+
+    Raises:
+      ConfigError: records do not fit the spec; the message has the report behind the errors.
+      DataError: a file cannot be read.
+    """
+    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
+    spec = parser.load(config.spec)
+    report = spec_check.check(spec, paths, rows=config.validate_rows)
+    errors, warnings = list(report.errors), list(report.warnings)
+    text, unusable = row_groups.neighbours(spec, tfrecords.first_records(paths))
+    if text:
+        (errors if unusable else warnings).append(text)
+    return _text("the data do not fit the spec", report.lines, warnings, errors)
+
+
+def drift_report(config: ExperimentConfig) -> str:
+    """How far the training files moved from the baseline, warnings last.
+
+    Reads all records of the training files, and of the baseline where it is given as files. Either
+    may be tables, whose text is then read as the types that the spec says; the options of CSV are
+    for both, where both are CSV.
+
+    Raises:
+      ConfigError: something moved further than the spec allows, or cannot be compared with it (the
+        message has the report behind the errors), or the statistics of the baseline cannot be used.
+      DataError: a file cannot be read, or has no record.
+      MissingPackageError: the package for sketches is not installed.
+    """
+    spec = parser.load(config.spec)
+    paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
+    if config.baseline_statistics:
+        try:
+            before = statistics.load(pathlib.Path(config.baseline_statistics))
+        except statistics.StatisticsError as error:
+            raise ConfigError(f"--baseline_statistics: {error}") from error
+        csv, old_notes = table_settings.csv_options(config, spec, paths), []
+    else:
+        baseline = files.expand(config.baseline_files, flag="--baseline_files")
+        csv = _options_of(spec, baseline, paths, config)
+        old = _summary(spec, baseline, csv)
+        before = old.statistics(len(baseline))
+        old_notes = [f"note: the baseline: {note}" for note in old.notes]
+        csv = _options_of(spec, paths, baseline, config)
+    new = _summary(spec, paths, csv)
+    report = drift.compare(spec, before, new.statistics(len(paths)))
+    heading = "the data drifted further than the spec allows"
+    if report.unusable:
+        also = ", and the others drifted further than it allows"
+        more = len(report.errors) > len(report.unusable)
+        heading = f"some data are not as the spec says{also if more else ''}"
+    notes = [*old_notes, *(f"note: {note}" for note in new.notes)]
+    return _text(heading, [*report.lines, *notes], report.warnings, report.errors)
+
+
+def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> RecordSummary:
+    entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
+    dtypes = {name: entry.dtype for name, entry in entries.items()}
+    return scan.scan(paths, csv=csv, dtypes=dtypes)
+
+
+def _options_of(
+    spec: FeatureSpec, paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
+) -> CsvOptions:
+    """The options for some files: the usual ones where the others alone are CSV."""
+    only_others = kinds.kind_of_all(paths) != kinds.CSV and kinds.kind_of_all(others) == kinds.CSV
+    return CsvOptions() if only_others else table_settings.csv_options(config, spec, paths)
+
+
+def _text(
+    heading: str, lines: Sequence[str], warnings: Sequence[str], errors: Sequence[str]
+) -> str:
+    """A report; raises ConfigError when it has errors, which come first."""
+    lines = [*lines, *(f"warning: {warning}" for warning in warnings)]
+    if errors:
+        raise ConfigError("\n".join([heading, *errors, *lines]))
+    return "\n".join(lines)

@@ -1,0 +1,307 @@
+"""The one reader of TF_CONFIG: which tasks a cluster has, and which of them this process is.
+
+    view = cluster.view_of(config, os.environ)     # None: this process trains alone
+
+TF_CONFIG is the one source of truth; `--job_name`, `--task_index`, `--ps_hosts` and
+`--worker_hosts` make one for people who start processes by hand. Nothing else of the kit looks at
+the environment, and roles are taken from here, not from a RunConfig, which calls every task of an
+all-reduce the chief.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+from estimator_kit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from estimator_kit.config.experiment_config import ExperimentConfig
+
+CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
+JOBS = (CHIEF, WORKER, PS, EVALUATOR)
+
+# The chief's name in TF_CONFIGs of TensorFlow 1.
+MASTER = "master"
+
+_VARIABLE = "TF_CONFIG"
+_EXAMPLE = (
+    '{"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], "ps": ["host2:2222"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
+
+# What managers of clusters put beside cluster and task; it means nothing here.
+_IGNORED = ("environment", "job")
+_IGNORED_OF_TASK = ("trial", "cloud")
+
+_LONE_CHIEF = (
+    "a worker or a ps beside it; a chief that trains alone scores its checkpoints itself, without "
+    "an evaluator"
+)
+
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
+
+# TensorFlow's server takes its port on all interfaces, so these differ in nothing.
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterView:
+    """A task's view of its cluster.
+
+    Attributes:
+      chief, workers, ps, evaluators: addresses, as host:port. An evaluator need not be named: it
+        stands outside the cluster, and nobody connects to it.
+      task_type: `chief`, `worker`, `ps` or `evaluator`.
+      task_index: among the tasks of that type.
+    """
+
+    chief: str
+    workers: tuple[str, ...] = ()
+    ps: tuple[str, ...] = ()
+    evaluators: tuple[str, ...] = ()
+    task_type: str = CHIEF
+    task_index: int = 0
+
+    @property
+    def name(self) -> str:
+        """`worker:0`, as messages have it."""
+        return f"{self.task_type}:{self.task_index}"
+
+    @property
+    def is_chief(self) -> bool:
+        return self.task_type == CHIEF
+
+    @property
+    def trains(self) -> bool:
+        return self.task_type in (CHIEF, WORKER)
+
+    @property
+    def trainers(self) -> int:
+        """How many processes train: the chief and the workers."""
+        return 1 + len(self.workers)
+
+    @property
+    def trainer_index(self) -> int:
+        """The place among those that train: the chief is 0, the first worker 1."""
+        assert self.trains
+        return 0 if self.is_chief else 1 + self.task_index
+
+    @property
+    def address(self) -> Optional[str]:
+        """The own address; None for an evaluator, which has no server."""
+        return None if self.task_type == EVALUATOR else dict(self.tasks())[self.name]
+
+    def tasks(self) -> list[tuple[str, str]]:
+        """(name, address) of the tasks that have a server: chief, workers, ps."""
+        jobs = ((CHIEF, (self.chief,)), (WORKER, self.workers), (PS, self.ps))
+        return [(f"{job}:{i}", host) for job, hosts in jobs for i, host in enumerate(hosts)]
+
+    def cluster_dict(self) -> dict[str, list[str]]:
+        """The cluster as TensorFlow takes it, without the evaluator, which is no member of it."""
+        jobs = {CHIEF: [self.chief], WORKER: list(self.workers), PS: list(self.ps)}
+        return {job: hosts for job, hosts in jobs.items() if hosts}
+
+    def tf_config(self, *, with_evaluators: bool = False) -> str:
+        """The TF_CONFIG of this task; TensorFlow wants none with an evaluator."""
+        task = {"type": self.task_type, "index": self.task_index}
+        jobs = self.cluster_dict()
+        if with_evaluators and self.evaluators:
+            jobs[EVALUATOR] = list(self.evaluators)
+        return json.dumps({"cluster": jobs, "task": task})
+
+    def text(self) -> str:
+        """What each task prints at its start."""
+        lines = [f"this is {self.name} of a cluster of {len(self.tasks())} servers:"]
+        for name, address in self.tasks():
+            mark = "  <- this task" if name == self.name else ""
+            lines.append(f"  {name:<12}{address}{mark}")
+        if self.trains:
+            lines.append(f"  it reads shard {self.trainer_index + 1} of {self.trainers}")
+        return "\n".join(lines)
+
+
+def view_of(config: ExperimentConfig, environment: Mapping[str, str]) -> Optional[ClusterView]:
+    """This task's view of its cluster, or None for a process that is alone.
+
+    Raises:
+      ConfigError: TF_CONFIG is malformed, or says otherwise than the flags; the message names the
+        part and what it should look like.
+    """
+    from_flags = _from_flags(config)
+    text = environment.get("TF_CONFIG", "").strip()
+    view = parse(text) if text else None
+    # Flags cannot name an evaluator.
+    comparable = view and dataclasses.replace(view, evaluators=())
+    if from_flags is not None and view is not None and from_flags != comparable:
+        raise ConfigError(
+            "--job_name, --task_index, --ps_hosts and --worker_hosts describe another cluster than "
+            f"TF_CONFIG, which has {view.tf_config()}; unset TF_CONFIG, or drop the flags"
+        )
+    return view or from_flags
+
+
+def parse(text: str) -> Optional[ClusterView]:
+    """The view that a TF_CONFIG describes; None where it has one task or no cluster.
+
+    As in TensorFlow, a `master` is the chief, and of workers without a chief the first one is:
+    worker 1 of TF_CONFIG is then `worker:0` here.
+
+    Raises:
+      ConfigError: a part of it is wrong.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"TF_CONFIG is no JSON: {error}; expected {_EXAMPLE}") from error
+    _check_mapping("TF_CONFIG", document, ("cluster", "task"), (*_IGNORED, "rpc_layer"))
+    if document.get("rpc_layer", "grpc") != "grpc":
+        raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")
+    cluster = document.get("cluster", {})
+    _check_mapping("TF_CONFIG.cluster", cluster, JOBS, (MASTER,))
+    jobs = {job: _addresses(f"TF_CONFIG.cluster.{job}", hosts) for job, hosts in cluster.items()}
+    task = document.get("task") or {}
+    _check_mapping("TF_CONFIG.task", task, ("type", "index"), _IGNORED_OF_TASK)
+    members = [host for job, hosts in jobs.items() if job != EVALUATOR for host in hosts]
+    task_type, index = task.get("type"), task.get("index", 0)
+    if not members:
+        if task_type in (None, CHIEF, MASTER, WORKER) and index in (0, "0"):
+            return None
+        raise _wrong(
+            "TF_CONFIG.cluster", "got none", f"the cluster that the {task_type} {index} is of"
+        )
+    if two := _same_address(members):
+        raise _wrong("TF_CONFIG.cluster", two, "an address for each task")
+    if task_type not in (*JOBS, MASTER):
+        raise _wrong("TF_CONFIG.task.type", f"got {task_type!r}", f"one of {', '.join(JOBS)}")
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index)
+    count = 1 if task_type == EVALUATOR else len(jobs.get(task_type, ()))
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
+        expected = f"a number below {count}, the tasks of {task_type}" if count else (
+            f"a task of the cluster, which has no {task_type}"
+        )  # fmt: skip
+        raise _wrong("TF_CONFIG.task.index", f"got {index!r}", expected)
+    jobs, task_type, index = _with_chief(jobs, task_type, index)
+    if len(members) == 1:
+        if task_type == CHIEF:
+            return None
+        raise _wrong("TF_CONFIG.cluster", "got a chief alone", _LONE_CHIEF)
+    return ClusterView(
+        chief=jobs[CHIEF][0], workers=jobs.get(WORKER, ()), ps=jobs.get(PS, ()),
+        evaluators=jobs.get(EVALUATOR, ()), task_type=task_type, task_index=index,
+    )  # fmt: skip
+
+
+def _with_chief(
+    jobs: dict[str, tuple[str, ...]], task_type: str, index: int
+) -> tuple[dict[str, tuple[str, ...]], str, int]:
+    """The jobs and this task's place among them, with the chief under its name."""
+    leader = CHIEF
+    if MASTER in jobs:
+        if jobs.get(CHIEF):
+            raise _wrong("TF_CONFIG.cluster", "got a chief and a master", "one of the two")
+        leader = MASTER
+        jobs = {**jobs, CHIEF: jobs[MASTER]}
+        task_type = CHIEF if task_type == MASTER else task_type
+    elif not jobs.get(CHIEF) and jobs.get(WORKER):
+        jobs = {**jobs, CHIEF: jobs[WORKER][:1], WORKER: jobs[WORKER][1:]}
+        if task_type == WORKER:
+            task_type, index = (WORKER, index - 1) if index else (CHIEF, 0)
+    if len(jobs.get(CHIEF, ())) != 1:
+        raise _wrong(
+            f"TF_CONFIG.cluster.{leader}", f"got {len(jobs.get(CHIEF, ()))} addresses",
+            "one, that of the task that saves checkpoints",
+        )  # fmt: skip
+    return jobs, task_type, index
+
+
+def _same_address(hosts: Sequence[str]) -> Optional[str]:
+    """What is wrong where two of the addresses are one, or None."""
+    seen: dict[str, str] = {}
+    for address in hosts:
+        name, _, port = address.lower().rpartition(":")
+        key = f"{'localhost' if _LOOPBACK.fullmatch(name) else name}:{port}"
+        before = seen.get(key)
+        if before == address:
+            return f"got {address} twice"
+        if before is not None:
+            return f"got {before} and {address}, which are one address"
+        seen[key] = address
+    return None
+
+
+def _from_flags(config: ExperimentConfig) -> Optional[ClusterView]:
+    """The view that the flags describe: the first of --worker_hosts is the chief."""
+    if config.job_name is None:
+        return None
+    workers = _addresses("--worker_hosts", list(config.worker_hosts))
+    ps = _addresses("--ps_hosts", list(config.ps_hosts))
+    hosts = [*workers, *ps]
+    if two := _same_address(hosts):
+        raise ConfigError(f"--worker_hosts, --ps_hosts: {two}, expected an address for each task")
+    job: str = config.job_name
+    index = config.task_index
+    count = {WORKER: len(workers), PS: len(ps)}.get(job, 1)
+    if index >= count:
+        flag = "--ps_hosts" if job == PS else "--worker_hosts"
+        one = f"--job_name={job} has task 0 alone" if count == 1 and job not in (WORKER, PS) else (
+            f"{flag} has {count} of them"
+        )  # fmt: skip
+        raise ConfigError(f"--task_index: got {index}, expected a number below {count}: {one}")
+    if job == WORKER:
+        job, index = (WORKER, index - 1) if index else (CHIEF, 0)
+    if len(hosts) == 1:
+        if job == CHIEF:
+            return None
+        raise ConfigError(f"--worker_hosts: got a chief alone, expected {_LONE_CHIEF}")
+    return ClusterView(workers[0], workers[1:], ps, (), job, index)
+
+
+def _check_mapping(
+    part: str, value: Any, names: tuple[str, ...], ignored: tuple[str, ...] = ()
+) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(part, f"got {value!r}", f"an object with {', '.join(names)}")
+    for name in value:
+        if name not in names and name not in ignored:
+            raise _wrong(part, f"got the name {name!r}", f"the names {', '.join(names)}")
+
+
+def _addresses(part: str, hosts: Any) -> tuple[str, ...]:
+    if isinstance(hosts, dict):  # TensorFlow takes {"0": "host:port"}, too.
+        ordered = [hosts.get(str(i), hosts.get(i)) for i in range(len(hosts))]
+        hosts = ordered if None not in ordered else hosts
+    if not isinstance(hosts, list):
+        raise _wrong(part, f"got {hosts!r}", 'a list of addresses, as ["host0:2222"]')
+    for i, host in enumerate(hosts):
+        found = _ADDRESS.fullmatch(host) if isinstance(host, str) else None
+        if found is None or int(found[2]) > 65535:
+            raise _wrong(f"{part}[{i}]", f"got {host!r}", "an address, as host0:2222")
+    return tuple(hosts)
+
+
+def _wrong(part: str, got: str, expected: str) -> ConfigError:
+    tail = f"; an example is {_EXAMPLE}" if part.startswith("TF_CONFIG") else ""
+    return ConfigError(f"{part}: {got}, expected {expected}{tail}")
+
+
+@contextlib.contextmanager
+def visible(
+    view: Optional[ClusterView], environment: MutableMapping[str, str] = os.environ
+) -> Iterator[None]:
+    """While the block runs, TF_CONFIG describes a task (or none), for TensorFlow to read."""
+    before = environment.pop(_VARIABLE, None)
+    if view is not None:
+        environment[_VARIABLE] = view.tf_config()
+    try:
+        yield
+    finally:
+        environment.pop(_VARIABLE, None)
+        if before is not None:
+            environment[_VARIABLE] = before

@@ -1,0 +1,1 @@
+"""Tables of embeddings: partitions, memory, and tables without a fixed size."""

@@ -1,0 +1,84 @@
+"""What a transformed export loses: the losses and AUCs of both on the rows of `--eval_files`.
+
+    lines = quality_change.check(spec, records, before, after, limit=0.01)
+
+Answers that differ by less than a tolerance may still rank or calibrate worse, as those of int8 do.
+Metrics are those of an evaluation (`objectives`), from the logits that each export answered. Reads
+no file and asks no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.errors import ExportError
+from estimator_kit.exporters.sample_rows import on_cpu
+from estimator_kit.model.objectives import make_objectives
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.transforms import Transform
+
+# Of --eval_files; a runtime is asked row by row.
+ROWS = 10_000
+
+Answers = Mapping[str, np.ndarray]
+
+
+def check(
+    spec: FeatureSpec, records: Sequence[bytes], before: Answers, after: Answers, *, limit: float
+) -> list[str]:
+    """A line for each objective, with its loss and AUC before and after.
+
+    Args:
+      spec: of the export.
+      records: serialized, with labels.
+      before, after: what the export and the result answer to them, `<objective>/logits` among it.
+      limit: by what share of itself the loss of an objective may rise; 0.01 is one percent.
+
+    Raises:
+      ExportError: a loss rose by more.
+    """
+    old, new = (metrics_of(spec, records, answers) for answers in (before, after))
+    lines = []
+    for name in old:
+        texts = [f"{key}/{name} {old[name][key]:.4g} -> {new[name][key]:.4g}" for key in old[name]]
+        lines.append(f"{', '.join(texts)} on {len(records):,} rows")
+        was, now = old[name]["loss"], new[name]["loss"]
+        if np.isnan(was):  # No row of the objective has a weight.
+            continue
+        if not now - was <= limit * abs(was):
+            raise ExportError(
+                f"the result of --mode=transform was refused: {lines[-1]} of --eval_files; "
+                f"--transform_max_loss_increase={limit:g} allows {was + limit * abs(was):.4g}"
+            )
+    return lines
+
+
+def metrics_of(
+    spec: FeatureSpec, records: Sequence[bytes], answers: Answers
+) -> dict[str, dict[str, float]]:
+    """`loss`, and `auc` where the head has it, by objective, as an evaluation computes them."""
+    found = {}
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
+        _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))
+        for name, objective in make_objectives(spec).items():
+            label = objective.label_name
+            ones = tf.ones(tf.shape(labels[label])[:1], tf.float32)
+            metrics = objective.metrics(
+                tf.constant(answers[f"{name}/logits"]),
+                labels[label],
+                labels.get(f"{label}/weight", ones),
+                labels.get(f"{label}/true_probability"),
+                labels.get(f"{label}/group"),
+            )
+            found[name] = {key: metrics[key] for key in ("loss", "auc") if key in metrics}
+        session.run([v1.local_variables_initializer(), v1.tables_initializer()])
+        session.run([update for metrics in found.values() for _, update in metrics.values()])
+        values = {n: {k: value for k, (value, _) in m.items()} for n, m in found.items()}
+        return {
+            name: {key: float(value) for key, value in metrics.items()}
+            for name, metrics in session.run(values).items()
+        }

@@ -1,0 +1,215 @@
+"""`--mode=transform` to a file for another runtime, held against the export it is made of.
+
+    <transform_dir>/model.tflite or model.onnx
+    <transform_dir>/signature.json   inputs and outputs: their names, dtypes and shapes; the ops of
+                                     TensorFlow that the runtime has to bring
+    <transform_dir>/assets.extra     of the export: its spec and lineage
+
+The export and the file are asked with rows, and a file that answers otherwise than the tolerance
+allows is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.commands.inspect import op_counts, read_saved_model, serving_graph
+from estimator_kit.commands.transform import (
+    NOT_MEASURED,
+    ROWS,
+    answers_of,
+    check_quality,
+    folder_bytes,
+    frozen,
+    kept_spec,
+    records_signature,
+    sample,
+    spec_path,
+)
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters.runtimes import lite, onnx_graph
+from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
+from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.versions import new_staging
+from feature_specs.spec import FeatureSpec
+
+# Rows that the ranges of int8 are taken from.
+REPRESENTATIVE_ROWS = 500
+
+_SIGNATURE = "predict"
+
+
+def convert(config: ExperimentConfig) -> str:
+    """Writes `transform_dir` from `export_dir`; returns what to tell the user.
+
+    Raises:
+      ConfigError: there is no such export, or the extra is missing.
+      DataError: a record cannot be read.
+      ExportError: the runtime cannot express or run the model, or it answers otherwise; nothing
+        is left.
+    """
+    source, target, kind = str(config.export_dir), str(config.transform_dir), str(config.transform)
+    if kind == "onnx":
+        onnx_graph.packages()
+    meta = serving_graph(read_saved_model(source), source)
+    spec = _spec(source)
+    rows = sample(config, spec, "predict_files", ROWS)
+    inputs = inputs_of(meta, source, spec, config.transform_inputs)
+    staged = new_staging(os.path.dirname(os.path.abspath(target)), time.time())
+    try:
+        content, inputs = _content(config, source, staged, meta, spec, inputs)
+        tf.io.gfile.makedirs(staged)
+        name = "model.onnx" if kind == "onnx" else "model.tflite"
+        with tf.io.gfile.GFile(os.path.join(staged, name), "wb") as file:
+            file.write(content)
+        model: Any = onnx_graph.Model(content) if kind == "onnx" else lite.Model(content)
+        found = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
+        largest = _difference(config, source, meta, rows, inputs, found)
+        changes = _quality_changes(config, source, meta, spec, inputs, model)
+        needs = [] if kind == "onnx" else model.flex
+        storage.write_json(os.path.join(staged, "signature.json"), _signature(inputs, found, needs))
+        storage.copy_folder(
+            os.path.join(source, "assets.extra", "feature_spec"),
+            os.path.join(staged, "assets.extra", "feature_spec"),
+        )
+        tf.io.gfile.copy(
+            os.path.join(source, "assets.extra", "lineage.json"),
+            os.path.join(staged, "assets.extra", "lineage.json"),
+        )
+        tf.io.gfile.rename(staged, target)
+    finally:
+        if tf.io.gfile.exists(staged):
+            tf.io.gfile.rmtree(staged)
+    before = sum(op_counts(meta.graph_def).values())
+    lines = [
+        f"{kind}: {os.path.join(target, name)}, from {inputs.form}",
+        f"  bytes {folder_bytes(source):,} -> {len(content):,}",
+        f"  ops   {before:,} -> {sum(model.ops.values()):,}: "
+        + ", ".join(f"{op} {count}" for op, count in sorted(model.ops.items())),
+    ]
+    if kind != "onnx":
+        lines.append(
+            f"  needs the Flex delegate, for {', '.join(needs)}; ask for two rows once, before one"
+            if needs
+            else "  needs no delegate"
+        )
+    if kind == "tflite_int8":
+        lines.append(f"  ops that give int8: {model.int8_ops}")
+    asked = int(inputs.sendable(rows).sum())
+    lines.append(f"  largest difference on {asked:,} rows: {largest:.2g}")
+    if asked < len(rows.records):
+        left = len(rows.records) - asked
+        lines.append(f"  not asked: {left:,} rows that predict_raw cannot take")
+    return "\n".join([*lines, *(f"  {line}" for line in changes)])
+
+
+def _content(
+    config: ExperimentConfig, source: str, staged: str, meta: Any, spec: FeatureSpec, inputs: Inputs
+) -> tuple[bytes, Inputs]:
+    """The model file, and the inputs that it has."""
+    if config.transform == "onnx":
+        graph, inputs = placed(frozen(source, meta), inputs)
+        return onnx_graph.convert(graph, inputs), inputs
+    representative = []
+    if config.transform == "tflite_int8":
+        rows = sample(config, spec, "representative_files", REPRESENTATIVE_ROWS)
+        representative = inputs.rows(rows)
+    folder, signature = source, "predict_raw"
+    if inputs.form == "columns":
+        graph, inputs = placed(frozen(source, meta), inputs)
+        folder, signature = os.path.join(staged, "columns"), _SIGNATURE
+        _save(graph, inputs, folder)
+    kind = str(config.transform)
+    content = lite.convert(folder, signature, kind, representative, inputs.tensors)
+    if folder != source:
+        tf.io.gfile.rmtree(folder)
+    return content, inputs
+
+
+def _save(graph_def: Any, inputs: Inputs, folder: str) -> None:
+    """A SavedModel without variables, of one signature."""
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        tf.import_graph_def(graph_def, name="")
+        builder = tf.compat.v1.saved_model.Builder(folder)
+        made = tf.compat.v1.saved_model.predict_signature_def(
+            {k: graph.get_tensor_by_name(name) for k, (name, _, _) in inputs.tensors.items()},
+            {k: graph.get_tensor_by_name(name) for k, name in inputs.outputs.items()},
+        )
+        builder.add_meta_graph_and_variables(
+            session, [tf.saved_model.SERVING], signature_def_map={_SIGNATURE: made}
+        )
+        builder.save()
+
+
+def _difference(
+    config: ExperimentConfig,
+    source: str,
+    meta: Any,
+    sample: SampleRows,
+    inputs: Inputs,
+    found: dict[str, np.ndarray],
+) -> float:
+    name, key = records_signature(meta, source)
+    before = answers_of(source, name, key, list(sample.records))
+    before = {k: v[inputs.sendable(sample)] for k, v in before.items() if k in inputs.outputs}
+    sides, what = ("before", "after"), str(config.transform)
+    largest = 0.0
+    try:
+        largest = skew.check_answers(before, found, what, np.inf, sides)
+        skew.check_answers(before, found, what, config.transform_tolerance, sides)
+    except skew.Skew as error:
+        raise ExportError(
+            f"the result of --mode=transform was refused: {error}; the largest difference is "
+            f"{largest:.2g}, --transform_tolerance={config.transform_tolerance:g}"
+            + (", and int8 moves answers" if config.transform in lite.KINDS[1:] else "")
+        ) from error
+    return largest
+
+
+def _quality_changes(
+    config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
+) -> list[str]:
+    """What `quality_change` says of the model; that it was not asked, without --eval_files."""
+    if not config.eval_files:
+        return [NOT_MEASURED]
+    rows = sample(config, spec, "eval_files", quality_change.ROWS)
+    sent = [record for record, is_sent in zip(rows.records, inputs.sendable(rows)) if is_sent]
+    name, key = records_signature(meta, source)
+    before = answers_of(source, name, key, sent)
+    after = model.ask([{k: row[k] for k in inputs.tensors} for row in inputs.rows(rows)])
+    return check_quality(config, spec, sent, before, after)
+
+
+def _spec(source: str) -> FeatureSpec:
+    spec = kept_spec(source)
+    if spec is None:
+        raise ConfigError(
+            f"--export_dir={source}: it has no {spec_path(source)}, which says how to send rows"
+        )
+    return spec
+
+
+def _signature(inputs: Inputs, found: dict[str, np.ndarray], needs: list[str]) -> dict[str, Any]:
+    return {
+        "inputs": {
+            name: {"dtype": dtype.name, "shape": list(shape)}
+            for name, (_, dtype, shape) in inputs.tensors.items()
+        },
+        "outputs": {
+            name: {
+                "dtype": "string" if value.dtype.kind in "OS" else value.dtype.name,
+                "shape": [None, *value.shape[1:]],
+            }
+            for name, value in found.items()
+        },
+        "input_form": inputs.form,
+        "tensorflow_ops": needs,
+    }

@@ -1,0 +1,1 @@
+"""The model_fn and its parts: input layer, objectives, Keras layers."""

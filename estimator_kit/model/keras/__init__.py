@@ -1,0 +1,1 @@
+"""Keras layers and Keras models as models of the kit."""

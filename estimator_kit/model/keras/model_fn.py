@@ -1,0 +1,373 @@
+"""`KerasModelFn`: a compiled Keras model, trained, evaluated and exported as any model of the kit.
+
+    class Clicks(ek.KerasModelFn):
+        def keras_model(self):
+            deep = tf.keras.Input((20,), name="deep")            # a group of the spec, or a column
+            click = tf.keras.layers.Dense(1, activation="sigmoid", name="click")(deep)
+            model = tf.keras.Model(deep, click)                  # an output for each objective
+            model.compile("adam", loss="binary_crossentropy")
+            return model
+
+    python run.py --model=my_pkg.clicks:Clicks ...
+
+From Keras come the layers, their weights at the start, the losses and the optimizer; from the spec
+the input, the metrics, the weights of rows and how their losses are averaged, the predictions and
+the signatures. Outputs are read as logits: of one that ends in the link of its head (a sigmoid, a
+softmax) that is what enters it, as Keras's own losses take it. The model is made once, in eager
+mode, and its layers anew in each graph: one of your own needs a `get_config`.
+"""
+
+from __future__ import annotations
+
+import abc
+import concurrent.futures
+import copy
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import input_layer
+from estimator_kit.model.keras import compiled as keras_compile
+from estimator_kit.model.model_fn import Logits, ModelFn
+from estimator_kit.model.model_params import ModelParams
+from estimator_kit.model.objectives import Objective, StepObjective
+from estimator_kit.optimizers.combining.gradnorm import GradNorm
+from estimator_kit.optimizers.combining.uncertainty import Uncertainty
+from feature_specs.heads.objectives import Ranking
+from feature_specs.kinds.column_kinds import Numeric, Ragged
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform.transforms import Features
+
+_log = logging.getLogger("estimator_kit")
+
+# The op at the end of an output that is no logit, by head, and what makes one of a logit.
+_LINKS = {
+    "binary": ("Sigmoid", tf.sigmoid),
+    "logistic_regression": ("Sigmoid", tf.sigmoid),
+    "multi_label": ("Sigmoid", tf.sigmoid),
+    "multi_class": ("Softmax", tf.nn.softmax),
+    "poisson": ("Exp", tf.exp),
+}
+
+# Fields of an objective that are part of its loss, which is Keras's here.
+_OF_LOSS = ("loss", "positive_penalty", "class_penalties")
+
+
+class KerasModelFn(ModelFn):
+    """A compiled Keras model as a ModelFn. Override `keras_model`.
+
+    The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
+    model is compiled with, unless they are given. Beside an optimizer that the kit lacks,
+    `optimizer` or `optimizers` must be given, and none of these is taken from the model.
+    Regularization losses of its layers count. The head `ranking` is refused, since a Keras loss is
+    of single rows; so are `combine: uncertainty` and `gradnorm` beside Keras's CosineSimilarity and
+    Poisson, which can be below 0. A loss of your own beside these must never be.
+    """
+
+    def __init__(
+        self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
+    ):
+        given = params.model_dump(exclude_unset=True) if isinstance(params, ModelParams) else params
+        given = dict(given or {})
+        self.spec = self._given_spec = spec
+        self._check_heads()
+        own = "optimizer" in given or given.get("optimizers") is not None
+        compiled = _outside_of_graphs(lambda: self._read_model(has_optimizer=own))
+        self._check_losses()
+        super().__init__(self._with_loss_weights(), {**compiled, **given})
+        self.objectives = {n: self._with_keras_loss(o) for n, o in self.objectives.items()}
+
+    # --- To override -----------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def keras_model(self) -> Any:
+        """A compiled functional or Sequential `tf.keras.Model`; called once, when this is made.
+
+        Each input has the name of a group of the spec, float32 [rows, width] (or, of steps,
+        [rows, steps, width], zeros behind the end of a row), or of a column that is dense.
+        A numeric column may have its own shape: an image [rows, height, width, channels]. Each
+        output has the name of an objective (a key of a dict of outputs, or of its layer); one of
+        a single objective may have any. `self.spec` is there to use.
+        """
+
+    # --- Not to override -------------------------------------------------------------------------
+
+    def check_spec(self) -> None:
+        for name, tensor in _inputs(self._model).items():
+            if name in self.spec.groups:
+                names = input_layer.columns_of(self.spec, name)
+                if any(self.spec.is_sequence(column) for column in names):
+                    input_layer.check_sequence_group(self.spec, name)
+                else:
+                    input_layer.check_dense_group(self.spec, name)
+            else:
+                names = (name,)
+            shape = () if name in self.spec.groups else self._number_shape(name)
+            if len(shape) > 1 and tuple(tensor.shape[1:]) == shape:
+                continue
+            width = sum(input_layer.width_of(self.spec, column) for column in names)
+            if tensor.shape[-1] != width:
+                raise ConfigError(
+                    f"the input {name!r} of the Keras model has the shape {tuple(tensor.shape)}, "
+                    f"and the spec gives {width} numbers; expected tf.keras.Input(({width},), "
+                    f"name={name!r})" + f", or the shape {shape}" * (len(shape) > 1)
+                )
+
+    def _number_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a numeric column's numbers; () of any other column."""
+        column = self.spec.columns[name]
+        if not isinstance(column, Numeric):
+            return ()
+        return self.spec.features[column.source].number_shape
+
+    def groups(self) -> tuple[str, ...]:
+        inputs = _inputs(self._model)
+        return tuple(
+            group
+            for group, columns in self.spec.groups.items()
+            if group in inputs or any(column in inputs for column in columns)
+        )
+
+    def logits(self, features: Features, mode: str) -> Logits:
+        model = tf.keras.models.clone_model(self._model)
+        given = {name: self._input(name, features) for name in _inputs(self._model)}
+        inputs = list(given.values())
+        made = self.keras(model, inputs if len(inputs) > 1 else inputs[0], mode)
+        named = made if isinstance(made, Mapping) else dict(
+            zip(self._model.output_names, made if isinstance(made, (list, tuple)) else [made])
+        )  # fmt: skip
+        return {
+            name: self._logits_of(name, named[output])
+            for name, output in self._outputs(self.objectives).items()
+        }
+
+    def first_values(self) -> Mapping[str, Any]:
+        return dict(zip(self._weight_names, self._weights_at_start))
+
+    # ---------------------------------------------------------------------------------------------
+
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        # From the spec without the model's loss_weights, which it would refuse as a second answer.
+        return type(self)(self._given_spec, params)
+
+    def _check_combination(self) -> None:
+        if isinstance(self._combination, (GradNorm, Uncertainty)):
+            for name, loss in self._losses.items():
+                if keras_compile.can_be_negative(loss):
+                    raise ConfigError(
+                        f"combine: {self.params.combine} needs losses that are never below 0, and "
+                        f"{keras_compile.name_of(loss)}, that of objective {name!r}, can be; "
+                        "choose another loss, or pcgrad or weights"
+                    )
+        super()._check_combination()
+
+    def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
+        """Makes the model and keeps what is of it; the parameters that it is compiled with."""
+        self._model = self.keras_model()
+        self._check_model(self.spec)
+        self._weights_at_start = [weight.numpy() for weight in self._model.weights]
+        self._weight_names = self._names_in_graphs()
+        objective_of = {o: name for name, o in self._outputs(self.spec.objectives).items()}
+        outputs = self._output_names()
+        self._losses, self._loss_weights = keras_compile.losses(
+            self._model, outputs, [objective_of[output] for output in outputs]
+        )
+        try:
+            return keras_compile.optimizer_params(self._model.optimizer)
+        except ConfigError:
+            if has_optimizer:
+                return {}
+            raise
+
+    def _names_in_graphs(self) -> list[str]:
+        """The names of the weights in `logits`; Keras makes those of a clone in the same order."""
+        try:
+            with tf.Graph().as_default():
+                clone = tf.keras.models.clone_model(self._model)
+                # The first one turns classes of layers into those of graphs, which can do less.
+                tf.keras.models.clone_model(self._model)
+            return [weight.op.name for weight in clone.weights]
+        except (NotImplementedError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split(".")[0].split())
+            raise ConfigError(
+                f"Keras cannot make the layers of {type(self).__name__}.keras_model anew in a "
+                f"graph ({reason}); a layer of your own needs a get_config, which returns that of "
+                "Layer with the arguments of its __init__, and, inside of another model, "
+                "@tf.keras.utils.register_keras_serializable()"
+            ) from error
+
+    def _check_model(self, spec: FeatureSpec) -> None:
+        model, name = self._model, type(self).__name__
+        if not isinstance(model, tf.keras.Model):
+            raise ConfigError(f"{name}.keras_model returned {model!r}, expected a tf.keras.Model")
+        if not getattr(model, "optimizer", None):
+            raise ConfigError(
+                f"{name}.keras_model returned a model that is not compiled; call its "
+                "compile(optimizer, loss) first"
+            )
+        if not isinstance(getattr(model, "input_names", None), list):
+            raise ConfigError(
+                f"{name}.keras_model returned a model without named inputs, expected a functional "
+                "one, or a Sequential one that begins with tf.keras.Input; call layers of another "
+                "kind with self.keras in a ModelFn"
+            )
+        dense = [column for column in spec.used_columns() if _is_dense(spec, column)]
+        unknown = [n for n in model.input_names if n not in spec.groups and n not in dense]
+        if unknown:
+            raise ConfigError(
+                f"the Keras model has the inputs {', '.join(model.input_names)}; the spec has no "
+                f"{', '.join(unknown)}, but the groups {', '.join(spec.groups)} and the dense "
+                f"columns {', '.join(dense) or '(none)'}: name each tf.keras.Input after one"
+            )
+        self._outputs(spec.objectives)
+        metrics = (model.get_compile_config() or {}).get("metrics")
+        if metrics:
+            _log.warning(
+                "the metrics that the Keras model is compiled with are not computed; those of the "
+                "spec's objectives are"
+            )
+
+    def _outputs(self, objectives: Mapping[str, Any]) -> dict[str, str]:
+        """Objective -> the output of the model."""
+        names = self._output_names()
+        if len(names) == len(objectives) == 1:
+            return {next(iter(objectives)): names[0]}
+        if set(names) != set(objectives):
+            raise ConfigError(
+                f"the Keras model has the outputs {', '.join(names)}; the objectives of the spec "
+                f"are {', '.join(objectives)}: name the outputs after them"
+            )
+        return {name: name for name in objectives if name in names}
+
+    def _output_names(self) -> list[str]:
+        """The outputs in the order in which Keras takes lists of losses and weights for them."""
+        outputs = self._model.output
+        # As tf.nest does, whatever the order in which the dict was written.
+        return sorted(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
+
+    def _input(self, name: str, features: Features) -> tf.Tensor:
+        if name not in self.spec.groups:
+            if len(_inputs(self._model)[name].shape) > 2:
+                return self.numeric_input(features, name)
+            return input_layer.dense_columns(self.spec, (name,), features)[name]
+        if self.spec.is_sequence(self.spec.groups[name][0]):
+            return self.sequence_input(features, name)[0]
+        return self.dense_input(features, name)
+
+    def _logits_of(self, name: str, output: tf.Tensor) -> tf.Tensor:
+        objective = self.objectives[name]
+        head = objective.config.head
+        link, _ = _LINKS.get(head, (None, None))
+        given = keras_compile.from_logits(self._losses[name])
+        kind = output.op.type
+        if link is not None and given == (kind == link):
+            loss = keras_compile.name_of(self._losses[name])
+            raise ConfigError(
+                f"the output for {name!r} ends in {kind}, and its loss {loss} takes "
+                f"{'logits' if given else 'no logits'}; the head {head} wants either {link} at "
+                "its end, or from_logits=True in its loss"
+            )
+        logits = output.op.inputs[0] if link is not None and kind == link else output
+        return tf.reshape(logits, [-1, objective.logits_dimension])
+
+    def _with_keras_loss(self, objective: Objective) -> Objective:
+        """The objective with the loss of Keras in the place of the spec's."""
+        if isinstance(objective, StepObjective):
+            return StepObjective(self.spec, self._with_keras_loss(objective.head))
+        loss = self._losses[objective.name]
+        _, link = _LINKS.get(objective.config.head, (None, None))
+        given = keras_compile.from_logits(loss)
+
+        def row_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            predictions = logits if given or link is None else link(logits)
+            call = loss.call if isinstance(loss, tf.keras.losses.Loss) else loss
+            found = call(_as_keras(objective, loss, labels), predictions)
+            if found.shape.rank != 1:
+                raise ConfigError(
+                    f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the shape "
+                    f"{found.shape}, expected one number a row"
+                )
+            return found
+
+        made = copy.copy(objective)
+        vars(made)["row_losses"] = row_losses
+        return made
+
+    def _with_loss_weights(self) -> FeatureSpec:
+        """The spec with the factors that the model is compiled with, if there are any."""
+        if self._loss_weights is None:
+            return self.spec
+        objectives = {
+            name: entry.model_copy(update={"loss_weight": self._loss_weights[name]})
+            for name, entry in self.spec.objectives.items()
+        }
+        return dataclasses.replace(self.spec, objectives=objectives)
+
+    def _check_heads(self) -> None:
+        for name, entry in self.spec.objectives.items():
+            if isinstance(entry, Ranking):
+                raise ConfigError(
+                    f"objectives.{name}: the head ranking compares the rows of a group, and a loss "
+                    "of Keras is of single rows; write a ModelFn, whose self.keras takes Keras "
+                    "layers, or choose another head"
+                )
+
+    def _check_losses(self) -> None:
+        for name, entry in self.spec.objectives.items():
+            said = [field for field in _OF_LOSS if field in entry.model_fields_set]
+            if said:
+                raise ConfigError(
+                    f"objectives.{name}: {', '.join(said)} of the spec and the loss that the Keras "
+                    "model is compiled with are two answers to one question; remove it from the "
+                    "spec"
+                )
+            if self._loss_weights is not None and "loss_weight" in entry.model_fields_set:
+                raise ConfigError(
+                    f"objectives.{name}: has a loss_weight, and the Keras model is compiled with "
+                    "loss_weights; remove one of the two"
+                )
+            loss = self._losses[name]
+            if str(getattr(loss, "reduction", "auto")) not in ("auto", "sum_over_batch_size"):
+                raise ConfigError(
+                    f"the loss {keras_compile.name_of(loss)} of {name!r} has the reduction "
+                    f"{loss.reduction}; leave it out, and say reduction in the objective"
+                )
+
+
+def _inputs(model: Any) -> dict[str, Any]:
+    return dict(zip(model.input_names, model.inputs))
+
+
+def _is_dense(spec: FeatureSpec, name: str) -> bool:
+    column = spec.columns[name]
+    sparse = column.categorical and column.kind != "bucketized"
+    return not sparse and not isinstance(column, Ragged) and not spec.is_sequence(name)
+
+
+def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
+    """Labels in the shape that a Keras loss wants beside outputs [rows, n]."""
+    if objective.config.head == "multi_class":
+        if "sparse" in keras_compile.name_of(loss):
+            return labels[:, tf.newaxis]
+        return tf.one_hot(labels, objective.logits_dimension)
+    labels = tf.cast(labels, tf.float32)
+    return labels if labels.shape.rank == 2 else labels[:, tf.newaxis]
+
+
+def _outside_of_graphs(make: Any) -> Any:
+    """What a function returns that runs in eager mode, whatever graph is being built here.
+
+    A new thread has none. The numbers that Keras gives to layers without a name begin anew, so that
+    the variables of a model have the same names however many were made before it.
+    """
+
+    def run() -> Optional[Any]:
+        tf.keras.backend.reset_uids()
+        return make()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()

@@ -1,0 +1,496 @@
+"""`ModelFn`: a class whose instance is an ordinary `model_fn` of a `tf.estimator.Estimator`.
+
+    class Squared(ek.ModelFn):
+        class Params(ek.ModelFn.Params):
+            width: int = 32
+
+        def logits(self, features, mode):
+            hidden = dense_layer(self.dense_input(features, "deep"), self.params.width, "hidden")
+            return dense_layer(hidden, self.logits_dimension, "logits")
+
+Override `logits`, and where needed `loss`, `optimizers` or `train_op`; never `__call__`, which ties
+them to the objectives of the spec. It holds no state between calls and builds no session.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import ModeKeys, estimator
+from estimator_kit.embeddings import dynamic_problems, dynamic_tables
+from estimator_kit.errors import ConfigError
+from estimator_kit.model import initial_values, input_layer, tensor_equality
+from estimator_kit.model.keras import layers
+from estimator_kit.model.logits import Logits as Logits
+from estimator_kit.model.logits import check_rows, split_logits
+from estimator_kit.model.model_params import ModelParams, checked_params
+from estimator_kit.model.objectives import Objective, make_objectives
+from estimator_kit.model.objectives.streaming import Metric, streaming_sum
+from estimator_kit.model.places import input_places
+from estimator_kit.optimizers import schedules
+from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer, minimize, not_frozen
+from estimator_kit.optimizers.combining import Weights, check_combination, parse_combination
+from estimator_kit.optimizers.combining.base import MakeGradients
+from estimator_kit.optimizers.moving_average import AveragedSaver
+from estimator_kit.optimizers.sync_replicas import Synchronous
+from feature_specs.kinds.column_kinds import Numeric
+from feature_specs.spec import FeatureSpec
+from input_pipelines.input_fns import PADDING
+from input_pipelines.transform.transforms import Features
+
+# Tensors that hooks fetch by name from the training graph.
+ROWS_TENSOR = "estimator_kit/rows"
+LOSS_TENSOR = "estimator_kit/loss"
+
+# The graph collection of (name, tensor) for predictions beside those of the objectives.
+_OUTPUTS = "estimator_kit/outputs"
+
+# The signature that answers for all objectives at once.
+PREDICT_EXAMPLES = "predict_examples"
+
+# The metric that replaces `loss` in what Estimator returns; see `read_metrics`.
+TOTAL_LOSS = "total_loss"
+
+
+def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics of `Estimator.evaluate` as floats, with `loss` taken over rows, not over batches."""
+    metrics = {name: float(value) for name, value in evaluation.items()}
+    metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
+    return metrics
+
+
+class ModelFn(abc.ABC):
+    """A model over a feature spec.
+
+    Args:
+      spec: what a record holds and what is to be learned.
+      params: values for `Params`, as an instance or a mapping. Unknown names are errors.
+
+    Attributes:
+      spec, params: as given, checked.
+      objectives: `{name: Objective}` in the order of the spec.
+      warm_start: what the first checkpoint takes from another model, or None. Set by the kit
+        before it trains.
+      together: in a cluster whose processes make each step together, who they are. Set by the kit.
+    """
+
+    Params: type[ModelParams] = ModelParams
+
+    def __init__(
+        self, spec: FeatureSpec, params: Union[ModelParams, Mapping[str, Any], None] = None
+    ):
+        self.spec = spec
+        if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
+            raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
+        self.params: Any = checked_params(type(self).__name__, self.Params, params)
+        self.objectives: dict[str, Objective] = make_objectives(spec)
+        self.warm_start: Any = None
+        self.together: Optional[Synchronous] = None
+        for choice in (self.params.optimizer, *(self.params.optimizers or {}).values()):
+            make_optimizer(choice, self.params.learning_rate)
+        if self.params.schedule is not None:
+            schedules.parse_schedule(self.params.schedule)
+        self._combination = parse_combination(self.params.combine)
+        self._check_combination()
+        dynamic_problems.check_model(self)
+        self.check_spec()
+
+    # --- To override -----------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def logits(self, features: Features, mode: str) -> Logits:
+        """The logits of all objectives.
+
+        Args:
+          features: `{column: float32 [rows, n] | int64 ids [rows] | ragged ids [rows, None]}`;
+            `dense_input` and `linear_logits` turn a group of them into one tensor, and
+            `numeric_input` and `ragged_input` give single columns in their shapes.
+          mode: a `tf.estimator.ModeKeys`; for what differs in training, such as dropout.
+
+        Returns:
+          float32 [rows, self.logits_dimension], split among the objectives in their order, or
+          `{objective: float32 [rows, its logits_dimension]}`.
+        """
+
+    def check_spec(self) -> None:  # noqa: B027 - most models of a user's own need no check
+        """Raises ConfigError for a spec that this model cannot take; called when it is made."""
+
+    def groups(self) -> tuple[str, ...]:
+        """The groups of the spec that the model reads; the rest is named in the log."""
+        return tuple(self.spec.groups)
+
+    def checked_labels(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """The labels of training and evaluation, behind checks that no single label can have.
+
+        Args:
+          labels: by label, [rows], and what goes with them.
+          weights: by objective, float32 [rows]; 0 masks the row.
+        """
+        return labels
+
+    def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The scalar that training minimizes, from the scalar loss of each objective.
+
+        By default their sum weighted by `loss_weight`. Regularization losses are added to it. It
+        is evaluation's `loss`, too. A model that overrides it does not take the parameter
+        `combine`, which would go past it.
+        """
+        return tf.add_n(
+            [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
+        )
+
+    def shared_prefix(self) -> Optional[str]:
+        """What names the last variables that all objectives share: a regular expression.
+
+        GradNorm looks at their gradients. None by default: its field `shared` then names them.
+        """
+        return None
+
+    def training_losses(
+        self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
+    ) -> Mapping[str, tf.Tensor]:
+        """Scalar losses by objective that training takes in the place of the objectives' own.
+
+        For a model that learns from more than its logits; none by default. Evaluation always has
+        the objectives' losses.
+
+        Args:
+          labels: by label, [rows].
+          weights: by objective, float32 [rows].
+        """
+        return {}
+
+    def optimizers(self) -> Sequence[tuple[str, Any]]:
+        """(prefix of variable names, optimizer) for the parts of the model; see `minimize`.
+
+        Make them with `self.make_optimizer`. The parameter `optimizers` takes their place.
+        """
+        return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
+
+    def first_values(self) -> Mapping[str, Any]:
+        """What variables hold when a training starts from nothing: arrays by name of variable.
+
+        In the place of their initializers; none by default. A warm start goes over them.
+        """
+        return {}
+
+    def train_op(self, loss: tf.Tensor) -> tf.Operation:
+        """The op of a training step; it must also count the global step."""
+        return self._minimized(loss)
+
+    # --- To use ----------------------------------------------------------------------------------
+
+    @property
+    def logits_dimension(self) -> int:
+        """Logits a row of all objectives together."""
+        return sum(objective.logits_dimension for objective in self.objectives.values())
+
+    def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
+        """`ek.make_optimizer` with the schedule and warm-up of the model's parameters."""
+        p = self.params
+        factor = None
+        if p.schedule is not None or p.warm_up_steps:
+            schedule = schedules.parse_schedule(p.schedule or "constant")
+            step = tf.compat.v1.train.get_or_create_global_step()
+            factor = schedules.factor_at(step.read_value(), schedule, p.warm_up_steps)
+        return make_optimizer(optimizer, learning_rate, factor=factor)
+
+    def dense_input(self, features: Features, group: str) -> tf.Tensor:
+        """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
+        return input_layer.dense_input(self.spec, group, features)
+
+    def field_input(self, features: Features, group: str) -> tf.Tensor:
+        """The embeddings of a group, of one dimension: float32 [rows, fields, dimension]."""
+        names = input_layer.columns_of(self.spec, group)
+        dense = input_layer.dense_columns(self.spec, names, features)
+        return input_layer.fields_of(self.spec, group, dense)
+
+    def sequence_input(self, features: Features, group: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """The steps of a sequence group, float32 [rows, steps, width], and their number [rows]."""
+        return input_layer.sequence_input(self.spec, group, features)
+
+    def numeric_input(self, features: Features, column: str) -> tf.Tensor:
+        """A numeric column in its shape, float32 [rows, *shape], as of an image.
+
+        `features` has it as [rows, n], and so have `dense_input` and built-in models.
+        """
+        return input_layer.numeric_input(self.spec, column, features)
+
+    def ragged_input(self, features: Features, group: str) -> dict[str, tf.RaggedTensor]:
+        """The columns of a ragged group: `{column: numbers or ids [rows, None]}`.
+
+        Those of lists of lists are [rows, None, None]; an id of -1 is none.
+        """
+        return input_layer.ragged_input(self.spec, group, features)
+
+    def linear_logits(self, features: Features, group: str) -> tf.Tensor:
+        """A linear model over a group: float32 [rows, self.logits_dimension]."""
+        return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
+
+    def keras(self, layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
+        """What a layer or model of `tf.keras`, made in `logits`, makes of its inputs.
+
+        Call Keras layers by this alone: it tells them whether this is training, and takes their
+        updates and regularization losses along; see `keras_layers.call`.
+        """
+        training = mode == ModeKeys.TRAIN
+        return layers.call(layer, inputs, training=training, **arguments)
+
+    def add_output(self, name: str, value: tf.Tensor) -> None:
+        """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
+        tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
+
+    # --- Not to override -------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        features: Features,
+        labels: Optional[Mapping[str, tf.Tensor]] = None,
+        mode: str = ModeKeys.PREDICT,
+        params: Optional[Mapping[str, Any]] = None,
+        config: Any = None,
+    ) -> Any:
+        """The model_fn: an `EstimatorSpec` for the mode.
+
+        `params`, which an Estimator passes on from its own argument, overrides the instance's.
+        """
+        del config  # The RunConfig; part of the signature, needed by no built-in model.
+        if params:
+            merged = {**self.params.model_dump(), **params}
+            other = self._with_params(merged)
+            other.warm_start = self.warm_start
+            other.together = self.together
+            return other(features, labels, mode)
+        training = mode == ModeKeys.TRAIN
+        with dynamic_tables.in_mode(training=training), tensor_equality.warned():
+            return self._estimator_spec(features, labels, mode)
+
+    def _estimator_spec(
+        self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
+    ) -> Any:
+        for name, values in features.items():
+            if isinstance(self.spec.columns.get(name), Numeric):
+                input_places.mark(name, values)
+        widths = {name: o.logits_dimension for name, o in self.objectives.items()}
+        logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
+        # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
+        outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
+        tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
+        layers.collect([*logits.values(), *outputs.values()])
+        model = type(self).__name__
+        if mode == ModeKeys.PREDICT:
+            return self._predict_spec(mode, logits, outputs)
+        if labels is None:
+            raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
+        padding = labels.get(PADDING)
+        labels, weights = self.labels_and_weights(labels)
+        logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
+        losses = {
+            name: objective.loss(
+                logits[name],
+                labels[objective.label_name],
+                weights[name],
+                labels.get(f"{objective.label_name}/group"),
+            )
+            for name, objective in self.objectives.items()
+        }
+        if mode == ModeKeys.TRAIN:
+            losses.update(self.training_losses(labels, weights))
+        if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
+            loss = self._combination.total(losses, self.spec)
+        else:
+            loss = self.loss(losses)
+        if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
+            raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
+        regularization = tf.compat.v1.losses.get_regularization_losses()
+        if regularization:
+            loss = tf.add_n([loss, *regularization])
+        loss = tf.identity(loss, name=LOSS_TENSOR)
+        rows = tf.shape(next(iter(logits.values())))[0]
+        if padding is not None:
+            rows = tf.where(padding, 0, rows)
+        rows = tf.identity(rows, name=ROWS_TENSOR)
+        if mode == ModeKeys.EVAL:
+            metrics = self._metrics(logits, labels, weights, rows)
+            for name, value in self._combination.factors(self.spec).items():
+                metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
+            # Nothing reads the predictions here but metrics of `tf.estimator.add_metrics`.
+            predictions, _ = self._predictions(logits, outputs)
+            return estimator.EstimatorSpec(
+                mode, predictions=predictions, loss=loss, eval_metric_ops=metrics,
+                scaffold=self._averages(),
+            )  # fmt: skip
+        for name, value in losses.items():
+            tf.compat.v1.summary.scalar(f"loss/{name}", value)
+        for name, value in self._combination.factors(self.spec).items():
+            tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)
+        train_op = self._step(loss, losses, regularization)
+        together = self.together
+        return estimator.EstimatorSpec(
+            mode,
+            loss=loss,
+            train_op=train_op,
+            training_hooks=[together.hook] if together is not None else [],
+            scaffold=initial_values.scaffold(self.spec, self.warm_start, self.first_values()),
+        )
+
+    def _check_combination(self) -> None:
+        own = {n for n in ("loss", "train_op") if getattr(type(self), n) is not getattr(ModelFn, n)}
+        check_combination(
+            self._combination, self.params.combine, self.spec, type(self).__name__, own
+        )
+
+    def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
+        """The same model with these parameters."""
+        return type(self)(self.spec, params)
+
+    def labels_and_weights(
+        self, labels: Mapping[str, tf.Tensor]
+    ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]:
+        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective.
+
+        A batch of padding has no weight; see `input_fns.train_input_fn`.
+        """
+        padding = labels.get(PADDING)
+        labels = {name: value for name, value in labels.items() if name != PADDING}
+        weights = {name: self._weights(name, labels) for name in self.objectives}
+        if padding is not None:
+            weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
+        return self.checked_labels(labels, weights), weights
+
+    def _step(
+        self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
+    ) -> tf.Operation:
+        """The op of a training step with what the combination of losses does beside it."""
+        combination = self._combination
+        if isinstance(combination, Weights):
+            step = self.train_op(loss)
+            dynamic_tables.check_trained(tf.compat.v1.trainable_variables())
+            return step
+        variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
+        gradients = combination.gradients(losses, self.spec, regularization)
+        # Only what overrides nothing of it gets here with gradients; see `check_combination`.
+        step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
+        if after is None:
+            return step
+        with tf.control_dependencies([step]):
+            return after()
+
+    def _minimized(
+        self, loss: tf.Tensor, gradients: Optional[MakeGradients] = None
+    ) -> tf.Operation:
+        p = self.params
+        return minimize(
+            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
+            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
+            gradients=gradients, together=self.together,
+        )  # fmt: skip
+
+    def _predict_spec(
+        self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
+    ) -> Any:
+        joint, by_objective = self._predictions(logits, added)
+        outputs: dict[str, Any] = {}
+        for name, objective in self.objectives.items():
+            predictions = by_objective[name]
+            outputs[f"predict/{name}"] = estimator.export.PredictOutput(predictions)
+            for method, output in objective.export_outputs(predictions).items():
+                outputs[f"{method}/{name}"] = output
+        for name, value in added.items():
+            outputs[name] = estimator.export.PredictOutput({name: value})
+        outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
+        # Without one of this name tf.estimator takes no spec; an export may choose another.
+        outputs["serving_default"] = estimator.export.PredictOutput(joint)
+        return estimator.EstimatorSpec(
+            mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()
+        )
+
+    def _predictions(
+        self, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], dict[str, dict[str, tf.Tensor]]]:
+        """All predictions, as `<objective>/<name>` or an added name; and those by objective."""
+        by_objective = {
+            name: objective.predictions(logits[name]) for name, objective in self.objectives.items()
+        }
+        joint = {
+            f"{name}/{key}": value
+            for name, predictions in by_objective.items()
+            for key, value in predictions.items()
+        }
+        return {**joint, **added}, by_objective
+
+    def _averages(self) -> Any:
+        """The Scaffold that restores averaged weights, or None where there are none."""
+        if self.params.moving_average is None:
+            return None
+        weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
+        return tf.compat.v1.train.Scaffold(saver=AveragedSaver(weights))
+
+    def _chosen_optimizers(self) -> Sequence[tuple[str, Any]]:
+        p = self.params
+        if p.optimizers is not None:
+            return [
+                (prefix, self.make_optimizer(choice, p.learning_rate))
+                for prefix, choice in p.optimizers.items()
+            ]
+        pairs = self.optimizers()
+        if p.schedule is not None or p.warm_up_steps:
+            for prefix, optimizer in pairs:
+                if not getattr(optimizer, "follows_schedule", False):
+                    raise ConfigError(
+                        f"{type(self).__name__}.optimizers makes the one for {prefix!r} without "
+                        "self.make_optimizer, so that it would not follow the parameters schedule "
+                        "and warm_up_steps; use that, or drop these"
+                    )
+        return pairs
+
+    def _metrics(
+        self,
+        logits: Mapping[str, tf.Tensor],
+        labels: Mapping[str, tf.Tensor],
+        weights: Mapping[str, tf.Tensor],
+        rows: tf.Tensor,
+    ) -> dict[str, Metric]:
+        # In batches of static shape `rows` is a constant, which would be added once more at the end
+        # of the input.
+        with tf.control_dependencies(list(labels.values())):
+            rows = tf.identity(rows)
+        result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
+        for name, objective in self.objectives.items():
+            label = objective.label_name
+            with tf.compat.v1.variable_scope(f"metrics/{name}"):
+                metrics = objective.metrics(
+                    logits[name],
+                    labels[label],
+                    weights[name],
+                    labels.get(f"{label}/true_probability"),
+                    labels.get(f"{label}/group"),
+                )
+            result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
+        result[TOTAL_LOSS] = self._total_loss(result)
+        return result
+
+    def _total_loss(self, metrics: Mapping[str, Metric]) -> Metric:
+        """The model's loss over all rows; Estimator's own is a mean over batches of any size."""
+        # As in training, an objective without any weight costs nothing.
+        losses = {name: metrics[f"loss/{name}"] for name in self.objectives}
+        values = {
+            name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)
+            for name, (value, _) in losses.items()
+        }
+        total = tf.add_n([self.loss(values), *tf.compat.v1.losses.get_regularization_losses()])
+        return total, tf.group(*(update for _, update in losses.values()))
+
+    def _weights(self, name: str, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        label = self.objectives[name].label_name
+        if f"{label}/weight" in labels:
+            return labels[f"{label}/weight"]
+        # A label may be a vector; a weight is one number a row.
+        return tf.ones(tf.shape(labels[label])[:1], tf.float32)

@@ -1,0 +1,47 @@
+"""Objectives: from logits to losses, metrics, predictions and signatures."""
+
+from __future__ import annotations
+
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.binary import BinaryObjective
+from estimator_kit.model.objectives.cosine import CosineObjective
+from estimator_kit.model.objectives.multi_class import MultiClassObjective
+from estimator_kit.model.objectives.multi_label import MultiLabelObjective
+from estimator_kit.model.objectives.quantile import QuantileObjective
+from estimator_kit.model.objectives.ranking import RankingObjective
+from estimator_kit.model.objectives.regression import (
+    LogisticRegressionObjective,
+    PoissonObjective,
+    RegressionObjective,
+)
+from estimator_kit.model.objectives.steps import StepObjective
+from feature_specs.spec import FeatureSpec
+
+# One class for each head that a spec can name (`feature_specs.heads.objectives.HEADS`).
+_BY_HEAD: dict[str, type[Objective]] = {
+    "binary": BinaryObjective,
+    "cosine": CosineObjective,
+    "logistic_regression": LogisticRegressionObjective,
+    "multi_class": MultiClassObjective,
+    "multi_label": MultiLabelObjective,
+    "poisson": PoissonObjective,
+    "quantile": QuantileObjective,
+    "ranking": RankingObjective,
+    "regression": RegressionObjective,
+}
+
+
+def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
+    """The objectives of a spec by name, in its order."""
+    made = {name: _BY_HEAD[entry.head](spec, name) for name, entry in spec.objectives.items()}
+    return {
+        name: objective if objective.config.steps_in_row is None else StepObjective(spec, objective)
+        for name, objective in made.items()
+    }
+
+
+__all__ = [
+    "BinaryObjective", "CosineObjective", "LogisticRegressionObjective", "MultiClassObjective",
+    "MultiLabelObjective", "Objective", "PoissonObjective", "QuantileObjective",
+    "RankingObjective", "RegressionObjective", "StepObjective", "make_objectives",
+]  # fmt: skip

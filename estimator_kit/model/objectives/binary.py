@@ -1,0 +1,118 @@
+"""The binary objective: the probability of class 1, by sigmoid cross-entropy or another loss."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.model.objectives import calibration, losses, ranking_curve
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.classes import class_names, classification
+from estimator_kit.model.objectives.confusion import metrics_of_confusion
+from estimator_kit.model.objectives.group_metrics import group_metrics
+from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from feature_specs.heads.losses import SigmoidCrossEntropy
+from feature_specs.heads.metric_choices import BY_GROUP
+
+
+class BinaryObjective(Objective):
+    """Two classes by one logit.
+
+    The loss is sigmoid cross-entropy unless the spec names another one (`losses`). A row of class 1
+    costs `positive_penalty` times as much, a label y between 0 and 1 1 + y (penalty - 1) times:
+    y = 1, logit = 0 and a penalty of 3 cost 3 log 2 = 2.0794. (Of sigmoid cross-entropy this is
+    `tf.nn.weighted_cross_entropy_with_logits` for labels 0 and 1.) The penalty is no weight: `mean`
+    divides by the weights alone.
+
+    Predictions: logits and logistic, float32 [rows, 1]; probabilities, float32 [rows, 2];
+    class_ids, int64 [rows, 1]; classes, string [rows, 1].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        labels = tf.cast(labels, tf.float32)
+        rows = losses.two_class_losses(self.config.loss, logits[:, 0], labels)
+        return losses.with_positive_penalty(rows, labels, self.config.positive_penalty)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        logistic = tf.sigmoid(logits)
+        class_ids = tf.cast(logits > 0, tf.int64)
+        return {
+            "logits": logits,
+            "logistic": logistic,
+            "probabilities": tf.concat([1 - logistic, logistic], axis=1),
+            "class_ids": class_ids,
+            "classes": tf.gather(class_names(self.label, 2), class_ids),
+        }
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        labels = tf.cast(labels, tf.float32)
+        scores = logits[:, 0]
+        means = {
+            "loss": self.row_losses(logits, labels),
+            "label_mean": labels,
+            "prediction_mean": tf.sigmoid(scores),
+        }
+        if self._has_log_loss(true_probability):
+            means["log_loss"] = losses.sigmoid_cross_entropy(scores, labels)
+        if true_probability is not None:
+            known = tf.clip_by_value(true_probability, 1e-7, 1 - 1e-7)
+            best_logits = tf.math.log(known) - tf.math.log1p(-known)
+            means["bayes_loss"] = losses.sigmoid_cross_entropy(best_logits, labels)
+        metrics = self._mean_metrics(means, weights)
+        counts, update = streaming_sum(
+            ranking_curve.histogram(scores, labels, weights), "histogram"
+        )
+        metrics.update({name: (value, update) for name, value in self._of_counts(counts).items()})
+        label_mean, means_update = metrics["label_mean"]
+        prediction_mean = metrics["prediction_mean"][0]
+        metrics.update(
+            accuracy_baseline=(tf.maximum(label_mean, 1 - label_mean), means_update),
+            calibration=(ratio(prediction_mean, label_mean), means_update),
+        )
+        if true_probability is not None:
+            best, update = streaming_sum(
+                ranking_curve.histogram(best_logits, labels, weights), "bayes_histogram"
+            )
+            metrics["bayes_auc"] = (ranking_curve.area_under_roc(best), update)
+        if self.chooses("expected_calibration_error"):
+            metrics["expected_calibration_error"] = calibration.expected_calibration_error(
+                tf.sigmoid(scores), labels, weights
+            )
+        grouped = [chosen for chosen in self.chosen if chosen.name in BY_GROUP]
+        if grouped:
+            if group is None:
+                raise ValueError(f"objective {self.name!r} has metrics of groups and no group")
+            metrics.update(group_metrics(grouped, group, scores, labels, weights))
+        return metrics
+
+    def _has_log_loss(self, true_probability: Optional[tf.Tensor]) -> bool:
+        """When asked for, and beside a bayes_loss that `loss` cannot be compared with."""
+        plain = SigmoidCrossEntropy.model_validate({"sigmoid_cross_entropy": {}})
+        own = self.config.loss != plain or self.config.positive_penalty != 1
+        return self.chooses("log_loss") or (true_probability is not None and own)
+
+    def _of_counts(self, counts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Metrics of the histogram, in which precision, recall and F1 are of probability 0.5."""
+        return {
+            "auc": ranking_curve.area_under_roc(counts),
+            "auc_precision_recall": ranking_curve.average_precision(counts),
+            **metrics_of_confusion(
+                ranking_curve.confusion(counts), with_counts=self.chooses("confusion")
+            ),
+            **ranking_curve.chosen_points(counts, self.chosen),
+        }
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {
+            "classify": classification(self.label, predictions["probabilities"]),
+            "regress": estimator.export.RegressionOutput(predictions["logistic"]),
+        }

@@ -1,0 +1,46 @@
+"""The cosine objective: the direction of a vector."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives import losses
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.streaming import Metric
+
+
+class CosineObjective(Objective):
+    """n logits that point where the label, float32 [rows, n], does.
+
+    loss = 1 - cosine; see `losses.cosine`. The lengths of both play no part; a label of zeros has
+    no direction and costs 1, whatever the logits.
+
+    Predictions: logits, and predictions, the logits at length 1; float32 [rows, n].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        return losses.cosine(logits, labels)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"predictions": tf.math.l2_normalize(logits, axis=1), "logits": logits}
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        return self._mean_metrics(
+            {
+                "loss": self.row_losses(logits, labels),
+                "cosine_similarity": losses.cosine_similarity(logits, labels),
+            },
+            weights,
+        )
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,221 @@
+"""The losses of single rows, as functions of tensors.
+
+Each takes what the model says and what is true, float32 of the same shape unless it says otherwise,
+and returns the loss of each element, neither weighted nor summed. `two_class_losses` and
+`number_losses` choose one by its entry in a spec (`feature_specs.heads.losses`, which has the
+options).
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from feature_specs.heads import losses as entries
+from feature_specs.heads.losses import Loss, name_of, options_of
+
+_LOG_2 = math.log(2.0)
+
+
+def two_class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Losses of logits, whose sigmoid is the probability of label 1, for labels in [0, 1]."""
+    options = options_of(loss)
+    if isinstance(loss, entries.SigmoidCrossEntropy):
+        return sigmoid_cross_entropy(logits, labels, label_smoothing=options.label_smoothing)
+    if isinstance(loss, entries.Focal):
+        return sigmoid_focal(logits, labels, gamma=options.gamma)
+    if isinstance(loss, entries.LogLoss):
+        return log_loss(tf.sigmoid(logits), labels, epsilon=options.epsilon)
+    if isinstance(loss, entries.Hinge):
+        return hinge(logits, labels)
+    if isinstance(loss, entries.Exponential):
+        return exponential(logits, labels)
+    return number_losses(loss, tf.sigmoid(logits), labels)
+
+
+def class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """float32 [rows] of logits [rows, n] and labels int64 [rows]."""
+    options = options_of(loss)
+    if isinstance(loss, entries.Focal):
+        return softmax_focal(logits, labels, gamma=options.gamma)
+    assert isinstance(loss, entries.SoftmaxCrossEntropy), loss
+    return softmax_cross_entropy(logits, labels, label_smoothing=options.label_smoothing)
+
+
+def number_losses(loss: Loss, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Losses of predicted numbers."""
+    options = options_of(loss)
+    if isinstance(loss, entries.Huber):
+        return huber(predictions, labels, delta=options.delta)
+    if isinstance(loss, entries.Pinball):
+        return pinball(predictions, labels, quantile=options.quantile)
+    return {"squared": squared, "absolute": absolute, "log_cosh": log_cosh}[name_of(loss)](
+        predictions, labels
+    )
+
+
+def with_positive_penalty(rows: tf.Tensor, labels: tf.Tensor, penalty: float) -> tf.Tensor:
+    """Losses times 1 + y (penalty - 1): the penalty for label 1, nothing for label 0."""
+    return rows if penalty == 1 else rows * (1 + labels * (penalty - 1))
+
+
+# --- Classes -------------------------------------------------------------------------------------
+
+
+def sigmoid_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, *, label_smoothing: float = 0.0
+) -> tf.Tensor:
+    """-y log p - (1 - y) log(1 - p), p = sigmoid(logit).
+
+    y = 1 and logit = 0 cost log 2 = 0.6931. Label smoothing s puts (1 - s) y + s / 2 in the place
+    of y (Szegedy et al., "Rethinking the Inception Architecture", 2016). Computed from the logit,
+    as `tf.nn.sigmoid_cross_entropy_with_logits` does, so that it is exact for any logit.
+    """
+    if label_smoothing:
+        labels = labels * (1 - label_smoothing) + label_smoothing / 2
+    return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+
+def sigmoid_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -> tf.Tensor:
+    """-y (1 - p)^gamma log p - (1 - y) p^gamma log(1 - p), p = sigmoid(logit).
+
+    Lin et al., "Focal Loss for Dense Object Detection", 2017, without its alpha, which is
+    `positive_penalty` here. y = 1, logit = 0 and gamma = 2 cost 0.5^2 log 2 = 0.1733. Powers are
+    taken of logarithms, so that the gradient is finite where p rounds to 1.
+    """
+    log_p, log_not_p = tf.math.log_sigmoid(logits), tf.math.log_sigmoid(-logits)
+    positive = -tf.exp(gamma * log_not_p) * log_p
+    negative = -tf.exp(gamma * log_p) * log_not_p
+    return labels * positive + (1 - labels) * negative
+
+
+def log_loss(probabilities: tf.Tensor, labels: tf.Tensor, *, epsilon: float = 1e-7) -> tf.Tensor:
+    """-y log(p + epsilon) - (1 - y) log(1 - p + epsilon), as `tf.compat.v1.losses.log_loss`.
+
+    p = 0.5 costs log 2 = 0.6931. Where p rounds to 0 or 1 it is -log(epsilon) at most, and has no
+    gradient: sigmoid_cross_entropy, which has one everywhere, is the better loss to train with.
+    """
+    return -labels * tf.math.log(probabilities + epsilon) - (1 - labels) * tf.math.log(
+        1 - probabilities + epsilon
+    )
+
+
+def hinge(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """max(0, 1 - m) with the margin m = (2y - 1) logit (Cortes & Vapnik, 1995).
+
+    y = 1 and logit = 0.25 cost 0.75. It makes no probabilities: the sigmoid of such a logit only
+    orders rows.
+    """
+    return tf.nn.relu(1 - (2 * labels - 1) * logits)
+
+
+def exponential(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """exp(-m) with the margin m = (2y - 1) logit (AdaBoost; Freund & Schapire, 1997).
+
+    y = 0 and logit = 1 cost e = 2.718. Infinite, as a float32, for a margin below -88.
+    """
+    return tf.exp(-(2 * labels - 1) * logits)
+
+
+def softmax_cross_entropy(
+    logits: tf.Tensor, labels: tf.Tensor, *, label_smoothing: float = 0.0
+) -> tf.Tensor:
+    """-log softmax(logits)[label], float32 [rows] of logits [rows, n] and labels int64 [rows].
+
+    Three equal logits cost log 3 = 1.0986. Label smoothing s gives the label the share
+    1 - s + s / n, and every other class s / n (Szegedy et al., 2016).
+    """
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    if label_smoothing:
+        even = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=1)
+        losses = (1 - label_smoothing) * losses + label_smoothing * even
+    return losses
+
+
+def softmax_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -> tf.Tensor:
+    """-(1 - p)^gamma log p, p = softmax(logits)[label]; shapes as in `softmax_cross_entropy`.
+
+    Three equal logits and gamma = 2 cost (2/3)^2 log 3 = 0.4883 (Lin et al., 2017).
+    """
+    log_p = tf.nn.log_softmax(logits)
+    own = tf.one_hot(labels, logits.shape[1], on_value=True, off_value=False, dtype=tf.bool)
+    nothing = tf.constant(-math.inf, tf.float32)
+    # log(1 - p) from the other classes: 1 - p would be 0 where p rounds to 1.
+    log_not_p = tf.reduce_logsumexp(tf.where(own, nothing, log_p), axis=1)
+    return tf.exp(gamma * log_not_p) * softmax_cross_entropy(logits, labels)
+
+
+# --- Numbers -------------------------------------------------------------------------------------
+
+
+def squared(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """(prediction - label)^2: a prediction of 3 for a label of 1 costs 4. Its best is the mean.
+
+    Of a probability it is the Brier score (Brier, 1950).
+    """
+    return tf.math.squared_difference(predictions, labels)
+
+
+def absolute(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """|prediction - label|: a prediction of 3 for a label of 1 costs 2. Its best is the median."""
+    return tf.abs(predictions - labels)
+
+
+def huber(predictions: tf.Tensor, labels: tf.Tensor, *, delta: float = 1.0) -> tf.Tensor:
+    """d^2 / 2 for a distance d of up to delta, delta (d - delta / 2) beyond it (Huber, 1964).
+
+    A prediction of 3 for a label of 1 costs 1 (2 - 0.5) = 1.5.
+    """
+    distance = tf.abs(predictions - labels)
+    near = tf.minimum(distance, delta)
+    return near * (distance - near / 2)
+
+
+def log_cosh(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """log cosh(prediction - label), near d^2 / 2 for a small d and d - log 2 for a large one.
+
+    A prediction of 3 for a label of 1 costs log cosh 2 = 1.3250. As `tf.keras.losses.log_cosh`,
+    computed as d + softplus(-2d) - log 2, which does not overflow.
+    """
+    distance = predictions - labels
+    return distance + tf.nn.softplus(-2 * distance) - _LOG_2
+
+
+def pinball(predictions: tf.Tensor, labels: tf.Tensor, *, quantile: float) -> tf.Tensor:
+    """q d where the label is above by d, (1 - q) d where it is below (Koenker & Bassett, 1978).
+
+    q = 0.9, a prediction of 1 and a label of 3 cost 1.8. Its best is the quantile q of the labels;
+    q = 0.5 is half the absolute loss.
+    """
+    above = labels - predictions
+    return tf.maximum(quantile * above, (quantile - 1) * above)
+
+
+def poisson(logits: tf.Tensor, labels: tf.Tensor, *, full: bool = False) -> tf.Tensor:
+    """exp(z) - y z: -log of the Poisson probability of y at the rate exp(z), without log(y!).
+
+    z = log 2 and y = 1 cost 2 - log 2 = 1.3069. `full` adds log(y!) in Stirling's approximation,
+    y log y - y + log(2 pi y) / 2, where y is above 1, as `tf.nn.log_poisson_loss` does; it moves
+    no gradient.
+    """
+    return tf.nn.log_poisson_loss(labels, logits, compute_full_loss=full)
+
+
+def cosine_similarity(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """The cosine of the angle between rows, float32 [rows] of [rows, n]; 0 for a row of zeros.
+
+    (1, 0) and (1, 1): 1 / sqrt(2) = 0.7071.
+    """
+    return tf.reduce_sum(
+        tf.math.l2_normalize(vectors, axis=1) * tf.math.l2_normalize(targets, axis=1), axis=1
+    )
+
+
+def cosine(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """1 - cosine: 0 for the same direction, 1 for a right angle, 2 for the opposite.
+
+    (1, 0) and (1, 1) cost 1 - 0.7071 = 0.2929. `tf.compat.v1.losses.cosine_distance` is the same of
+    vectors of length 1.
+    """
+    return 1 - cosine_similarity(vectors, targets)

@@ -1,0 +1,97 @@
+"""The multi_class objective: one of n exclusive classes, by softmax cross-entropy or focal loss."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives import calibration, losses
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.classes import class_names, classification
+from estimator_kit.model.objectives.confusion_matrix import confusion_matrix, macro_f1, mean_iou
+from estimator_kit.model.objectives.streaming import Metric, streaming_sum
+
+
+class MultiClassObjective(Objective):
+    """n classes by n logits.
+
+    The loss is softmax cross-entropy unless the spec says focal (`losses`). `class_penalties` has a
+    factor for the rows of each class: three equal logits cost 5 log 3 = 5.4931 in a row of a class
+    with the penalty 5. Penalties are no weights: `mean` divides by the weights alone.
+
+    Predictions: logits and probabilities, float32 [rows, n]; class_ids, int64 [rows, 1]; classes,
+    string [rows, 1].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        rows = losses.class_losses(self.config.loss, logits, labels)
+        if self.config.class_penalties is not None:
+            rows *= tf.gather(tf.constant(self.config.class_penalties, tf.float32), labels)
+        return rows
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        class_ids = tf.argmax(logits, axis=1)[:, tf.newaxis]
+        return {
+            "logits": logits,
+            "probabilities": tf.nn.softmax(logits),
+            "class_ids": class_ids,
+            "classes": tf.gather(class_names(self.label, self.logits_dimension), class_ids),
+        }
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        guesses = tf.argmax(logits, axis=1)
+        hits = tf.cast(tf.equal(guesses, labels), tf.float32)
+        means = {"loss": self.row_losses(logits, labels), "accuracy": hits}
+        for chosen in self.chosen:
+            if chosen.name == "log_loss":
+                means["log_loss"] = losses.softmax_cross_entropy(logits, labels)
+            elif chosen.name == "top_k_accuracy":
+                means[chosen.label] = _in_top(logits, labels, int(chosen.value or 1))
+        metrics = self._mean_metrics(means, weights)
+        if self.chooses("expected_calibration_error"):
+            surest = tf.reduce_max(tf.nn.softmax(logits), axis=1)
+            metrics["expected_calibration_error"] = calibration.expected_calibration_error(
+                surest, hits, weights
+            )
+        metrics.update(self._of_matrix(labels, guesses, weights))
+        return metrics
+
+    def _of_matrix(
+        self, labels: tf.Tensor, guesses: tf.Tensor, weights: tf.Tensor
+    ) -> dict[str, Metric]:
+        names = [name for name in ("f1", "mean_iou", "confusion") if self.chooses(name)]
+        if not names:
+            return {}
+        classes = self.logits_dimension
+        matrix, update = streaming_sum(
+            confusion_matrix(labels, guesses, weights, classes), "confusion"
+        )
+        values: dict[str, tf.Tensor] = {}
+        if "f1" in names:
+            values["f1"] = macro_f1(matrix)
+        if "mean_iou" in names:
+            values["mean_iou"] = mean_iou(matrix)
+        if "confusion" in names:
+            for i in range(classes):
+                for j in range(classes):
+                    values[f"label_{i}_predicted_{j}"] = matrix[i, j]
+        return {name: (value, update) for name, value in values.items()}
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {"classify": classification(self.label, predictions["probabilities"])}
+
+
+def _in_top(logits: tf.Tensor, labels: tf.Tensor, k: int) -> tf.Tensor:
+    """1 where less than k classes have a logit above the label's or, before it, an equal one."""
+    own = tf.gather(logits, labels, axis=1, batch_dims=1)[:, tf.newaxis]
+    earlier = tf.range(logits.shape[1], dtype=tf.int64) < labels[:, tf.newaxis]
+    ahead = (logits > own) | (tf.equal(logits, own) & earlier)
+    return tf.cast(tf.math.count_nonzero(ahead, axis=1) < k, tf.float32)

@@ -1,0 +1,88 @@
+"""The multi_label objective: any number of n classes, each by a sigmoid of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives import losses, ranking_curve
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.classes import classification
+from estimator_kit.model.objectives.confusion import metrics_of_confusion
+from estimator_kit.model.objectives.streaming import Metric, streaming_sum
+
+_OF_HISTOGRAM = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")
+
+
+class MultiLabelObjective(Objective):
+    """n classes that do not exclude each other, by n logits; labels float32 [rows, n], 0 or 1.
+
+    The loss of a row is the mean over the classes of the loss of a binary head (`losses`), as in
+    `tf.estimator.MultiLabelHead`: two logits of 0 cost log 2 = 0.6931 whatever the labels. The
+    classes that a row has cost `positive_penalty` times as much: (3 + 1) / 2 log 2 = 1.3863 for a
+    row with one of two classes and a penalty of 3.
+
+    Metrics count pairs of row and class (micro averages), at probability 0.5.
+
+    Predictions: logits and probabilities, float32 [rows, n].
+    """
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        pairs = losses.two_class_losses(self.config.loss, logits, labels)
+        pairs = losses.with_positive_penalty(pairs, labels, self.config.positive_penalty)
+        return tf.reduce_mean(pairs, axis=1)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"logits": logits, "probabilities": tf.sigmoid(logits)}
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        means = {
+            "loss": self.row_losses(logits, labels),
+            "label_mean": tf.reduce_mean(labels, axis=1),
+            "prediction_mean": tf.reduce_mean(tf.sigmoid(logits), axis=1),
+        }
+        if self.chooses("log_loss"):
+            pairs = losses.sigmoid_cross_entropy(logits, labels)
+            means["log_loss"] = tf.reduce_mean(pairs, axis=1)
+        metrics = self._mean_metrics(means, weights)
+        guesses = tf.cast(logits > 0, tf.float32)
+        weight = weights[:, tf.newaxis]
+        sums = [
+            tf.reduce_sum(tf.cast(guess * label * weight, tf.float64))
+            for guess, label in (
+                (guesses, labels), (guesses, 1 - labels), (1 - guesses, labels),
+                (1 - guesses, 1 - labels),
+            )
+        ]  # fmt: skip
+        counts, update = streaming_sum(tf.stack(sums), "confusion")
+        values = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
+        metrics.update({name: (value, update) for name, value in values.items()})
+        metrics.update(self._of_histogram(logits, labels, weights))
+        return metrics
+
+    def _of_histogram(
+        self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+    ) -> dict[str, Metric]:
+        """Metrics of all thresholds, which cost an addition for each pair of row and class."""
+        if not any(self.chooses(name) for name in _OF_HISTOGRAM):
+            return {}
+        pairs = tf.repeat(weights, self.logits_dimension)
+        batch = ranking_curve.histogram(tf.reshape(logits, [-1]), tf.reshape(labels, [-1]), pairs)
+        counts, update = streaming_sum(batch, "histogram")
+        values = ranking_curve.chosen_points(counts, self.chosen)
+        if self.chooses("auc"):
+            values["auc"] = ranking_curve.area_under_roc(counts)
+        if self.chooses("auc_precision_recall"):
+            values["auc_precision_recall"] = ranking_curve.average_precision(counts)
+        return {name: (value, update) for name, value in values.items()}
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {"classify": classification(self.label, predictions["probabilities"])}

@@ -1,0 +1,101 @@
+"""The ranking objective: the order of the rows of a group, by losses of pairs and of lists."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.model.objectives import list_losses, reductions
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.group_metrics import group_metrics
+from estimator_kit.model.objectives.list_losses import Lists
+from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+
+
+class RankingObjective(Objective):
+    """A score by one logit, by which the rows of a value of `group_by` are sorted.
+
+    The rows of a group in a batch are a list, and the loss is one of lists (`list_losses`), of
+    pairs by the logistic loss unless the spec names another one. `reduction: mean` is over lists by
+    their weights. A row that is alone in its group, and a list whose labels are all equal, say
+    nothing about an order: they are in no mean, and `rows_without_order_share` says how many such
+    rows there are, in evaluation and, as a summary, in training. `row_groups` of the input sees to
+    it that rows of a group come together.
+
+    Metrics of groups are of the whole evaluation, wherever the rows of a group are.
+
+    Predictions: scores, float32 [rows, 1]. A score has no scale; it orders rows of a group.
+    """
+
+    def losses_and_weights(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor] = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        lists, without_order = self._lists(logits, labels, weights, group)
+        if not tf.executing_eagerly():  # Where there are no summaries to write.
+            share = tf.math.divide_no_nan(without_order[0], without_order[1])
+            tf.compat.v1.summary.scalar(f"rows_without_order_share/{self.name}", share)
+        return list_losses.list_losses(self.config.loss, lists)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"scores": logits}
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        lists, without_order = self._lists(logits, labels, weights, group)
+        losses, list_weights = list_losses.list_losses(self.config.loss, lists)
+        labels = tf.cast(labels, tf.float32)
+        sums = tf.concat(
+            [
+                reductions.sums(tf.cast(losses, tf.float64), tf.cast(list_weights, tf.float64)),
+                tf.cast(without_order, tf.float64),
+                [tf.reduce_sum(tf.cast(weights, tf.float64))],
+                [tf.reduce_sum(tf.cast(weights * labels, tf.float64))],
+            ],
+            axis=0,
+        )
+        totals, update = streaming_sum(sums, "lists")
+        values = {
+            "loss": reductions.reduced(totals[:4], self.config.reduction, divide=ratio),
+            "lists": totals[2],
+            "rows_without_order_share": ratio(totals[4], totals[5]),
+            "weight_sum": totals[6],
+            "label_mean": ratio(totals[7], totals[6]),
+        }
+        metrics: dict[str, Metric] = {name: (value, update) for name, value in values.items()}
+        assert group is not None
+        if self.chosen:
+            metrics.update(
+                group_metrics(self.chosen, group, logits[:, 0], labels, weights, grades=True)
+            )
+        return metrics
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {"regress": estimator.export.RegressionOutput(predictions["scores"])}
+
+    def _lists(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor],
+    ) -> tuple[Lists, tf.Tensor]:
+        """The lists of a batch, and the rows with a weight in none of them beside all of these."""
+        if group is None:
+            raise ValueError(f"objective {self.name!r} ranks groups and there is no group")
+        lists = list_losses.make_lists(
+            group, logits[:, 0], tf.cast(labels, tf.float32), weights
+        )
+        rows = tf.cast(tf.math.count_nonzero(weights), tf.float32)
+        return lists, tf.stack([rows - lists.rows, rows])

@@ -1,0 +1,110 @@
+"""Rows kept over batches, whole groups at a time, in memory that is bounded.
+
+A group's key is a hash of it. As long as there is room all rows are kept; when there is not, the
+groups of the largest keys are given up, for good. So at the end the rows are those of the groups of
+the smallest keys, as many as fit: a uniform sample of whole groups, which depends on the rows alone
+and not on their order or batches. (Bottom-k sampling by a hash; Cohen & Kaplan, "Summarizing Data
+Using Bottom-k Sketches", 2007.)
+
+The store holds twice the capacity, so that the sort which gives groups up is rare: one for as many
+rows as the capacity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives.streaming import ratio, streaming_sum
+
+_LARGEST = 2**62
+
+
+def row_sample(
+    keys: tf.Tensor, columns: tf.Tensor, present: tf.Tensor, *, capacity: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The rows of the batches so far, or of a sample of their groups.
+
+    Args:
+      keys: int64 [rows], evenly distributed below 2^62; below 0 is a row without a group.
+      columns: float32 [rows, n] to keep.
+      present: bool [rows]: whether the row counts at all.
+      capacity: rows to keep. A group of more rows is never kept.
+
+    Returns:
+      (keys, columns, share, update): int64 [kept], float32 [kept, n] in no order; the share of all
+      present rows with a group that are kept; and the op that adds this batch.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if replicas > 1:
+        raise ValueError(
+            f"metrics of groups are kept on one device, and there are {replicas} replicas; "
+            "evaluate without a distribution strategy"
+        )
+    width = int(columns.shape[1])
+    stored_keys = _variable("keys", [2 * capacity], tf.int64)
+    stored = _variable("rows", [2 * capacity, width], tf.float32)
+    count = _variable("count", [], tf.int64)
+    limit = _variable("limit", [], tf.int64, _LARGEST)
+
+    has_group = present & (keys >= 0)
+    seen, seen_update = streaming_sum(tf.math.count_nonzero(has_group), "seen")
+    mask = has_group & (keys < limit)
+    keys, columns = tf.boolean_mask(keys, mask), tf.boolean_mask(columns, mask)
+    held = count.read_value()
+    together = held + tf.size(keys, tf.int64)
+
+    def append() -> tf.Operation:
+        writes = [
+            stored_keys[held:together].assign(keys), stored[held:together].assign(columns),
+            count.assign(together),
+        ]  # fmt: skip
+        return tf.group(*writes)
+
+    def give_up() -> tf.Operation:
+        all_keys = tf.concat([stored_keys[:held], keys], axis=0)
+        all_rows = tf.concat([stored[:held], columns], axis=0)
+        kept_keys, kept, new_limit = _smallest(all_keys, all_rows, limit, capacity)
+        size = tf.size(kept_keys, tf.int64)
+        with tf.control_dependencies([kept_keys, kept, new_limit]):
+            writes = [
+                stored_keys[:size].assign(kept_keys), stored[:size].assign(kept),
+                count.assign(size), limit.assign(new_limit),
+            ]  # fmt: skip
+        return tf.group(*writes)
+
+    with tf.control_dependencies([keys, columns]):
+        update = tf.cond(together <= 2 * capacity, append, give_up)
+    now = count.read_value()
+    kept_keys, kept, _ = _smallest(stored_keys[:now], stored[:now], limit, capacity)
+    share = ratio(tf.cast(tf.size(kept_keys), tf.float64), seen)
+    return kept_keys, kept, share, tf.group(update, seen_update)
+
+
+def _smallest(
+    keys: tf.Tensor, columns: tf.Tensor, limit: tf.Tensor, capacity: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The rows of the groups of the smallest keys that fit, and the key from which none is kept."""
+
+    def cut() -> tf.Tensor:
+        return tf.sort(keys)[capacity]  # The first row that does not fit; its group goes.
+
+    new_limit = tf.cond(
+        tf.size(keys) > capacity, cut, lambda: tf.convert_to_tensor(limit, tf.int64)
+    )
+    mask = keys < new_limit
+    return tf.boolean_mask(keys, mask), tf.boolean_mask(columns, mask), new_limit
+
+
+def _variable(name: str, shape: list[int], dtype: tf.DType, value: int = 0) -> Any:
+    return tf.compat.v1.Variable(
+        lambda: tf.fill(shape, tf.constant(value, dtype)),
+        trainable=False,
+        collections=[
+            tf.compat.v1.GraphKeys.LOCAL_VARIABLES,
+            tf.compat.v1.GraphKeys.METRIC_VARIABLES,
+        ],
+        use_resource=True,
+        name=f"group_{name}",
+    )

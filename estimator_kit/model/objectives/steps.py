@@ -1,0 +1,84 @@
+"""The objective of a head with `steps`: each step of a row is a row of its own to the head."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives.base import Objective
+from estimator_kit.model.objectives.streaming import Metric
+from feature_specs.spec import FeatureSpec
+
+
+class StepObjective(Objective):
+    """A head at each of so many steps.
+
+    Logits are float32 [rows, steps * d], those of a step side by side; labels [rows, steps] or
+    [rows, steps, n]; weights [rows, steps], or [rows] for all steps of a row. A step of weight 0,
+    such as padding, is in no loss, no metric and no mean: with `reduction: mean` the losses of two
+    rows with 3 and 1 real steps are divided by 4.
+
+    Predictions are those of the head, [rows, steps, ...]. As they are lists, there is no classify
+    and no regress signature.
+
+    Args:
+      spec: the feature spec.
+      head: the objective of one step.
+    """
+
+    def __init__(self, spec: FeatureSpec, head: Objective):
+        super().__init__(spec, head.name)
+        self.head = head
+        self.steps: int = self.config.steps_in_row
+
+    @property
+    def logits_dimension(self) -> int:
+        return self.steps * self.head.logits_dimension
+
+    def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """float32 [rows * steps]."""
+        return self.head.row_losses(self._step_logits(logits), self._flat(labels))
+
+    def losses_and_weights(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        group: Optional[tf.Tensor] = None,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """float32 [rows * steps] both."""
+        return self.row_losses(logits, labels), self._step_weights(weights)
+
+    def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        by_step = self.head.predictions(self._step_logits(logits))
+        return {
+            name: tf.reshape(value, [-1, self.steps, *value.shape[1:]])
+            for name, value in by_step.items()
+        }
+
+    def metrics(
+        self,
+        logits: tf.Tensor,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        true_probability: Optional[tf.Tensor] = None,
+        group: Optional[tf.Tensor] = None,
+    ) -> dict[str, Metric]:
+        return self.head.metrics(
+            self._step_logits(logits), self._flat(labels), self._step_weights(weights)
+        )
+
+    def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
+        return {}
+
+    def _step_logits(self, logits: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(logits, [-1, self.head.logits_dimension])
+
+    def _step_weights(self, weights: tf.Tensor) -> tf.Tensor:
+        if weights.shape.rank == 1:
+            weights = tf.repeat(weights, self.steps)
+        return tf.reshape(weights, [-1])
+
+    def _flat(self, labels: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(labels, [-1, *labels.shape[2:]])

@@ -1,0 +1,1 @@
+"""Which column owns which place along an axis of a variable."""

@@ -1,0 +1,393 @@
+"""Which columns the places along a variable's axes belong to, read from the graph of a model.
+
+A kernel over dense columns has a row for each place of its input. If the columns change, or their
+order, the rows of an older checkpoint belong to others, and equal shapes do not show it. So each
+training keeps what is found here, and every reader of a checkpoint compares it.
+
+The walk starts at the columns, follows every op that keeps or moves places (elementwise, concat,
+stack, reshape, transpose, split, products), and ends at the variable that a product contracts them
+with, for any model. Axes that meet in an elementwise op have the same places, which also gives the
+places of a bias, a normalization or a kernel whose output is multiplied by its input. Behind an op
+that is not known here the places are unknown, which is no error until they change. Builds nothing
+and runs nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit.model.places.places import (
+    NO_COLUMN,
+    UNKNOWN,
+    AxisPlaces,
+    Factor,
+    both,
+    cut,
+    flat,
+    take,
+)
+
+_Axis = tuple[str, int]
+
+_MARKED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
+
+_SAME_PLACES = frozenset(
+    "Abs Add AddN AddV2 BiasAdd Cast CheckNumerics ClipByValue Div DivNoNan Elu EnsureShape Equal "
+    "Erf Exp Expm1 Floor Greater GreaterEqual Identity Inv IsFinite IsNan LeakyRelu Less LessEqual "
+    "Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr Maximum Minimum Mul Neg NotEqual "
+    "OnesLike Pad PadV2 PlaceholderWithDefault Pow PreventGradient ReadVariableOp RealDiv "
+    "Reciprocal Relu Relu6 Rsqrt Select SelectV2 Selu Sigmoid Sign Softmax Softplus Softsign Sqrt "
+    "Square SquaredDifference StopGradient Sub Tanh Tile ZerosLike BroadcastTo Snapshot".split()
+)
+_REDUCTIONS = frozenset("All Any ArgMax ArgMin EuclideanNorm Max Mean Min Prod Sum".split())
+_NO_PLACES = frozenset("Assert L2Loss Rank Shape ShapeN Size VarHandleOp VariableV2".split())
+_VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
+
+
+def mark(column: str, tensor: tf.Tensor) -> None:
+    """Says that the last axis of a tensor has the places of a column; nothing where none is."""
+    if tf.executing_eagerly():
+        return  # There is no graph to walk through.
+    _MARKED.setdefault(tensor.graph, {})[tensor.name] = column
+
+
+def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
+    """`{variable: the places of each of its axes}` of those that have places of columns."""
+    return _Walk(graph).variables()
+
+
+class _Walk:
+    """One walk through a graph; axes that have the same places share an entry."""
+
+    def __init__(self, graph: tf.Graph):
+        self._graph = graph
+        self._parents: dict[_Axis, _Axis] = {}
+        self._found: dict[_Axis, tuple[Factor, ...]] = {}
+        for name, column in _MARKED.get(graph, {}).items():
+            tensor = graph.get_tensor_by_name(name)
+            if tensor.shape.rank and tensor.shape[-1] is not None:
+                width = tensor.shape[-1]
+                self._label((name, tensor.shape.rank - 1), ((width, ((column, width),)),))
+        self._changed = bool(self._found)
+        while self._changed:  # Places that are found late may belong to axes seen before.
+            self._changed = False
+            for op in graph.get_operations():
+                if op.outputs and op.inputs and op.type not in _NO_PLACES:
+                    self._visit(op)
+
+    def variables(self) -> dict[str, AxisPlaces]:
+        result: dict[str, AxisPlaces] = {}
+        for op in self._graph.get_operations():
+            if op.type in _VARIABLES:
+                shape = op.get_attr("shape")
+                rank = len(shape.dim)
+                axes = tuple(flat(self._of((op.outputs[0].name, i))) for i in range(rank))
+                if any(axis is not None for axis in axes):
+                    result[op.name] = axes
+        return result
+
+    # --- Axes ------------------------------------------------------------------------------------
+
+    def _root(self, axis: _Axis) -> _Axis:
+        while axis in self._parents:
+            axis = self._parents[axis]
+        return axis
+
+    def _of(self, axis: _Axis) -> Optional[tuple[Factor, ...]]:
+        return self._found.get(self._root(axis))
+
+    def _same(self, first: _Axis, second: _Axis) -> None:
+        first, second = self._root(first), self._root(second)
+        if first == second:
+            return
+        self._parents[second] = first
+        found = self._found.pop(second, None)
+        if found is not None:
+            self._label(first, found)
+
+    def _pair(
+        self, out: tf.Tensor, axes: Iterable[int], tensor: tf.Tensor, olds: Iterable[int]
+    ) -> None:
+        """Says of axes of two tensors, one by one, that they have the same places."""
+        for axis, old in zip(axes, olds):
+            self._same((out.name, axis), (tensor.name, old))
+
+    def _label(self, axis: _Axis, factors: tuple[Factor, ...]) -> None:
+        axis = self._root(axis)
+        before = self._found.get(axis)
+        if before is not None and before != factors:
+            factors = both(before, factors)
+        if before != factors:
+            self._found[axis] = factors
+            self._changed = True
+
+    def _factors(self, tensor: tf.Tensor, axis: int) -> tuple[Factor, ...]:
+        return self._of((tensor.name, axis)) or ((tensor.shape[axis], None),)
+
+    def _columns(self, tensors: Iterable[tf.Tensor]) -> list[str]:
+        """The columns that some tensors have places of."""
+        names: set[str] = set()
+        for tensor in tensors:
+            for axis in range(tensor.shape.rank or 0):
+                for _, places in self._of((tensor.name, axis)) or ():
+                    names.update(name for name, _ in places or () if name != NO_COLUMN)
+        return sorted(names)
+
+    # --- Ops -------------------------------------------------------------------------------------
+
+    def _visit(self, op: tf.Operation) -> None:
+        if op.type == "ReadVariableOp":  # Its input has no shape of its own.
+            for axis in range(op.outputs[0].shape.rank or 0):
+                self._same((op.inputs[0].name, axis), (op.outputs[0].name, axis))
+        elif op.type in _SAME_PLACES:
+            self._elementwise(op.inputs, op.outputs[0])
+        elif op.type in _VISITS:
+            if not _VISITS[op.type](self, op):
+                self._unknown(op)
+        else:
+            self._unknown(op)
+
+    def _unknown(self, op: tf.Operation) -> None:
+        columns = self._columns(op.inputs)
+        if not columns:
+            return
+        name = f"{UNKNOWN}{op.type}({', '.join(columns)})"
+        for output in op.outputs:
+            for axis in range(1, output.shape.rank or 0):
+                size = output.shape[axis]
+                if size is not None and self._of((output.name, axis)) is None:
+                    self._label((output.name, axis), ((size, ((name, size),)),))
+
+    def _elementwise(self, inputs: Sequence[tf.Tensor], output: tf.Tensor) -> None:
+        rank = output.shape.rank
+        if rank is None:
+            return
+        # Where several have one number a row, it is a score as often as a column.
+        several = sum(bool(tensor.shape.rank) and tensor.shape[0] is None for tensor in inputs) > 1
+        for tensor in inputs:
+            offset = rank - (tensor.shape.rank or 0)
+            for axis in range(max(offset, 0), rank):
+                size = tensor.shape[axis - offset]
+                if size == output.shape[axis] and not (size == 1 and several):
+                    self._same((output.name, axis), (tensor.name, axis - offset))
+
+    def _matmul(self, op: tf.Operation) -> bool:
+        names = ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y")
+        flips = [op.get_attr(name) for name in names]
+        (a, b), out = op.inputs, op.outputs[0]
+        ranks = [tensor.shape.rank for tensor in (a, b, out)]
+        if None in ranks:
+            return False
+        rows, inner = (ranks[0] - 2, ranks[0] - 1)[:: -1 if flips[0] else 1]
+        contracted, columns = (ranks[1] - 2, ranks[1] - 1)[:: -1 if flips[1] else 1]
+        self._same((a.name, inner), (b.name, contracted))
+        self._same((out.name, ranks[2] - 2), (a.name, rows))
+        self._same((out.name, ranks[2] - 1), (b.name, columns))
+        for tensor, rank in zip((a, b), ranks):
+            for back in range(3, rank + 1):
+                if tensor.shape[rank - back] == out.shape[ranks[2] - back]:
+                    self._same((out.name, ranks[2] - back), (tensor.name, rank - back))
+        return True
+
+    def _einsum(self, op: tf.Operation) -> bool:
+        equation = op.get_attr("equation").decode().replace(" ", "")
+        if "." in equation:
+            return False
+        terms, result = equation.split("->")
+        axes: dict[str, _Axis] = {}
+        for term, tensor in zip([*terms.split(","), result], [*op.inputs, op.outputs[0]]):
+            for axis, letter in enumerate(term):
+                self._same(axes.setdefault(letter, (tensor.name, axis)), (tensor.name, axis))
+        return True
+
+    def _concat(self, op: tf.Operation) -> bool:
+        *inputs, where = op.inputs
+        axis, out = tf.get_static_value(where), op.outputs[0]
+        if axis is None or not out.shape.rank:
+            return False
+        axis = int(axis) % out.shape.rank
+        parts: list[tuple[str, int]] = []
+        for tensor in inputs:
+            for other in range(out.shape.rank):
+                if other != axis:
+                    self._same((out.name, other), (tensor.name, other))
+            found, size = flat(self._of((tensor.name, axis))), tensor.shape[axis]
+            if size is None:
+                return False
+            parts += found or ((NO_COLUMN, size),)
+        if any(name != NO_COLUMN for name, _ in parts):
+            self._label((out.name, axis), ((out.shape[axis], tuple(parts)),))
+        return True
+
+    def _pack(self, op: tf.Operation) -> bool:
+        """A new axis, with a place for each input; the others keep places that all inputs share."""
+        out = op.outputs[0]
+        if not out.shape.rank:
+            return True
+        axis = op.get_attr("axis") % out.shape.rank
+        found = [self._columns([tensor]) for tensor in op.inputs]
+        names = [columns[0] if len(columns) == 1 else NO_COLUMN for columns in found]
+        if any(names):
+            self._label((out.name, axis), ((len(names), tuple((name, 1) for name in names)),))
+        for other in range(out.shape.rank - 1):
+            kept = [self._of((tensor.name, other)) for tensor in op.inputs]
+            if kept[0] is not None and all(one == kept[0] for one in kept):
+                self._label((out.name, other + (other >= axis)), kept[0])
+        return True
+
+    def _transpose(self, op: tf.Operation) -> bool:
+        order, out = tf.get_static_value(op.inputs[1]), op.outputs[0]
+        if order is None:  # Of a product over a last axis, which leaves the order alone.
+            return False
+        self._pair(out, range(len(order)), op.inputs[0], order.tolist())
+        return True
+
+    def _reduce(self, op: tf.Operation) -> bool:
+        tensor, out = op.inputs[0], op.outputs[0]
+        gone, rank = tf.get_static_value(op.inputs[1]), tensor.shape.rank
+        if gone is None or rank is None:
+            return False
+        kept = "keep_dims" in op.node_def.attr and op.get_attr("keep_dims")
+        axes = {int(axis) % rank for axis in gone.reshape(-1)} if rank else set()
+        left = [axis for axis in range(rank) if axis not in axes]
+        self._pair(out, left if kept else range(len(left)), tensor, left)
+        return True
+
+    def _reshape(self, op: tf.Operation) -> bool:
+        """Takes the factors of the input's axes, from the last one on, for the output's axes."""
+        tensor, out = op.inputs[0], op.outputs[0]
+        if tensor.shape.rank is None or out.shape.rank is None:
+            return False
+        sizes = out.shape.as_list()
+        if sizes == [None, None]:  # As `tf.tensordot` makes it; the product says what it needs.
+            for product in out.consumers():
+                if product.type == "MatMul" and product.inputs[0] is out:
+                    sizes[1] = product.inputs[1].shape[int(product.get_attr("transpose_b"))]
+        left = [f for axis in range(tensor.shape.rank) for f in self._factors(tensor, axis)]
+        for axis in reversed(range(1, len(sizes))):
+            taken = take(left, sizes[axis])
+            if taken is None:
+                return False
+            self._label_if_any((out.name, axis), taken)
+        if sizes:
+            self._label_if_any((out.name, 0), left)
+        return True
+
+    def _expand(self, op: tf.Operation) -> bool:
+        (tensor, where), out = op.inputs, op.outputs[0]
+        new = tf.get_static_value(where)
+        if new is None or out.shape.rank is None:
+            return False
+        left = [axis for axis in range(out.shape.rank) if axis != int(new) % out.shape.rank]
+        self._pair(out, left, tensor, range(len(left)))
+        return True
+
+    def _squeeze(self, op: tf.Operation) -> bool:
+        tensor, rank = op.inputs[0], op.inputs[0].shape.rank
+        gone = [axis % rank for axis in op.get_attr("squeeze_dims")] if rank else []
+        if not gone:
+            return False
+        left = [axis for axis in range(rank) if axis not in gone]
+        self._pair(op.outputs[0], range(len(left)), tensor, left)
+        return True
+
+    def _split(self, op: tf.Operation) -> bool:
+        tensor, where = (
+            (op.inputs[1], op.inputs[0]) if op.type == "Split" else (op.inputs[0], op.inputs[2])
+        )
+        axis, rank = tf.get_static_value(where), tensor.shape.rank
+        if axis is None or rank is None:
+            return False
+        axis, start = int(axis) % rank, 0
+        for out in op.outputs:
+            for other in range(rank):
+                if other != axis:
+                    self._same((out.name, other), (tensor.name, other))
+            size = out.shape[axis]
+            if size is None:
+                return False
+            self._label_slice((out.name, axis), tensor, axis, start, size)
+            start += size
+        return True
+
+    def _slice(self, op: tf.Operation) -> bool:
+        tensor, out = op.inputs[0], op.outputs[0]
+        begin = tf.get_static_value(op.inputs[1])
+        if begin is None or out.shape.rank is None:
+            return False
+        for axis, start in enumerate(begin):
+            if tensor.shape[axis] == out.shape[axis]:
+                self._same((out.name, axis), (tensor.name, axis))
+            elif out.shape[axis] is not None:
+                self._label_slice((out.name, axis), tensor, axis, int(start), out.shape[axis])
+        return True
+
+    def _strided_slice(self, op: tf.Operation) -> bool:
+        """What `x[...]` makes: axes that are new, gone, whole, or cut."""
+        tensor, out = op.inputs[0], op.outputs[0]
+        begin, _, strides = (tf.get_static_value(part) for part in op.inputs[1:])
+        masks = {
+            name: op.get_attr(f"{name}_mask")
+            for name in ("begin", "ellipsis", "new_axis", "shrink_axis")
+        }
+        if begin is None or strides is None or None in (tensor.shape.rank, out.shape.rank):
+            return False
+        old = new = 0
+        for i in range(len(begin)):
+            bit = 1 << i
+            if masks["ellipsis"] & bit:
+                after = [k for k in range(i + 1, len(begin)) if not masks["new_axis"] & 1 << k]
+                while old < tensor.shape.rank - len(after):
+                    self._same((out.name, new), (tensor.name, old))
+                    old, new = old + 1, new + 1
+            elif masks["new_axis"] & bit:
+                new += 1
+            elif masks["shrink_axis"] & bit:
+                old += 1
+            else:
+                size, full = out.shape[new], tensor.shape[old]
+                if size == full:
+                    self._same((out.name, new), (tensor.name, old))
+                elif size is not None and full is not None and strides[i] == 1:
+                    start = 0 if masks["begin"] & bit else int(begin[i]) % full
+                    self._label_slice((out.name, new), tensor, old, start, size)
+                elif self._columns([tensor]):
+                    return False
+                old, new = old + 1, new + 1
+        for axis in range(old, tensor.shape.rank):
+            self._same((out.name, new), (tensor.name, axis))
+            new += 1
+        return True
+
+    def _label_slice(
+        self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int
+    ) -> None:
+        places = flat(self._of((tensor.name, old)))
+        if places is not None:
+            self._label(axis, ((size, cut(places, start, start + size)),))
+
+    def _label_if_any(self, axis: _Axis, factors: Sequence[Factor]) -> None:
+        if any(places is not None for _, places in factors):
+            self._label(axis, tuple(factors))
+
+
+_VISITS: Mapping[str, Callable[[_Walk, tf.Operation], bool]] = {
+    "BatchMatMulV2": _Walk._matmul,
+    "ConcatV2": _Walk._concat,
+    "Einsum": _Walk._einsum,
+    "ExpandDims": _Walk._expand,
+    "MatMul": _Walk._matmul,
+    "Pack": _Walk._pack,
+    "Reshape": _Walk._reshape,
+    "Slice": _Walk._slice,
+    "Split": _Walk._split,
+    "SplitV": _Walk._split,
+    "Squeeze": _Walk._squeeze,
+    "StridedSlice": _Walk._strided_slice,
+    "Transpose": _Walk._transpose,
+    **dict.fromkeys(_REDUCTIONS, _Walk._reduce),
+}

@@ -1,0 +1,105 @@
+"""What a run prints at its end: a table of metrics an objective, and where things are."""
+
+from __future__ import annotations
+
+import math
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.result import RunResult
+from feature_specs.spec import FeatureSpec
+
+_FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
+
+
+def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
+    """One row a metric, one column an objective; metrics are named `<metric>/<objective>`."""
+    names = sorted({key.rpartition("/")[0] for key in metrics if "/" in key}, key=_order)
+    header = ["metric", *objectives]
+    body = [[name, *(_number(metrics.get(f"{name}/{o}")) for o in objectives)] for name in names]
+    widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
+    lines = [
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:]))])
+        for row in [header, ["-" * width for width in widths], *body]
+    ]
+    return "\n".join(lines)
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    if math.isnan(value):
+        return "undefined"
+    return f"{value:.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
+
+
+def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> str:
+    """The closing lines of a run."""
+    lines = []
+    if result.task is not None:
+        lines.append(f"{result.task} ends")
+    if result.metrics:
+        lines += ["", metrics_table(result.metrics, list(spec.objectives)), ""]
+        if any(key.startswith("bayes_") for key in result.metrics):
+            lines += [
+                "bayes_auc and bayes_loss are those of the true probabilities that the data were "
+                "drawn from:",
+                "no model can do better on these rows.",
+                "",
+            ]
+    if result.stop_reason is not None:
+        lines.append(f"{_end(config, result.stop_reason)} (step {result.global_step})")
+    if result.rows_trained and result.examples_per_second:
+        rate = f"{result.examples_per_second:,.0f} examples a second"
+        lines.append(f"trained on {result.rows_trained:,} rows at {rate}")
+    if result.rows_evaluated:
+        done = "predicted" if result.mode == "predict" else "evaluated on"
+        lines.append(f"{done} {result.rows_evaluated:,} rows")
+    for exporter, path in result.exports.items():
+        lines.append(f"SavedModel ({exporter}): {path}")
+    if result.export_path is not None:
+        lines += ["", "Query it with three records:", f"  {_query(config, result.export_path)}"]
+    return "\n".join(lines)
+
+
+def _end(config: ExperimentConfig, reason: str) -> str:
+    if reason == "input_exhausted":
+        every = f"all {config.epochs} epochs are" if config.epochs != 1 else "the epoch is"
+        return f"finished: {every} done"
+    if reason == "max_steps":
+        return f"finished: --max_steps={config.max_steps} is reached"
+    if reason == "early_stopped":
+        return (
+            f"stopped early: {config.early_stopping_metric} did not improve in "
+            f"{config.early_stopping_patience} evaluations"
+        )
+    if reason == "already_done":
+        return "there was nothing left to train"
+    return f"stopped: {reason}"
+
+
+def _query(config: ExperimentConfig, export: str) -> str:
+    records = ",".join(
+        config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
+    )
+    arguments = [
+        *_program(), "--mode=predict", f"--spec={config.spec}", f"--export_dir={export}",
+        f"--predict_files={records}", "--predict_limit=3",
+    ]  # fmt: skip
+    return " ".join(shlex.quote(argument) for argument in arguments)
+
+
+def _program() -> list[str]:
+    """How this program was started, as one would type it again in the same folder."""
+    script = sys.argv[0]
+    if not script.endswith(".py"):
+        return [script]
+    interpreter = os.path.relpath(sys.executable)
+    return [sys.executable if interpreter.startswith("..") else interpreter, script]

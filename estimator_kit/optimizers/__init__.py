@@ -1,0 +1,1 @@
+"""Optimizers, learning-rate schedules, and what is done with gradients before a step."""

@@ -1,0 +1,85 @@
+"""Moving averages of weights: training goes on with the weights, everything else uses the averages.
+
+    make, update        in the training graph: the averages, and what each step does to them
+    AveragedSaver       in the graphs of evaluation, prediction and export: restores the averages
+                        into the weights
+
+A checkpoint holds both, the averages under the name of the weight and `ExponentialMovingAverage`;
+an export holds the averages alone, under the names of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.errors import CheckpointError
+from estimator_kit.optimizers.assignment import assign
+
+
+def average_name(variable: str) -> str:
+    """The name that the moving average of a variable has in a checkpoint."""
+    return f"{variable}/ExponentialMovingAverage"
+
+
+def make(variables: Sequence[Any]) -> dict[Any, Any]:
+    """A variable for the average of each, by its `ref()`; it starts where the weight starts."""
+    root = tf.compat.v1.VariableScope(tf.compat.v1.AUTO_REUSE, name="")
+    with tf.compat.v1.variable_scope(root, auxiliary_name_scope=False):
+        return {
+            v.ref(): tf.compat.v1.get_variable(
+                average_name(v.op.name), initializer=v.initial_value, trainable=False
+            )
+            for v in variables
+        }
+
+
+def update(averages: Mapping[Any, Any], decay: float, step: Any) -> tf.Operation:
+    """average += (1 - d) (weight - average), with d = min(decay, (1 + step) / (10 + step)).
+
+    The smaller decay of the first steps, as in `tf.train.ExponentialMovingAverage(num_updates=)`,
+    lets go of the initial weights sooner. Each step reads and writes whole tables: with a large
+    embedding table it takes longer than the rest of the step.
+    """
+    done = tf.cast(step.read_value(), tf.float32)
+    change = 1 - tf.minimum(decay, (1 + done) / (10 + done))
+    return tf.group(
+        *(
+            average.assign_add(
+                tf.cast(change, average.dtype) * (ref.deref().read_value() - average.read_value()),
+                read_value=False,
+            )
+            for ref, average in averages.items()
+        )
+    )
+
+
+class AveragedSaver(tf.compat.v1.train.Saver):
+    """A Saver that restores averages into the weights that have one, and saves plain names.
+
+    Args:
+      variables: the weights that have an average.
+    """
+
+    def __init__(self, variables: Sequence[Any]):
+        self._averaged = {v.op.name for v in variables}
+        self._assigned = {v.op.name: v for v in tf.compat.v1.global_variables()}
+        super().__init__(sharded=True)
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Reads one variable after the other, and feeds it: there is no op for it in an export.
+
+        Raises:
+          CheckpointError: the checkpoint has no average of a weight.
+        """
+        reader = tf.train.load_checkpoint(save_path)
+        for name, variable in self._assigned.items():
+            kept = average_name(name) if name in self._averaged else name
+            if not reader.has_tensor(kept):
+                raise CheckpointError(
+                    f"{save_path} has no {kept}: it was trained without the model parameter "
+                    "moving_average; drop it"
+                )
+            assign(sess, variable, reader.get_tensor(kept))

@@ -1,0 +1,1 @@
+"""Training: where it starts and ends, what it reads, and how it comes back."""

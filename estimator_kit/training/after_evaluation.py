@@ -1,0 +1,185 @@
+"""What happens after each evaluation: its metrics are kept, models exported, a stall noticed.
+
+One `tf.estimator.Exporter`, because that is where tf.estimator calls out with the metrics of an
+evaluation and its checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.compat.tf_estimator import estimator
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.best import BestRecord
+from estimator_kit.exporters.best_k import BestKRecord
+from estimator_kit.exporters.run_exports import RunExports, export_folder
+from estimator_kit.exporters.step import StepRecord
+from estimator_kit.exporters.versions import delete, delete_old, versions
+from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
+from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import tfrecords
+
+_log = logging.getLogger("estimator_kit")
+
+
+class EvaluationHistory:
+    """All evaluations of a model directory, one JSON line a step, in `eval_history.jsonl`."""
+
+    def __init__(self, model_dir: str):
+        self._path = os.path.join(model_dir, "eval_history.jsonl")
+
+    def read(self) -> list[dict[str, Any]]:
+        """Entries `{"global_step", "metrics"}` by step."""
+        if not tf.io.gfile.exists(self._path):
+            return []
+        with tf.io.gfile.GFile(self._path) as file:
+            lines = file.read().splitlines()
+        entries = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                entry = json.loads(line)
+                entries.append({name: entry[name] for name in ("global_step", "metrics")})
+            except (ValueError, KeyError, TypeError) as error:
+                raise ConfigError(
+                    f"{self._path}:{number}: no evaluation: {error}; repair or remove the line"
+                ) from error
+        return entries
+
+    def add(self, global_step: int, metrics: dict[str, float]) -> None:
+        """Adds an evaluation; one of the same step, from before a restart, is replaced."""
+        entries = [entry for entry in self.read() if entry["global_step"] < global_step]
+        entries.append({"global_step": global_step, "metrics": storage.plain(metrics)})
+        text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
+        storage.write_text(self._path, text)
+
+
+class AfterEvaluation(estimator.Exporter):
+    """Keeps the history, writes all exports but the final one, and asks for an early stop.
+
+    Args:
+      config: says which exporters there are and when training has stalled.
+      spec: the feature spec of the exports.
+      request: where an early stop is asked for.
+      files: of the evaluation; the exports are asked with their first rows.
+      damaged: those of them of which only the good records are read.
+
+    Attributes:
+      metrics: of the last evaluation, as floats.
+      exports: `{exporter: path}` of the last export of each.
+    """
+
+    name = "after_evaluation"
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        spec: FeatureSpec,
+        request: StopRequest,
+        files: Sequence[str] = (),
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ):
+        assert config.model_dir is not None
+        self._config = config
+        self._model_dir = config.model_dir
+        self._exports = RunExports(config, spec, files, damaged)
+        self._request = request
+        self._history = EvaluationHistory(config.model_dir)
+        self._history.read()  # A damaged one is found before training, not after.
+        # A direction that is not given is that of a loss; the configuration sees to it.
+        self._best: Optional[BestRecord] = None
+        if "best" in config.exporters:
+            folder = export_folder(config.model_dir, "best")
+            self._best = BestRecord(folder, config.best_metric, config.best_direction or "min")
+        self._best_k: Optional[BestKRecord] = None
+        if "best_k" in config.exporters:
+            folder = export_folder(config.model_dir, "best_k")
+            direction = config.best_direction or "min"
+            self._best_k = BestKRecord(folder, config.best_metric, direction, config.best_k)
+        self._step: Optional[StepRecord] = None
+        if "step" in config.exporters:
+            folder = export_folder(config.model_dir, "step")
+            assert config.export_every_steps is not None
+            self._step = StepRecord(folder, config.export_every_steps)
+        self.metrics: dict[str, float] = {}
+
+    @property
+    def exports(self) -> dict[str, str]:
+        found = {}
+        for exporter in {"latest", "step"}.intersection(self._config.exporters):
+            paths = versions(export_folder(self._model_dir, exporter))
+            if paths:
+                found[exporter] = paths[-1]
+        if self._best is not None and self._best.best is not None:
+            folder = export_folder(self._model_dir, "best")
+            found["best"] = os.path.join(folder, self._best.best["version"])
+        if self._best_k is not None and self._best_k.best:
+            folder = export_folder(self._model_dir, "best_k")
+            found["best_k"] = os.path.join(folder, self._best_k.best[0]["version"])
+        return found
+
+    def export(
+        self,
+        estimator: Any,
+        export_path: str,
+        checkpoint_path: str,
+        eval_result: dict[str, Any],
+        is_the_final_export: bool,
+    ) -> None:
+        """Called by tf.estimator after an evaluation."""
+        del export_path, is_the_final_export
+        trained = estimator
+        self.metrics = read_metrics(eval_result)
+        step = int(eval_result["global_step"])
+        self._history.add(step, self.metrics)
+        if "latest" in self._config.exporters:
+            self._export(trained, "latest", checkpoint_path)
+        if self._best is not None:
+            value = self._watched(self._config.best_metric)
+            if self._best.improves(value):
+                self._best.add(value, step, self._export(trained, "best", checkpoint_path))
+        if self._best_k is not None:
+            value = self._watched(self._config.best_metric)
+            if self._best_k.improves(value):
+                path = self._exports.write(trained, "best_k", checkpoint_path, self.metrics)
+                for version in self._best_k.add(value, step, path):
+                    delete(os.path.dirname(path), version)
+        if self._step is not None and self._step.is_due(step):
+            self._export(trained, "step", checkpoint_path)
+            self._step.add(step)
+        metric = self._config.early_stopping_metric
+        if metric is not None:
+            self._watched(metric)
+        if metric is not None and has_stalled(
+            self._history.read(),
+            metric,
+            self._config.early_stopping_direction or "min",
+            self._config.early_stopping_patience,
+        ):
+            self._request.ask(EARLY_STOPPED)
+
+    def export_final(self, trained: Any) -> str:
+        """Writes the `final` export, of the latest checkpoint, and returns its path."""
+        return self._exports.write(trained, "final", metrics=self.metrics)
+
+    def _watched(self, metric: str) -> float:
+        value = self.metrics[metric]
+        if math.isnan(value):
+            _log.warning("%s is undefined: the rows that it is made of are not there", metric)
+        return value
+
+    def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
+        folder = export_folder(self._model_dir, exporter)
+        path = self._exports.write(trained, exporter, checkpoint, self.metrics)
+        delete_old(folder, self._config.exports_to_keep)
+        return path

@@ -1,0 +1,217 @@
+"""What a run does about corrupt data: `--corrupt_data_policy`, its limits, and what is kept of it.
+
+    fail          stops at the first bad record that is read, and names file, byte and reason
+    skip_record   reads all good records, also those of damaged files
+    quarantine    leaves out each file that has a bad record; it is listed, and stays where it is
+
+Under `fail` nothing is looked at beforehand. Under the others all files of the run are read once
+before anything is trained or written: so the limits hold before the first step, the counts are
+exact, and what is left out depends on the files and the spec alone. Each start and each worker
+comes to the same, which is what a restart rests on. What a bad record is, `record_scanner` says for
+the framing; for the rest it is a record with which the run would have stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from estimator_kit import storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.integrity import data_scan
+from input_pipelines.integrity.file_check import FileReport
+from input_pipelines.record_files import tfrecords
+
+_log = logging.getLogger("estimator_kit")
+
+# Files that an error or a warning names.
+_NAMED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Screened:
+    """The files that a run reads.
+
+    Attributes:
+      files: by flag (`--train_files`), without those in quarantine.
+      damaged: the files of which only good records are read.
+      digests: of each of these one of what was found in it.
+      records: good records of the files that are read, by flag; none where nothing was looked at.
+      counts: for `result.json`; empty under `fail`.
+      listing: for `bad_data.json`.
+    """
+
+    files: Mapping[str, list[str]]
+    damaged: tfrecords.Damaged = dataclasses.field(default_factory=dict)
+    digests: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    records: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    listing: tuple[Mapping[str, Any], ...] = ()
+
+    def left_out(self, flag: str) -> dict[str, str]:
+        """Of each damaged file a digest of the records that are not read, for `input_position`."""
+        return {path: self.digests[path] for path in self.files[flag] if path in self.digests}
+
+    def write(self, model_dir: str) -> None:
+        """Writes `bad_data.json`, where files were looked at."""
+        path = os.path.join(model_dir, "bad_data.json")
+        if self.counts:
+            storage.write_json(path, {**self.counts, "bad_files": self.listing})
+
+
+def screen(
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    files: Mapping[str, Sequence[str]],
+    *,
+    with_labels: bool = True,
+) -> Screened:
+    """Looks at the files of a run as its policy asks.
+
+    Args:
+      config: the policy and its limits, which hold for the files of each flag.
+      spec: the feature spec.
+      files: paths by flag.
+      with_labels: whether the run reads labels.
+
+    Raises:
+      DataError: there is more bad data than the limits allow, or nothing is left.
+    """
+    policy = config.corrupt_data_policy
+    if policy == "fail":
+        return Screened({flag: list(paths) for flag, paths in files.items()})
+    every = sorted({path for paths in files.values() for path in paths})
+    _log.info("looking for bad records in %d files (--corrupt_data_policy=%s)", len(every), policy)
+    found = data_scan.scan(every, spec=spec, with_labels=with_labels)
+    reports = {report.path: report for report in found}
+    counts: dict[str, Any] = {"policy": policy}
+    kept: dict[str, list[str]] = {}
+    records: dict[str, int] = {}
+    for flag, paths in files.items():
+        if not paths:
+            kept[flag] = []
+            continue
+        mine = [reports[path] for path in paths]
+        sums = _Sums(mine, policy)
+        counts[flag.removeprefix("--")] = sums.as_dict()
+        sums.check(config, flag)
+        kept[flag] = [path for path in paths if not sums.in_quarantine(reports[path])]
+        records[flag] = sums.read
+    bad = [report for report in reports.values() if report.bad_records]
+    if bad:
+        done = "left out" if policy == "quarantine" else "their good records are read"
+        lines = "\n".join(f"  {line}" for line in first_lines(bad))
+        _log.warning("%d of %d files have bad records; %s:\n%s", len(bad), len(every), done, lines)
+    read_in_part = bad if policy == "skip_record" else []
+    return Screened(
+        kept,
+        damaged={report.path: report.left_out for report in read_in_part},
+        digests={report.path: _digest(report) for report in read_in_part},
+        records=records,
+        counts=counts,
+        listing=tuple(as_dict(report) for report in bad),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sums:
+    """What the reports of one flag's files come to."""
+
+    reports: Sequence[FileReport]
+    policy: str
+
+    def in_quarantine(self, report: FileReport) -> bool:
+        return self.policy == "quarantine" and report.bad_records > 0
+
+    @property
+    def records(self) -> int:
+        return sum(report.records for report in self.reports)
+
+    @property
+    def bad_records(self) -> int:
+        return sum(report.bad_records for report in self.reports)
+
+    @property
+    def read(self) -> int:
+        return sum(r.good_records for r in self.reports if not self.in_quarantine(r))
+
+    @property
+    def fraction(self) -> float:
+        """The share of records, or of bytes where it is larger, that is not read.
+
+        The bytes count because a stretch without framing is one bad record, whatever its length.
+        """
+        sizes = [max(report.size, report.lost_bytes) for report in self.reports]
+        lost = [
+            size if self.in_quarantine(report) else report.lost_bytes
+            for size, report in zip(sizes, self.reports)
+        ]
+        share = 1 - self.read / self.records if self.records else 0.0
+        return max(share, sum(lost) / sum(sizes) if sum(sizes) else 0.0)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "files": len(self.reports),
+            "bad_files": sum(report.bad_records > 0 for report in self.reports),
+            "records": self.records,
+            "bad_records": self.bad_records,
+            "records_left_out": self.records - self.read,
+            "fraction_left_out": self.fraction,
+            "lost_bytes": sum(report.lost_bytes for report in self.reports),
+            "quarantined": [r.path for r in self.reports if self.in_quarantine(r)],
+        }
+
+    def check(self, config: ExperimentConfig, flag: str) -> None:
+        limits = []
+        most = config.max_bad_records
+        if most is not None and self.bad_records > most:
+            limits.append(f"{self.bad_records:,} bad records, more than --max_bad_records={most}")
+        share = config.max_bad_fraction
+        if share is not None and self.fraction > share:
+            limits.append(
+                f"{self.fraction:.2%} that cannot be read, more than --max_bad_fraction={share}"
+            )
+        if not self.read and self.bad_records:
+            limits.append("no good record that could be read")
+        if limits:
+            bad = [report for report in self.reports if report.bad_records]
+            heading = f"the {len(self.reports)} files of {flag} have {' and '.join(limits)}"
+            raise DataError("\n".join([heading, *(f"  {line}" for line in first_lines(bad))]))
+
+
+def first_lines(bad: Sequence[FileReport]) -> list[str]:
+    """One line of each of the first few files with bad records."""
+    lines = [
+        f"{report.path}: {report.bad_records:,} of {report.records:,} records are bad, the first: "
+        f"{report.listed[0].sentence}"
+        for report in bad[:_NAMED]
+    ]
+    if len(bad) > _NAMED:
+        lines.append(f"and {len(bad) - _NAMED:,} more files")
+    return lines
+
+
+def as_dict(report: FileReport) -> dict[str, Any]:
+    """A report as JSON has it; the first bad records with their places and reasons."""
+    listed = [
+        {"record": bad.number, "byte": bad.offset, "reason": bad.reason} for bad in report.listed
+    ]
+    return {
+        "path": report.path,
+        "records": report.records,
+        "bad_records": report.bad_records,
+        "lost_bytes": report.lost_bytes,
+        "first_bad_records": listed,
+    }
+
+
+def _digest(report: FileReport) -> str:
+    listed = [(bad.number, bad.offset) for bad in report.listed]
+    found = (report.records, report.lost_bytes, listed, sorted(report.left_out))
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]

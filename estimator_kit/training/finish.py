@@ -1,0 +1,36 @@
+"""What follows the last checkpoint: the evaluation that is missing, and the exports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
+
+
+def final_exports(
+    config: ExperimentConfig, trained: Any, after_evaluation: AfterEvaluation
+) -> dict[str, str]:
+    """Paths of all exports, after the final one was written where it is asked for."""
+    exports = after_evaluation.exports
+    if "final" in config.exporters:
+        exports["final"] = after_evaluation.export_final(trained)
+    return exports
+
+
+def is_evaluated(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
+    """Whether the last evaluation was of the latest checkpoint."""
+    step = after_evaluation.metrics.get("global_step")
+    return step is not None and int(step) == reading.latest_step(model_dir)
+
+
+def evaluate_now(
+    trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
+) -> None:
+    """The evaluation that a kill after the last checkpoint has prevented."""
+    checkpoint = reading.latest(trained.model_dir)
+    assert checkpoint is not None
+    metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])
+    after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)

@@ -1,0 +1,177 @@
+"""Progress of training, for a person and for the result.
+
+On a terminal one line that renews itself; elsewhere a plain line every few seconds. Counts rows
+and seconds of training alone: what checkpoints, evaluations and exports take in between is not part
+of the rate.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Optional, TextIO
+
+import tensorflow as tf
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
+
+_TERMINAL_SECS = 0.5
+
+
+class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
+    """Stops the clock of a ProgressHook while a checkpoint is saved, evaluated and exported."""
+
+    def __init__(self, progress: ProgressHook):
+        self._progress = progress
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        self._progress.pause()
+
+
+class ProgressHook(tf.compat.v1.train.SessionRunHook):
+    """Counts and shows.
+
+    Args:
+      max_steps: where training ends, for the time left; None when that is not known.
+      every_secs: seconds between plain lines.
+      stream: where lines go, standard error by default.
+      clock: seconds that only grow; an argument so that tests need not wait.
+      shared: whether other processes count the global step, too.
+
+    Attributes:
+      rows: trained so far.
+      seconds: that the training steps took.
+    """
+
+    def __init__(
+        self,
+        max_steps: Optional[int],
+        *,
+        every_secs: float = 10.0,
+        stream: Optional[TextIO] = None,
+        clock: Callable[[], float] = time.monotonic,
+        shared: bool = False,
+    ):
+        self.rows = 0
+        self._shared = shared
+        self.seconds = 0.0
+        self._max_steps = max_steps
+        self._stream = stream if stream is not None else sys.stderr
+        self._terminal = self._stream.isatty()
+        self._every = min(_TERMINAL_SECS, every_secs) if self._terminal else every_secs
+        self._clock = clock
+        self._steps = 0
+        self._step = 0
+        self._started = 0.0
+        self._ended: Optional[float] = None
+        self._loss = float("nan")
+        self._first_rows = 0
+        self._shown = clock()
+
+    @property
+    def examples_per_second(self) -> Optional[float]:
+        return (self.rows - self._first_rows) / self.seconds if self.seconds else None
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        # Counted from here on: fetched beside the train op it may be of before or after the step.
+        global_step = tf.compat.v1.train.get_global_step(session.graph)
+        self._step = self._start_step = int(session.run(global_step))
+
+    def pause(self) -> None:
+        """The step under way has ended; what follows, before the next one, is not training."""
+        self._ended = self._clock()
+
+    def before_run(self, run_context: Any) -> Any:
+        self._started = self._clock()
+        self._ended = None
+        graph = run_context.session.graph
+        return tf.compat.v1.train.SessionRunArgs(
+            [_of_devices(graph, ROWS_TENSOR), _of_devices(graph, LOSS_TENSOR)]
+        )
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        each, losses = run_values.results
+        rows, loss = sum(map(int, each)), sum(map(float, losses)) / len(losses)
+        now = self._clock()
+        self.rows += rows
+        self._steps += 1
+        self._step += 1
+        # The first step builds and optimizes the graph; it would spoil the rate.
+        if self._steps > 1:
+            self.seconds += (now if self._ended is None else self._ended) - self._started
+        else:
+            self._first_rows = rows
+        self._loss = loss
+        if self._steps == 2:
+            self._check_step_counts(run_context)
+        if now - self._shown >= self._every:
+            self._shown = now
+            if self._shared:
+                self._step = self._counted(run_context)
+            self._show("\r" if self._terminal else "")
+
+    def _check_step_counts(self, run_context: Any) -> None:
+        """A training op that does not count the global step would train for ever."""
+        if self._counted(run_context) == self._start_step:
+            raise ConfigError(
+                "the model's train_op does not count the global step, so training would not end; "
+                "use ek.minimize, or pass the global step to the optimizer's minimize"
+            )
+
+    def _counted(self, run_context: Any) -> int:
+        graph = run_context.session.graph
+        return int(run_context.session.run(tf.compat.v1.train.get_global_step(graph)))
+
+    def end(self, session: Any) -> None:
+        if self._steps:
+            if self._shared:
+                step = tf.compat.v1.train.get_global_step(session.graph)
+                self._step = int(session.run(step))
+            self._show("\r" if self._terminal else "")
+            if self._terminal:
+                print(file=self._stream, flush=True)
+
+    def _show(self, start: str) -> None:
+        text = f"step {self._step}"
+        if self._max_steps is not None:
+            text += f" of {self._max_steps}"
+        text += f"  loss {self._loss:.5f}"
+        rate = self.examples_per_second
+        if rate:
+            text += f"  {rate:,.0f} examples/s"
+            left = self._time_left()
+            if left is not None:
+                text += f"  {_duration(left)} left"
+        print(
+            f"{start}{text:<78}" if start else text,
+            end="" if start else "\n",
+            file=self._stream,
+            flush=True,
+        )
+
+    def _time_left(self) -> Optional[float]:
+        if self._max_steps is None or self._steps < 2:
+            return None
+        made = self._step - self._start_step if self._shared else self._steps
+        return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)
+
+
+def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
+    """The tensor of a name, of each device that the graph trains on."""
+    found, prefix = [], ""
+    while True:
+        try:
+            found.append(graph.get_tensor_by_name(f"{prefix}{name}:0"))
+        except KeyError:
+            if found:
+                return found
+            raise
+        prefix = f"replica_{len(found)}/"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds + 0.5), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

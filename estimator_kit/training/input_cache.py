@@ -1,0 +1,103 @@
+"""`--input_cache_dir`: the cache of transformed rows of one run.
+
+    with input_cache.opened(config, stopped=request) as cache:
+        input_fns.train_input_fn(spec, files, batch_size=512, cache=cache)
+
+Without the flag `cache` is None. What a cache is, and when it gives what, is in
+`input_pipelines.row_cache`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.errors import DataError
+from input_pipelines.reading.selection import Negatives
+from input_pipelines.row_cache.cache import RowCache
+from input_pipelines.row_cache.layout import RowLayout
+from input_pipelines.transform.transforms import Transform
+
+_log = logging.getLogger("estimator_kit")
+
+# What a cache may hold without --input_cache_gib.
+DEFAULT_GIB = 20.0
+
+
+def check(
+    config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
+) -> None:
+    """Makes the folder, if it is not there.
+
+    Raises:
+      ConfigError: it cannot be used, or the flags and the spec have rows that cannot be kept.
+    """
+    if not config.input_cache_dir:
+        return
+    if "://" in config.input_cache_dir:
+        raise ConfigError(
+            f"--input_cache_dir: got {config.input_cache_dir!r}, expected a folder on a local disk"
+        )
+    try:
+        input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
+        RowLayout.of(spec, Transform(spec))
+    except ValueError as error:
+        raise ConfigError(f"--input_cache_dir: {error}; leave the cache out") from error
+    try:
+        RowCache(config.input_cache_dir, limit=1).close()
+    except DataError as error:
+        raise ConfigError(f"--input_cache_dir: {error}") from error
+
+
+@contextlib.contextmanager
+def opened(
+    config: ExperimentConfig, *, stopped: Optional[StopRequest] = None
+) -> Iterator[Optional[RowCache]]:
+    """The cache that the flags ask for, or None; says at the end what was found in it.
+
+    Args:
+      config: the experiment.
+      stopped: ends a transformation that is under way on SIGTERM, by raising Stopped.
+
+    Raises:
+      DataError: the folder cannot be used.
+    """
+    if not config.input_cache_dir:
+        yield None
+        return
+
+    def look() -> None:
+        if stopped is not None and stopped.reason == SIGTERM:
+            raise Stopped(
+                "stopped by SIGTERM while rows were transformed for --input_cache_dir; the same "
+                "command goes on with the files that are missing"
+            )
+
+    gib = DEFAULT_GIB if config.input_cache_gib is None else config.input_cache_gib
+    limit = int(gib * 2**30)
+    with RowCache(config.input_cache_dir, limit=limit, check=look) as cache:
+        try:
+            yield cache
+        finally:
+            found = cache.counts
+            _log.info(
+                "input cache: %d files were there, %d were transformed (%s rows), %d were removed "
+                "for room; %.1f s", found.hits, found.misses, f"{found.rows:,}", found.evicted,
+                found.seconds,
+            )  # fmt: skip
+
+
+def summary(cache: Optional[RowCache]) -> dict[str, Any]:
+    """What result.json says of the cache."""
+    if cache is None:
+        return {}
+    counts = dataclasses.asdict(cache.counts)
+    return {**counts, "seconds": round(cache.counts.seconds, 3)}

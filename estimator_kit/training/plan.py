@@ -1,0 +1,222 @@
+"""Where a training starts and ends, found out before anything is written.
+
+Training length is always a number of steps: epochs are turned into steps by counting rows. Where
+several processes train, the shards of all of them are counted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from collections.abc import Sequence
+from typing import Optional
+
+from estimator_kit.checkpoints import reading, run_record
+from estimator_kit.checkpoints.reading import ModelOutline
+from estimator_kit.checkpoints.warm_start import warm_start
+from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.model.session_errors import explained
+from estimator_kit.result import read_result
+from estimator_kit.training import source as training_input
+from estimator_kit.training.position import InputPosition
+from estimator_kit.training.source import TrainingInput, check_records
+from feature_specs.errors import did_you_mean
+from feature_specs.spec import FeatureSpec
+from input_pipelines.integrity import label_order
+from input_pipelines.reading.selection import RowCounts
+
+_log = logging.getLogger("estimator_kit")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Where a training starts and ends.
+
+    Attributes:
+      start_step: of the checkpoint that it goes on from, 0 without one; with a warm start that
+        takes the step, that one.
+      resumed_at: the step of the checkpoint that it goes on from, or None.
+      max_steps: the global step that it ends at.
+      stop_reason: what that end means.
+      counts: rows of the training files (of each part of a mix), where they were counted; of this
+        process' shard.
+      position: where in them reading goes on.
+      selected: the same rows of all shards together.
+      rows: of all shards that are to be read in the epochs from here on; None where training has
+        no end but `max_steps`.
+    """
+
+    start_step: int
+    max_steps: int
+    stop_reason: str
+    counts: Optional[list[RowCounts]]
+    position: InputPosition
+    selected: Sequence[RowCounts] = ()
+    rows: Optional[int] = None
+    resumed_at: Optional[int] = None
+
+
+def check_apart(train_files: list[str], eval_files: list[str]) -> None:
+    shared = sorted(set(train_files) & set(eval_files))
+    if shared:
+        raise ConfigError(
+            f"--train_files and --eval_files share {len(shared)} files, the first {shared[0]}: "
+            "a model must not be scored on what it was trained on"
+        )
+
+
+def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
+    if config.mode != "train_and_evaluate":
+        return
+    asked = {"early_stopping_metric": config.early_stopping_metric}
+    if {"best", "best_k"}.intersection(config.exporters):
+        asked["best_metric"] = config.best_metric
+    for flag, metric in asked.items():
+        if metric is not None and metric not in outline.metrics:
+            raise ConfigError(
+                f"--{flag}={metric}: the model has no such metric"
+                f"{did_you_mean(metric, sorted(outline.metrics))}"
+            )
+
+
+def check_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[int]:
+    """The step to go on from, or None; refuses a checkpoint that does not fit."""
+    assert config.model_dir is not None
+    checkpoint = reading.latest(config.model_dir)
+    if checkpoint is None:
+        return None
+    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
+    reading.check_fit(checkpoint, outline.variables)
+    return reading.latest_step(config.model_dir)
+
+
+def find_warm_start(
+    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+) -> Optional[WarmStart]:
+    """What a first start takes from another model, where that is asked for."""
+    if config.warm_start_from is None:
+        return None
+    warm = warm_start.plan(
+        config.warm_start_from, outline, spec, mode=config.warm_start_mode,
+        pattern=config.warm_start_vars, renames=config.warm_start_rename,
+    )  # fmt: skip
+    if config.max_steps is not None and warm.step >= config.max_steps:
+        raise ConfigError(
+            f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
+            f"--max_steps={config.max_steps} is not above it; raise it, or take all_but_step"
+        )
+    return warm
+
+
+def make_plan(
+    config: ExperimentConfig,
+    source: TrainingInput,
+    start_step: Optional[int],
+    first_step: int,
+) -> Plan:
+    """Where training goes; `first_step` is where it starts when `start_step` is None."""
+    start = start_step or 0
+    with explained(source.spec, source.files, damaged=source.damaged):
+        position = source.position(start)
+    if start_step is None and first_step:
+        start = first_step
+        position = dataclasses.replace(
+            position, first_step=start, step=start, whole=(start, 0)
+        )  # fmt: skip
+    counts = None
+    ends: list[tuple[int, str]] = []
+    if config.max_steps is not None:
+        ends.append((config.max_steps, "max_steps"))
+    first = check_records(source.spec, source.files, source.flag, source.damaged)
+    if config.shuffle:
+        for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
+            _log.warning(warning)
+    team = source.team
+    goes_on = start < (config.max_steps or math.inf)
+    skips = position.steps_read and goes_on
+    each: list[tuple[list[RowCounts], int]] = []  # Rows of each of the team, and those it has read.
+    rows: Optional[int] = None
+    if config.epochs is not None or skips or source.must_be_counted:
+        with explained(source.spec, source.files, damaged=source.damaged):
+            skip_rows = source.own_skip(position)
+            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
+            each.append((counts, skip_rows))
+            if config.epochs is not None or source.must_be_counted:
+                others = [source.of_member(i) for i in range(team.size) if i != team.index]
+                each += [
+                    (other.count(epochs=config.epochs, skip_rows=0), other.own_skip(position))
+                    for other in others
+                ]
+    if config.epochs is not None:
+        end = source.end_of(position, config.epochs, [one for one, _ in each])
+        ends.append((end, "input_exhausted"))
+        rows = sum(
+            max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
+        )
+    max_steps, reason = min(ends)
+    selected = [part for one, _ in each for part in one]
+    return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
+
+
+def rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int]:
+    """Rows that the tasks of a cluster have trained on, and such as were to be and were not.
+
+    Each knows its own alone; the steps tell of all. A task that was lost for good, or whose files
+    became shorter, has made fewer steps than there were batches.
+
+    Args:
+      plan, source: of the chief.
+      step: the global step at the end.
+    """
+    team, batch_size = source.team, source.config.batch_size
+    made = (step - plan.start_step) * team.batches_a_step * batch_size
+    if plan.rows is None or plan.stop_reason != "input_exhausted":
+        return made, 0
+    missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
+    lost = min(max(0, missing), plan.rows)
+    if step < plan.max_steps:  # Stopped on the way.
+        return min(made, plan.rows - lost), lost
+    return plan.rows, 0
+
+
+def selected_rows(
+    source: TrainingInput, plan: Plan, evaluated: Optional[RowCounts]
+) -> dict[str, dict[str, int]]:
+    selected = {}
+    if source.must_be_counted and plan.selected:
+        selected["train"] = training_input.summary(plan.selected)
+    if evaluated is not None:
+        selected["eval"] = training_input.summary([evaluated])
+    return selected
+
+
+def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
+    """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
+    assert config.model_dir is not None
+    before = read_result(config.model_dir) or {}
+    finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
+    covered = before.get("mode") in (config.mode, "train_and_evaluate")
+    if not (finished and covered and plan.start_step):
+        return
+    lost = before.get("rows_lost", 0)
+    if lost and before.get("steps_planned") == plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to the end of its epochs, at step "
+            f"{plan.start_step}, less {lost:,} rows that were lost with a worker; "
+            "raise --max_steps or --epochs, or choose another --model_dir"
+        )
+    if plan.start_step >= plan.max_steps:
+        raise NothingToDo(
+            f"{config.model_dir} is already trained to step {plan.start_step} of "
+            f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
+        )
+    if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
+        raise NothingToDo(
+            f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
+            "--early_stopping_metric to go on, or choose another --model_dir"
+        )

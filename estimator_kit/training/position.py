@@ -1,0 +1,112 @@
+"""Where in its input a training is, so that a restart reads the rows that would have come next.
+
+The order of rows is a function of files, seed, batch size and what is selected of them, so the
+checkpoint's step says how many rows were read (of each shard, where several processes train; see
+`Team.own_rows` for what holds there), as long as these stay the same. They are kept in
+`model_dir/input.json`, with the step at which this input began. When they change (new data, another
+batch size), reading begins anew, and epochs are counted from there. `TrainingInput.own_skip` makes
+rows of a position.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from input_pipelines.reading.sharding import sizes_of
+
+_log = logging.getLogger("estimator_kit")
+
+# What input.json keeps beside what decides the order of rows.
+_PROGRESS = {"first_step", "whole", "epochs"}
+
+
+@dataclasses.dataclass(frozen=True)
+class InputPosition:
+    """Where reading goes on.
+
+    Attributes:
+      identity: what decides the order of rows.
+      first_step: the global step at which this input began.
+      step: the global step now.
+      whole: (step, epochs): at this step so many epochs had been read whole. The last batch of an
+        epoch that training ends with may be smaller than the others.
+      epochs: that the start before this one was to read, or None.
+    """
+
+    identity: dict[str, Any]
+    first_step: int
+    step: int
+    whole: tuple[int, int]
+    epochs: Optional[int] = None
+
+    @property
+    def steps_read(self) -> int:
+        """Steps that were made of this input."""
+        return self.step - self.first_step
+
+    def at(self, step: int) -> InputPosition:
+        """The position of another step, that of a later checkpoint."""
+        return dataclasses.replace(self, step=step)
+
+    def write(self, model_dir: str, epochs: Optional[int]) -> None:
+        """Keeps it, with the epochs that this start is to read."""
+        kept = {"first_step": self.first_step, "whole": list(self.whole), "epochs": epochs}
+        storage.write_json(_path(model_dir), {**self.identity, **kept})
+
+
+def find_position(
+    config: ExperimentConfig,
+    train_files: list[str],
+    start_step: int,
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    *,
+    selection: Mapping[str, Any] = MappingProxyType({}),
+    sizes: Optional[Mapping[str, int]] = None,
+) -> InputPosition:
+    """The position at which a start at `start_step` reads.
+
+    Args:
+      config: the experiment.
+      train_files: the files that are read.
+      start_step: the step of the checkpoint that training goes on from, 0 without one.
+      left_out: says of damaged files which of their records are not read.
+      selection: what else decides the order of rows, by name.
+      sizes: the bytes of the files; looked up where they are not given.
+    """
+    assert config.model_dir is not None
+    identity: dict[str, Any] = {
+        "batch_size": config.batch_size,
+        "seed": config.seed,
+        "shuffle": config.shuffle,
+        "files": dict(sorted((sizes_of(train_files) if sizes is None else sizes).items())),
+        "left_out": dict(left_out),
+        **selection,
+    }
+    kept = storage.read_json(_path(config.model_dir)) if start_step else None
+    first_step = 0 if kept is None else kept.get("first_step", 0)
+    if kept is not None:
+        kept.setdefault("left_out", {})  # Version 0.1 left nothing out.
+    names = {**identity, **(kept or {})}.keys() - _PROGRESS
+    changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
+    if changed:
+        _log.warning(
+            "the input changed since step %d (%s): its rows and epochs are counted from here",
+            start_step,
+            ", ".join(changed),
+        )
+    if changed or kept is None:
+        first_step = start_step if changed else first_step
+        return InputPosition(identity, first_step, start_step, (first_step, 0))
+    step, epochs = kept.get("whole", (first_step, 0))
+    return InputPosition(identity, first_step, start_step, (step, epochs), kept.get("epochs"))
+
+
+def _path(model_dir: str) -> str:
+    return os.path.join(model_dir, "input.json")

@@ -1,0 +1,386 @@
+"""What a run reads: its files or mix of them, what is kept of their rows, and how many.
+
+Where in them a training is, is kept by `input_position`, in steps; the rows are counted here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Union
+
+import tensorflow as tf
+
+from estimator_kit.config import data_service_rules
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.training import data_service
+from estimator_kit.training.bad_data import Screened
+from estimator_kit.training.position import InputPosition, find_position
+from estimator_kit.training.team import ALONE, Team
+from feature_specs.spec import FeatureSpec
+from input_pipelines import data_service as service_input
+from input_pipelines import input_fns
+from input_pipelines.errors import DataError
+from input_pipelines.integrity import stored_records
+from input_pipelines.reading import files, row_groups, shuffling
+from input_pipelines.reading.mixing import Mix
+from input_pipelines.reading.selection import Negatives, RowCounts, Selection
+from input_pipelines.record_files import tfrecords
+from input_pipelines.row_cache.cache import RowCache
+
+_log = logging.getLogger("estimator_kit")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingInput:
+    """The input of one training.
+
+    Attributes:
+      config: the experiment.
+      spec: its feature spec.
+      source: the files, or a mix.
+      negatives: negative down-sampling, where it is asked for.
+      damaged: the files of which only the good records are read.
+      left_out: of each of these a digest of the records that are not read.
+      good_records: of all files together, where they were looked at.
+      team: those that train together, each on its shard.
+      stamps: (bytes, nanoseconds since 1970) of each file as it was found.
+    """
+
+    config: ExperimentConfig
+    spec: FeatureSpec
+    source: Union[list[str], Mix]
+    negatives: Optional[Negatives] = None
+    damaged: tfrecords.Damaged = dataclasses.field(default_factory=dict)
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    good_records: Optional[int] = None
+    team: Team = ALONE
+    stamps: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, config: ExperimentConfig, spec: FeatureSpec, team: Team = ALONE
+    ) -> TrainingInput:
+        """The input that the flags describe.
+
+        Raises:
+          ConfigError: --keep_negatives names no label that it can be of, or rows are kept together
+            for the head ranking, which a mix or --keep_negatives would part.
+          DataError: a pattern matches no file.
+        """
+        negatives = None
+        if config.keep_negatives is not None:
+            try:
+                negatives = Negatives.of(config.keep_negatives, spec)
+            except ValueError as error:
+                raise ConfigError(f"--keep_negatives: {error}") from error
+        problem = data_service_rules.kept_together_problem(config, spec.kept_together)
+        if problem is not None:
+            raise ConfigError(problem)
+        source: Union[list[str], Mix]
+        if config.train_mix and spec.kept_together is not None:
+            raise ConfigError(
+                "--train_mix: the head ranking learns from rows of one "
+                f"{spec.kept_together!r} together, and a mix takes rows one by one from its parts; "
+                "give --train_files"
+            )
+        if config.train_mix:
+            source = Mix.of(config.train_mix, days=config.days_of("train"), flag="--train_mix")
+        else:
+            days = config.days_of("train")
+            source = files.expand(config.train_files, flag="--train_files", days=days)
+            if spec.kept_together is not None and len(source) < team.size:
+                raise ConfigError(
+                    f"--train_files: {team.size} tasks train, and {len(source)} files are there: "
+                    "their records would be dealt out one by one, and the head ranking learns from "
+                    f"rows of one {spec.kept_together!r} together; write a file for each at least"
+                )
+        paths = source.files if isinstance(source, Mix) else source
+        return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
+
+    def of_member(self, index: int) -> TrainingInput:
+        """The input of another one of the team."""
+        team = dataclasses.replace(self.team, index=index)
+        return dataclasses.replace(self, team=team)
+
+    def position(self, start_step: int) -> InputPosition:
+        """Where a start at a global step reads."""
+        found = find_position(
+            self.config, self.files, start_step, self.left_out, selection=self.identity(),
+            sizes=self.sizes,
+        )  # fmt: skip
+        before, now = found.epochs, self.config.epochs
+        if before is not None and before != now and start_step == self._end_of(found, before):
+            found = dataclasses.replace(found, whole=(start_step, before))
+        return found
+
+    def own_skip(self, position: InputPosition) -> int:
+        """Rows of the shard that were read before a position."""
+        step, epochs = position.whole
+        rows = self.team.own_rows(max(0, position.step - step), self.config.batch_size)
+        if epochs:
+            rows += sum(c.in_epochs(epochs) for c in self.count(epochs=epochs, skip_rows=0))
+        return rows
+
+    def end_of(
+        self, position: InputPosition, epochs: int, counts: Sequence[Sequence[RowCounts]]
+    ) -> int:
+        """The global step at which so many epochs are read.
+
+        Args:
+          position: of now.
+          epochs: how many, since this input began.
+          counts: rows of each of the team.
+        """
+        step, whole = position.whole
+        rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole) for c in one) for one in counts]
+        return step + self.team.steps_of(rows, self.config.batch_size)
+
+    def _end_of(self, position: InputPosition, epochs: int) -> int:
+        counts = [
+            self.of_member(i).count(epochs=epochs, skip_rows=0) for i in range(self.team.size)
+        ]
+        return self.end_of(position, epochs, counts)
+
+    @property
+    def flag(self) -> str:
+        return "--train_mix" if isinstance(self.source, Mix) else "--train_files"
+
+    @property
+    def files(self) -> list[str]:
+        return self.source.files if isinstance(self.source, Mix) else self.source
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file that is read, by which they are dealt out to shards."""
+        return {path: self.stamps[path][0] for path in self.files}
+
+    def changed_files(self) -> list[str]:
+        """What became of files that are not as they were found: a sentence each."""
+        changes = []
+        for path in self.files:
+            try:
+                now = _stamps([path])[path]
+            except tf.errors.OpError:
+                changes.append(f"{path} is gone")
+                continue
+            if now != self.stamps[path]:
+                changes.append(f"{path} had {self.stamps[path][0]:,} bytes and has {now[0]:,}")
+        return changes
+
+    @property
+    def must_be_counted(self) -> bool:
+        """Whether rows have to be counted even for a start that counts no epoch."""
+        return bool(self.spec.filter or self.negatives)
+
+    def without_bad(self, found: Screened) -> TrainingInput:
+        """The same input without the files and records that a policy leaves out.
+
+        Raises:
+          DataError: of a part of a mix no file is left.
+        """
+        kept = found.files[self.flag]
+        return dataclasses.replace(
+            self,
+            source=self.source.only(kept, self.flag) if isinstance(self.source, Mix) else kept,
+            damaged=found.damaged,
+            left_out=found.left_out(self.flag),
+            good_records=found.records.get(self.flag),
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the order of rows, beside files, what is left out, batch size and seed."""
+        identity: dict[str, Any] = {}
+        if self.spec.filter:
+            identity["filter"] = self.spec.to_dict()["filter"]
+        if self.negatives is not None:
+            identity["keep_negatives"] = [self.negatives.label, self.negatives.share]
+        if self.config.data_service is not None:
+            identity["data_service"] = True  # It reads in another order.
+        if isinstance(self.source, Mix):
+            identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
+        if self.team.size > 1:
+            identity["trainers"] = self.team.size
+            identity["dealt"] = "by size"
+        if self.team.batches_a_step > 1:
+            identity["batches_a_step"] = self.team.batches_a_step
+        return identity
+
+    def count(self, *, epochs: Optional[int], skip_rows: int) -> list[RowCounts]:
+        """Rows of the files, or of each part of a mix, in as many epochs as have to be known.
+
+        Raises:
+          DataError: a file is corrupt, or no row is kept.
+        """
+        selection = Selection(self.spec, negatives=self.negatives, seed=self.config.seed)
+        known = self.good_records
+        whole = self.team.size == 1 and not isinstance(self.source, Mix)
+        if known is not None and not selection.any and whole:
+            return [RowCounts(known, (known,))]
+        parts: list[Sequence[str]] = [self.files]
+        skips = [skip_rows]
+        if isinstance(self.source, Mix):
+            parts = [part.files for part in self.source.parts]
+            skips = self.source.skips(skip_rows)[0]
+        _log.info("counting the rows of %d training files", len(self.files))
+        counts = []
+        for paths, skip in zip(parts, skips):
+            whole_files = self.spec.kept_together is not None
+            own, shard = self.team.shard.deal(paths, self.sizes, whole=whole_files)
+            found = selection.count_until(
+                own, shard, rows=skip, epochs=epochs or 1, damaged=self.damaged
+            )
+            check_kept(found, self.flag, paths)
+            counts.append(found)
+        self._report(counts)
+        return counts
+
+    def input_fn(
+        self,
+        *,
+        skip_rows: int,
+        counts: Optional[Sequence[RowCounts]],
+        cache: Optional[RowCache] = None,
+    ) -> input_fns.InputFn:
+        """The input_fn of the training."""
+        rows: Any = None
+        if self.config.data_service is not None:
+            return self._from_service(skip_rows=skip_rows, counts=counts)
+        if counts is not None:
+            each = [part.rows_an_epoch for part in counts]
+            rows = each if isinstance(self.source, Mix) else each[0]
+        team = self.team
+        epochs = None if team.ends_together and not team.pads else self.config.epochs
+        if epochs is not None and counts is not None and (team.size > 1 or team.pads):
+            # The others may have more rows, and so have taken more steps than this one's are for.
+            skip_rows = min(skip_rows, sum(c.in_epochs(epochs) for c in counts))
+        return input_fns.train_input_fn(
+            self.spec,
+            self.source,
+            batch_size=self.config.batch_size,
+            seed=self.config.seed,
+            shuffle=self.config.shuffle,
+            epochs=epochs,
+            shard=self.team.shard,
+            skip_rows=skip_rows,
+            rows_an_epoch=rows,
+            negatives=self.negatives,
+            damaged=self.damaged,
+            cache=cache,
+            sizes=self.sizes,
+            pad=team.pads,
+        )
+
+    def _from_service(
+        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+    ) -> input_fns.InputFn:
+        """As `input_fn`, from the epoch on that `skip_rows` end in, and from its first row."""
+        config, first = self.config, 0
+        if skip_rows and counts is not None:
+            first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
+            _log.warning(
+                "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
+                "ends at the same step; some of its rows are read again, others not", first + 1,
+            )  # fmt: skip
+        given = service_input.WorkerInput(
+            self.spec, self.files, batch_size=config.batch_size, seed=config.seed,
+            first_epoch=first, epochs=config.epochs, negatives=self.negatives,
+        )  # fmt: skip
+        rows = self.expected_rows(skip_rows=skip_rows, counts=counts)
+        return data_service.input_fn(config, given.dataset, rows=rows)
+
+    def expected_rows(
+        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
+    ) -> Optional[int]:
+        """Rows until the end of the epochs; None where they have no end."""
+        if self.config.epochs is None or counts is None:
+            return None
+        return sum(part.in_epochs(self.config.epochs) for part in counts) - skip_rows
+
+    def _report(self, counts: Sequence[RowCounts]) -> None:
+        if self.must_be_counted:
+            _log.info(
+                "%s: %s of %s rows are kept%s", self.flag,
+                f"{sum(c.kept[0] for c in counts):,}", f"{sum(c.read for c in counts):,}",
+                " in the first epoch" if self.negatives is not None else "",
+            )  # fmt: skip
+        if isinstance(self.source, Mix):
+            total = sum(c.kept[0] for c in counts)
+            for part, found in zip(self.source.parts, counts):
+                share = part.share / self.source.round
+                _log.info(
+                    "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
+                    self.flag, part.pattern, 100 * share, f"{found.kept[0]:,}",
+                    share * total / found.kept[0],
+                )  # fmt: skip
+
+
+def _stamps(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
+    found = ((path, tf.io.gfile.stat(path)) for path in paths)
+    return {path: (one.length, one.mtime_nsec) for path, one in found}
+
+
+def summary(counts: Sequence[RowCounts]) -> dict[str, int]:
+    """Rows read, kept and dropped (in the first epoch), for result.json."""
+    read, kept = sum(c.read for c in counts), sum(c.kept[0] for c in counts)
+    return {"read": read, "kept": kept, "dropped": read - kept}
+
+
+def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
+    """Raises DataError where a selection keeps no row."""
+    if counts.read and not counts.kept[0]:
+        raise DataError(
+            f"none of the {counts.read} rows of {flag} ({paths[0]}"
+            f"{' and others' * (len(paths) > 1)}) is kept; look at `filter` in the spec"
+            + " and at --keep_negatives" * (flag != "--eval_files")
+        )
+    if not counts.read:
+        raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")
+
+
+def eval_paths(config: ExperimentConfig) -> list[str]:
+    """The files of --eval_files, of the days that are asked for."""
+    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+
+
+def check_records(
+    spec: FeatureSpec,
+    paths: Sequence[str],
+    flag: str,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> dict[str, list[bytes]]:
+    """The first records of each file, as `tfrecords.first_records`.
+
+    Raises DataError for files that would train or score nothing, or not what the spec means.
+
+    Files that are no TFRecords, that all together have no record, and such as begin with records of
+    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
+    without a part of them, or of which no two that follow each other are of one group to rank.
+    """
+    records = tfrecords.first_records(paths, damaged=damaged)
+    if not records:
+        raise DataError(f"the {len(paths)} files of {flag} hold no record")
+    stored_records.check_kind(spec, records)
+    row_groups.check_neighbours(spec, records)
+    return records
+
+
+def count_evaluated(
+    spec: FeatureSpec,
+    paths: Sequence[str],
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> Optional[RowCounts]:
+    """Rows of the files of an evaluation, where the spec has a filter; None where it has none.
+
+    Raises:
+      DataError: none passes it.
+    """
+    if not spec.filter:
+        return None
+    counts = Selection(spec).count(paths, damaged=damaged)
+    check_kept(counts, "--eval_files", paths)
+    kept, read = f"{counts.kept[0]:,}", f"{counts.read:,}"
+    _log.info("--eval_files: %s of %s rows are kept", kept, read)
+    return counts

@@ -1,0 +1,1 @@
+"""Where embedding tables start: initializers and files of vectors."""

@@ -1,0 +1,33 @@
+"""What an entry of `embedding_tables.Initializer` is in TensorFlow; the same for both readings.
+
+`initializer` is that of an embedding table; layers of models share `drawn`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Union
+
+import tensorflow as tf
+
+from feature_specs.kinds.column_kinds import DynamicEmbedding, Embedding
+from feature_specs.kinds.embedding_tables import Normal, TruncatedNormal, Uniform, Zeros
+
+
+def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
+    """A v1 initializer; by default that of `tf.feature_column.embedding_column`."""
+    if column.initializer is None:
+        return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))
+    return drawn(column.initializer)
+
+
+def drawn(given: Union[Zeros, Normal, Uniform, TruncatedNormal]) -> Any:
+    """The v1 initializer of one entry."""
+    v1 = tf.compat.v1
+    if isinstance(given, Zeros):
+        return v1.zeros_initializer()
+    if isinstance(given, Normal):
+        return v1.random_normal_initializer(stddev=given.normal.stddev)
+    if isinstance(given, Uniform):
+        return v1.random_uniform_initializer(given.uniform.min, given.uniform.max)
+    return v1.truncated_normal_initializer(stddev=given.truncated_normal.stddev)

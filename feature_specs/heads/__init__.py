@@ -1,0 +1,1 @@
+"""The heads of a spec, with their losses and metrics."""

@@ -1,0 +1,1 @@
+"""The column kinds of a spec."""

@@ -1,0 +1,29 @@
+"""Which stored value stands for "missing", as the columns read it.
+
+An empty string is no value where it would be decoded (`decode`). The empty string and -1 are no
+value to identity, vocabulary, hash_bucket and dynamic_embedding columns over a feature
+of one value: the model gets no id, as it does where the feature is absent and its default is such
+a value. They are ordinary values in lists, in feature lists, in numbers, in labels, and for a cross
+that names the feature itself. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+from feature_specs.kinds.column_kinds import DynamicEmbedding, HashBucket, Identity, Vocabulary
+from feature_specs.spec import FeatureSpec
+
+
+def missing_value(spec: FeatureSpec, name: str) -> Optional[Union[str, int]]:
+    """What stands for "missing" in a feature: "", -1, or None where every value is one."""
+    feature = spec.features[name]
+    if not feature.single or feature.dtype == "float32":
+        return None
+    if feature.decode is not None:
+        return ""
+    kinds = (Identity, Vocabulary, HashBucket, DynamicEmbedding)
+    for column in spec.columns.values():
+        if isinstance(column, kinds) and column.source == name:
+            return "" if feature.dtype == "string" else -1
+    return None

@@ -1,0 +1,1 @@
+"""Sections of a spec that describe neither features nor heads."""

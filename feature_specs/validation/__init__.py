@@ -1,0 +1,1 @@
+"""Checks of a spec that span its entries."""

@@ -1,0 +1,178 @@
+"""Checks of how a spec's columns are used: in groups, together, and under which variable names.
+
+Like `validation`, generators of problems that do not stop each other; all but `check_groups` need a
+spec whose names all lead somewhere. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from feature_specs.errors import Path, Problem, did_you_mean
+from feature_specs.kinds.column_kinds import (
+    Bucketized,
+    Crossed,
+    Embedding,
+    Indicator,
+    Numeric,
+    Weighted,
+)
+from feature_specs.reference.naming import canned_name
+from feature_specs.spec import FeatureSpec
+from feature_specs.validation.validation import Problems, unknown
+
+
+def check_groups(spec: FeatureSpec) -> Problems:
+    """Groups name columns, each once; what no group uses is said, not dropped."""
+    for group, names in spec.groups.items():
+        path: Path = ("groups", group)
+        if not names:
+            yield Problem(path, "the group is empty; list its columns or remove it")
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                yield Problem((*path, i), f"column {name!r} is in the group twice")
+            elif name not in spec.columns:
+                hint = did_you_mean(name, spec.columns)
+                if name in spec.features:
+                    hint = f"; {name!r} is a feature: a group lists columns"
+                yield Problem((*path, i), f"got {name!r}, expected the name of a column{hint}")
+
+
+def check_use(spec: FeatureSpec) -> Problems:
+    """Every feature and column ends in some group. Needs a spec whose names are all right."""
+    used = {part for name in spec.used_columns() for part in _chain(spec, name)}
+    for name in spec.columns:
+        if name not in used:
+            yield Problem(
+                ("columns", name),
+                "no group uses this column; add it to a group or remove it",
+            )
+    features = set(spec.used_features())
+    for label_name, label in spec.labels.items():
+        if label.true_probability in features:
+            yield Problem(
+                ("labels", label_name, "true_probability"),
+                f"feature {label.true_probability!r} is in a group and would leak into the model",
+            )
+    for label in spec.labels.values():
+        features.update(n for n in (label.weight, label.true_probability) if n)
+    features.update(o.group for o in spec.objectives.values() if o.group)
+    features.update(spec.filter_features())
+    for name in spec.features:
+        if name not in features and name not in spec.ignored:
+            yield Problem(
+                ("features", name),
+                "no group uses this feature; add a column of it to a group, "
+                "or list it under `ignored`",
+            )
+    for i, name in enumerate(spec.ignored):
+        if name in spec.ignored[:i]:
+            yield Problem(("ignored", i), f"feature {name!r} is there twice")
+        elif name not in spec.features:
+            yield unknown(("ignored", i), name, "the name of a feature", list(spec.features))
+        elif name in features:
+            users = ", ".join(_users(spec, name))
+            yield Problem(
+                ("ignored", i),
+                f"feature {name!r} is used by {users}; to leave it out, remove these (columns from "
+                "their groups, too); to keep it, remove it from `ignored`",
+            )
+
+
+def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
+    """What of a spec reads a feature, in the words of a message."""
+    for column in spec.columns:
+        if name in spec.features_of(column):
+            yield f"column {column!r}"
+    for other, feature in spec.features.items():
+        if feature.row_lengths == name:
+            yield f"the row_lengths of feature {other!r}"
+    for label_name, label in spec.labels.items():
+        for field in ("weight", "true_probability"):
+            if getattr(label, field) == name:
+                yield f"the {field} of label {label_name!r}"
+    for objective, entry in spec.objectives.items():
+        if entry.group == name:
+            yield f"the group of objective {objective!r}"
+    if name in spec.filter_features():
+        yield "`filter`"
+
+
+def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
+    """A column and the columns that it is made from."""
+    yield name
+    column = spec.columns[name]
+    if isinstance(column, Bucketized):
+        if isinstance(spec.columns.get(column.source), Numeric):
+            yield column.source
+        return
+    sources = column.sources if isinstance(column, Crossed) else (column.source,)
+    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)) or spec.ragged_ids(column):
+        for source in sources:
+            if source in spec.columns:
+                yield from _chain(spec, source)
+
+
+def check_variable_names(spec: FeatureSpec) -> Problems:
+    """No two columns of one group would be the same variable."""
+    for group, names in spec.groups.items():
+        canned = [canned_name(spec, name) for name in names]
+        for variable, count in Counter(canned).items():
+            if count > 1:
+                same = [name for name, c in zip(names, canned) if c == variable]
+                yield Problem(
+                    ("groups", group),
+                    f"columns {', '.join(same)} are all {variable!r} to TensorFlow, which names a "
+                    "column after its features, so their variables would collide; keep one",
+                )
+
+
+def check_sequences(spec: FeatureSpec) -> Problems:
+    """A group is of steps or of records, never of both."""
+    for group, names in spec.groups.items():
+        steps = [name for name in names if spec.is_sequence(name)]
+        rest = [name for name in names if name not in steps]
+        if steps and rest:
+            yield Problem(
+                ("groups", group),
+                f"columns {', '.join(steps)} have one value a step, and {', '.join(rest)} one a "
+                "record; put them into groups of their own",
+            )
+        for name in steps:
+            if spec.columns[name].categorical:
+                yield Problem(
+                    ("groups", group),
+                    f"column {name!r} is {spec.columns[name].kind}, which has no dense form; put "
+                    "an embedding or indicator column of it into the group instead",
+                )
+
+
+def check_shared_tables(spec: FeatureSpec) -> Problems:
+    """Embeddings that share a table agree on all that makes it."""
+    tables: dict[str, dict[str, Embedding]] = {}
+    for name, column in spec.columns.items():
+        if isinstance(column, Embedding) and column.shared is not None:
+            tables.setdefault(column.shared, {})[name] = column
+    for table, members in tables.items():
+        (first_name, first), *others = members.items()
+        path: Path = ("columns", first_name, "shared")
+        if not others:
+            yield Problem(path, f"no other embedding shares {table!r}; remove it or name another")
+        if table == "global_step":
+            yield Problem(path, "got 'global_step', which is a variable of TensorFlow's own")
+        size, fields = spec.size_of(first.source), first.model_dump(exclude={"source"})
+        for name, column in others:
+            shares = f"shares the table {table!r} with {first_name!r}, but"
+            values = column.model_dump(exclude={"source"})
+            differ = [field for field in fields if fields[field] != values[field]]
+            if differ:
+                yield Problem(
+                    ("columns", name), f"{shares} differs in {', '.join(differ)}; make them equal"
+                )
+            if spec.size_of(column.source) != size:
+                yield Problem(
+                    ("columns", name),
+                    f"{shares} has {spec.size_of(column.source)} ids and that one {size}; make "
+                    "them equal",
+                )

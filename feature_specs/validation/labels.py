@@ -1,0 +1,147 @@
+"""Checks of labels and objectives: each objective has a label of its own that fits its head.
+
+Like `validation`, generators of problems that do not stop each other. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from feature_specs.errors import Path, Problem
+from feature_specs.heads.objectives import Binary, CosineDistance, MultiClass, MultiLabel
+from feature_specs.spec import FeatureSpec, Label
+from feature_specs.validation.validation import Problems, unknown
+
+
+def check_labels(spec: FeatureSpec) -> Problems:
+    """Labels are no features, and what weighs them is a number."""
+    learned = {spec.label_of(name) for name in spec.objectives}
+    for name, label in spec.labels.items():
+        path: Path = ("labels", name)
+        if name in spec.features:
+            yield Problem(path, "the label is also a feature and would leak into the model")
+        if name not in learned:
+            yield Problem(path, "no objective learns this label; add an objective or remove it")
+        if label.weight is not None:
+            weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
+            if weight is None:
+                known = [*spec.features, *spec.labels]
+                yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
+            elif label.weight == name:
+                yield Problem((*path, "weight"), "a label cannot weigh itself")
+            elif weight.dtype == "string" or not _weighs(spec, name, weight):
+                steps = _steps(spec, name)
+                either = f", and no list of {steps[0]}" if steps else ""
+                yield Problem((*path, "weight"), f"{label.weight!r} is no single number{either}")
+        if label.true_probability is not None:
+            truth = spec.features.get(label.true_probability)
+            if truth is None or truth.dtype != "float32" or not truth.single:
+                yield unknown(
+                    (*path, "true_probability"),
+                    label.true_probability,
+                    "a float32 feature of one value",
+                    [n for n, f in spec.features.items() if f.dtype == "float32" and f.single],
+                )
+
+
+def check_objectives(spec: FeatureSpec) -> Problems:
+    """Each objective learns a label of its own that fits its head."""
+    owner: dict[str, str] = {}
+    together = spec.kept_together
+    for name, objective in spec.objectives.items():
+        path: Path = ("objectives", name)
+        label_name = spec.label_of(name)
+        label = spec.labels.get(label_name)
+        if label is None:
+            where = path if objective.label is None else (*path, "label")
+            yield unknown(where, label_name, "the name of a label", list(spec.labels))
+            continue
+        if owner.setdefault(label_name, name) != name:
+            yield Problem(
+                path,
+                f"objectives {owner[label_name]!r} and {name!r} both learn the label "
+                f"{label_name!r}; give one of them another label, or remove it",
+            )
+        for message in _misfits(objective, label_name, label):
+            yield Problem(path, message)
+        if label.true_probability is not None and not isinstance(objective, Binary):
+            yield Problem(
+                ("labels", label_name, "true_probability"), "is for the label of a binary head"
+            )
+        if objective.group is not None:
+            yield from _check_group(spec, objective.group, (*path, "group_by"))
+            if objective.ranks and objective.group != together:
+                yield Problem(
+                    (*path, "group_by"),
+                    f"got {objective.group!r}, and another objective ranks the rows of "
+                    f"{together!r}; rows can be kept together by one feature alone",
+                )
+
+
+def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
+    """What of a label does not fit the head."""
+    words = len(label.vocabulary) if label.vocabulary is not None else None
+    if objective.steps_in_row is not None:
+        wide = (objective.width,) if objective.width > 1 else ()
+        if label.shape != (objective.steps_in_row, *wide):
+            shape = label.shape if label.variable else list(label.shape)
+            yield (
+                f"label {name!r} has the shape {shape}, expected shape: "
+                f"{[objective.steps_in_row, *wide]} for steps: {objective.steps_in_row}"
+            )
+        if label.true_probability is not None:
+            yield f"label {name!r} has a true_probability, which is of rows; remove it"
+    elif isinstance(objective, (MultiLabel, CosineDistance)):
+        wanted = [objective.width]
+        lists = isinstance(objective, MultiLabel)
+        if not (label.shape == (objective.width,) or (lists and label.variable)):
+            either = "shape: variable for a list of classes, or " if lists else ""
+            shape = label.shape if label.variable else list(label.shape)
+            yield (
+                f"label {name!r} has the shape {shape}, expected {either}shape: {wanted} for one "
+                f"{'0 or 1 a class' if lists else 'number a logit'}"
+            )
+    elif not label.single:
+        shape = label.shape if label.variable else list(label.shape)
+        yield (
+            f"label {name!r} has the shape {shape}, and the head {objective.head} learns one "
+            "value; remove shape, or choose the head multi_label or cosine"
+        )
+    if objective.classes is None:
+        if label.dtype == "string":
+            yield f"label {name!r} is a string, expected a number"
+    elif isinstance(objective, MultiClass) and label.dtype == "float32":
+        yield f"label {name!r} is float32, expected int64 or string"
+    elif words is not None and words != objective.classes:
+        yield (
+            f"the head has {objective.classes} classes and the vocabulary of label "
+            f"{name!r} {words} words; make them equal"
+        )
+
+
+def _weighs(spec: FeatureSpec, label: str, weight: Any) -> bool:
+    """Whether a feature or label has one number, or one for each step of a label."""
+    return bool(weight.single or weight.shape == _steps(spec, label))
+
+
+def _steps(spec: FeatureSpec, label: str) -> Optional[tuple[int, ...]]:
+    """The shape of a list with one number for each step of a label, None of one without steps."""
+    for name, objective in spec.objectives.items():
+        if spec.label_of(name) == label and objective.steps_in_row is not None:
+            return (objective.steps_in_row,)
+    return None
+
+
+def _check_group(spec: FeatureSpec, name: str, path: Path) -> Problems:
+    feature = spec.features.get(name)
+    if feature is None:
+        yield unknown(path, name, "the name of a feature", list(spec.features))
+    elif not feature.single or feature.dtype == "float32":
+        yield Problem(
+            path,
+            f"feature {name!r} is {feature.dtype} with {feature.form}, expected one string or "
+            "int64",
+        )
+    elif feature.decode is not None:
+        yield Problem(path, f"feature {name!r} is decoded from bytes, expected one string or int64")

@@ -1,0 +1,62 @@
+"""Checks of the section `retraining` against the rest of a spec: labels, metrics, slices.
+
+Generators of problems, as in `validation`. Imports no TensorFlow.
+"""
+
+from __future__ import annotations
+
+from feature_specs.errors import Path, Problem, did_you_mean
+from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Condition
+from feature_specs.spec import FeatureSpec
+from feature_specs.validation.validation import Problems, unknown
+
+
+def check_retraining(spec: FeatureSpec) -> Problems:
+    """Names lead somewhere, and metrics are such as the heads of their objectives have."""
+    for name in spec.retraining.label_rate:
+        path: Path = ("retraining", "label_rate", name)
+        if name not in spec.labels:
+            yield unknown(path, name, "the name of a label", list(spec.labels))
+        elif spec.labels[name].dtype == "string":
+            yield Problem(path, f"label {name!r} is of words, which have no mean")
+    gate: Path = ("retraining", "gate")
+    group = spec.retraining.gate.bootstrap.group_by
+    if group is not None:
+        yield from _check_feature(spec, (*gate, "bootstrap", "group_by"), group)
+    for i, condition in enumerate(spec.retraining.gate.conditions):
+        place: Path = (*gate, "conditions", i)
+        if condition.slice is not None:
+            yield from _check_feature(spec, (*place, "slice"), condition.slice)
+        yield from _check_metric(spec, (*place, "metric"), condition)
+
+
+def _check_feature(spec: FeatureSpec, path: Path, name: str) -> Problems:
+    feature = spec.features.get(name)
+    if feature is None:
+        yield unknown(path, name, "the name of a feature", list(spec.features))
+    elif not feature.single or feature.decode is not None or feature.dtype == "float32":
+        yield Problem(path, f"feature {name!r} is no single string or integer a row")
+
+
+def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:
+    if condition.metric in MODEL_METRICS:
+        return
+    objective = condition.metric.partition("/")[2]
+    known = [
+        f"{name}/{key}"
+        for key, entry in spec.objectives.items()
+        for name in ROW_METRICS.get(entry.head, ())
+        if entry.steps_in_row is None
+    ]
+    if condition.metric in known:
+        return
+    entry = spec.objectives.get(objective)
+    if entry is not None and (entry.head not in ROW_METRICS or entry.steps_in_row is not None):
+        yield Problem(
+            path,
+            f"the gate has no metric of the head {entry.head} yet"
+            + " with steps" * (entry.steps_in_row is not None),
+        )
+    else:
+        hint = did_you_mean(condition.metric, [*known, *MODEL_METRICS])
+        yield Problem(path, f"got {condition.metric!r}, expected a metric of the gate{hint}")

@@ -1,0 +1,1 @@
+"""Whether records can be used, and which one broke a run."""

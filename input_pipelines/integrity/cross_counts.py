@@ -1,0 +1,61 @@
+"""How many different combinations a crossed column meets, for `spec_check`.
+
+Counted where every key is one value a record: a feature, or an identity or vocabulary column over
+one. Values are told apart as they are stored, so that words outside a vocabulary, which
+share an id, count one by one. Crosses of lists, buckets and other columns are not counted, and
+`CrossCounter.of` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+from feature_specs.kinds.column_kinds import Crossed, Identity, Vocabulary
+from feature_specs.spec import FeatureSpec
+from input_pipelines.integrity import stored_records
+
+
+class CrossCounter:
+    """The different combinations of the records added so far.
+
+    Args:
+      spec: the feature spec.
+      column: the cross; `of` makes a counter only where it can be counted.
+    """
+
+    def __init__(self, spec: FeatureSpec, column: Crossed):
+        self._spec = spec
+        self._keys = [(next(_features(spec, key)), key in spec.columns) for key in column.sources]
+        self._seen: set[tuple[Any, ...]] = set()
+
+    @staticmethod
+    def of(spec: FeatureSpec, column: Crossed) -> Optional[CrossCounter]:
+        """A counter, or None for a cross that is not counted."""
+        for key in column.sources:
+            source = spec.columns.get(key)
+            if source is not None and not isinstance(source, (Identity, Vocabulary)):
+                return None
+            if not spec.features[next(_features(spec, key))].single:
+                return None
+        return CrossCounter(spec, column)
+
+    @property
+    def different(self) -> int:
+        return len(self._seen)
+
+    def add(self, features: Mapping[str, Any]) -> None:
+        """Adds a record, given as `stored_records.read` gives it; it fits the spec."""
+        combination = []
+        for name, is_column in self._keys:
+            values = stored_records.values(features.get(name))
+            value = values[0] if values else self._spec.features[name].default
+            value = value.encode() if isinstance(value, str) else value
+            if is_column and value in (b"", -1):
+                return  # A missing value; of a feature itself it crosses as any other.
+            combination.append(value)
+        self._seen.add(tuple(combination))
+
+
+def _features(spec: FeatureSpec, key: str) -> Iterator[str]:
+    return spec.features_of(key) if key in spec.columns else iter((key,))

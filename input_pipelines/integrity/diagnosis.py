@@ -1,0 +1,264 @@
+"""Finds the record that broke a run, after the fact.
+
+Training parses whole batches and moves no file names about, which is what makes it fast; a failure
+there names a feature at best. This reads the same files again, in order, until they cannot be read
+or the same parse and transform fails, and then looks at that one record in Python. Reads only;
+takes about as long as one epoch of input in the worst case. `data_scan` finds all of them so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from feature_specs.kinds.column_kinds import Identity, Weighted
+from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.validation import accepted_values
+from input_pipelines.integrity import stored_records
+from input_pipelines.integrity.file_check import FileCheck
+from input_pipelines.reading.selection import Selection
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import decoding, record_kind
+from input_pipelines.transform.transforms import Transform
+
+CheckLabels = Callable[[Mapping[str, tf.Tensor]], Any]
+
+
+def find_bad_record(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    with_labels: bool = True,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    also: Optional[CheckLabels] = None,
+) -> Optional[str]:
+    """A sentence naming the first bad record: file, number from 0, byte, what is wrong.
+
+    Returns None when every record of the files is read and transformed without an error.
+
+    Args:
+      spec: the feature spec.
+      files: paths; they are read in sorted order.
+      with_labels: whether labels were read, too.
+      damaged: files of which bad records were left out; they are not looked at.
+      also: called with the labels of records, to raise as `checks` do; with `with_labels`.
+    """
+    with tf.init_scope():
+        check = file_check(spec, with_labels=with_labels, also=also)
+        for path in sorted(files):
+            found = check.first_bad(path) if path not in damaged else None
+            if found is not None:
+                return f"{path}: {found.sentence}"
+    return None
+
+
+def file_check(
+    spec: FeatureSpec,
+    *,
+    with_labels: bool = True,
+    compiled: bool = False,
+    also: Optional[CheckLabels] = None,
+) -> FileCheck:
+    """A check of files that finds the records with which a run would stop.
+
+    Make it where TensorFlow executes eagerly. `compiled` pays off after some thousand records.
+    What the spec's `filter` drops is read no further, where labels are read. Other arguments are
+    those of `find_bad_record`.
+    """
+    transform = Transform(spec)
+    selection = Selection(spec)
+
+    def function(records: tf.Tensor) -> Any:
+        if not with_labels:
+            return transform.features(record_kind.checked(spec, records))
+        features, labels = transform.features_and_labels(selection.passing(records))
+        if also is not None:
+            also(labels)
+        return features, labels
+
+    def reason(record: bytes) -> Optional[str]:
+        return explain(spec, record, with_labels=with_labels)
+
+    if not compiled:
+        return FileCheck(function, reason)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def all_values(block: tf.Tensor) -> Any:
+        # As results, so that nothing is left out of the graph.
+        return tf.nest.flatten(function(block), expand_composites=True)
+
+    return FileCheck(all_values, reason)
+
+
+def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:
+    """What is wrong with one serialized record, or None when these checks find nothing."""
+    try:
+        features = stored_records.read(spec, record)
+    except stored_records.RecordError as error:
+        return str(error)
+    filtered = spec.filter_features() if with_labels else ()
+    for name in dict.fromkeys([*spec.used_features(), *filtered]):
+        reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
+        reason = reason or _identity_reason(spec, name, features.get(name))
+        if reason:
+            return reason
+    for name in spec.used_features():
+        reason = _lengths_reason(name, spec.features[name], features)
+        if reason:
+            return reason
+    for column in spec.columns.values():
+        if isinstance(column, Weighted):
+            reason = _weights_reason(spec, column, features)
+            if reason:
+                return reason
+    reason = _steps_reason(spec, features)
+    if reason:
+        return reason
+    if with_labels:
+        for name in {o.group: None for o in spec.objectives.values() if o.group is not None}:
+            reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
+            if reason:
+                return reason
+        for name, label in spec.labels.items():
+            reason = _label_reason(spec, name, label, features)
+            if reason:
+                return reason
+    return None
+
+
+def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
+    kind = stored.WhichOneof("kind") if stored is not None else None
+    values = stored_records.values(stored)
+    if feature.feature_list and feature.is_required and stored is None:
+        return (
+            f"{what} is missing from its feature_lists, and the spec says required: true; remove "
+            "that if records may lack it (and if these are tf.train.Examples, which have no "
+            "feature_lists, say shape: variable in place of feature_list: true)"
+        )
+    if not values:
+        if feature.is_required and not feature.feature_list:
+            return (
+                f"{what} is missing, and it has no default in the spec; "
+                "give it one if records may lack it"
+            )
+        return None
+    found = stored_records.DTYPE_OF_LIST[kind] if kind is not None else feature.dtype
+    if found != feature.dtype:
+        return f"{what} is {found}, expected {feature.dtype}"
+    if not feature.variable and len(values) != feature.length:
+        return f"{what} has {len(values)} values, expected {feature.length}"
+    if feature.decode is not None:
+        return decoding.reason(what, feature, values[0])
+    if feature.dtype == "float32":
+        for value in values:
+            if not math.isfinite(value):
+                return f"{what} is {value}, expected a finite number"
+    return None
+
+
+def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]:
+    if stored is None:
+        return None
+    for column in spec.columns.values():
+        if isinstance(column, Identity) and column.source == name and column.default_id is None:
+            accepted = accepted_values.of_identity(spec, column)
+            for value in stored.int64_list.value:
+                if value not in accepted:
+                    return (
+                        f"feature {name!r} is {value}, expected {accepted.expected}; "
+                        f"{accepted.remedy}"
+                    )
+    return None
+
+
+def _lengths_reason(name: str, feature: Feature, features: Any) -> Optional[str]:
+    if feature.row_lengths is None:
+        return None
+    lengths = list(stored_records.values(features.get(feature.row_lengths)))
+    count = len(stored_records.values(features.get(name)))
+    if any(length < 0 for length in lengths):
+        return f"feature {feature.row_lengths!r} has {min(lengths)}, expected lengths of lists"
+    if sum(lengths) != count:
+        return (
+            f"feature {name!r} has {count} values, and its row_lengths {feature.row_lengths!r} add "
+            f"up to {sum(lengths)}"
+        )
+    return None
+
+
+def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optional[str]:
+    source = next(spec.features_of(column.source))
+    ids, weights = (
+        len(stored_records.values(features.get(name))) for name in (source, column.weight)
+    )
+    if ids != weights:
+        return (
+            f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
+            "values; there must be one weight a value"
+        )
+    return None
+
+
+def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
+    for names in spec.groups.values():
+        lengths = {
+            feature: len(stored_records.values(features.get(feature)))
+            for name in names
+            if spec.is_sequence(name)
+            for feature in spec.features_of(name)
+        }
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{name!r} has {count}" for name, count in lengths.items())
+            return f"its lists of steps differ in length: {counts}; a group's must be equal"
+    return None
+
+
+def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:
+    what = f"label {name!r}"
+    values = stored_records.values(features.get(name))
+    if values or label.missing is None:
+        reason = _stored_label_reason(what, label, features.get(name))
+        if reason:
+            return reason
+        accepted = accepted_values.of_head(spec, name)
+        for value in values:
+            if value not in accepted:
+                return f"{what} is {value}, expected {accepted.expected}"
+    if label.weight is not None and label.weight in spec.features:
+        weight = spec.features[label.weight]
+        reason = _feature_reason(
+            f"weight {label.weight!r} of {what}", weight, features.get(label.weight)
+        )
+        if reason:
+            return reason
+        for value in stored_records.values(features.get(label.weight)):
+            if value < 0:
+                return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
+    weight_label = spec.labels.get(label.weight or "")
+    if weight_label is not None and weight_label.dtype != "string":
+        for value in stored_records.values(features.get(label.weight)):
+            if value < 0:
+                return f"weight {label.weight!r} of {what} is {value}, expected 0 or more"
+    return None
+
+
+def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
+    if label.variable and not stored_records.values(stored):
+        return (
+            f"{what} is missing or an empty list; say missing: no_class in the spec if that means "
+            "no class, or missing: mask to give such rows no weight"
+        )
+    reason = _feature_reason(what, Feature(dtype=label.dtype, shape=label.shape), stored)
+    if reason is None:
+        return None
+    reason, may_lack_it, _ = reason.partition(", and it has no default")
+    if may_lack_it:
+        reason += "; if records may lack it, say missing: mask in the spec, to give them no weight"
+    return reason
+
+
+def _single(stored: Any) -> Any:
+    return stored_records.values(stored)[0]

@@ -1,0 +1,241 @@
+"""Looks at every record of one file: whether it can be read, and whether it can be used.
+
+A file is read by TensorFlow first, at its speed. Only one in which TensorFlow fails, or which ends
+before it should, is read again by `record_scanner`. What is asked of a payload is the caller's: a
+function that fails for a block of records, and one that says of a single record why. A good block
+costs nothing more. One that fails is halved a few times; then each of its records is looked at in
+Python, which costs less than asking TensorFlow again and again. TensorFlow has the last word: a
+record that Python suspects is bad if the function fails for it alone, and where the others fail
+without it, they are halved down to one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines.record_files import (
+    file_bytes,
+    file_end,
+    file_lengths,
+    record_scanner,
+    tfrecords,
+)
+from input_pipelines.record_files.crc32c import FRAME
+from input_pipelines.record_files.record_scanner import BadRecord, Record
+from input_pipelines.transform import checks
+
+# Bad records of a file that a report lists; all are counted.
+LISTED = 1000
+
+# Blocks that are read ahead.
+_AHEAD = 4
+
+# Records of a block that fails from which on each is looked at in Python.
+_LOOKED_AT = 128
+
+# Called with the bytes that were read since the last call, and the bad records found since.
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class FileReport:
+    """What was found in one file.
+
+    Attributes:
+      path: the file.
+      size: its bytes, as it is stored.
+      records: good and bad ones.
+      bad_records: those that cannot be used, as `record_scanner` counts them.
+      lost_bytes: of bad records; of a GZIP file mostly unpacked ones.
+      listed: the first bad records.
+      left_out: numbers of the records whose framing is right and that cannot be used.
+    """
+
+    path: str
+    size: int
+    records: int
+    bad_records: int
+    lost_bytes: int
+    listed: tuple[BadRecord, ...]
+    left_out: frozenset[int]
+
+    @property
+    def good_records(self) -> int:
+        return self.records - self.bad_records
+
+
+class _CannotRead(Exception):
+    """TensorFlow does not read a file to its end; says why where it is known."""
+
+
+class FileCheck:
+    """Checks files, also several at once from several threads.
+
+    Args:
+      function: raises one of `checks.BAD_RECORD_ERRORS` for a string tensor [rows] with a record
+        that cannot be used, and returns anything otherwise.
+      explain: what is wrong with a record, as the end of a sentence; None if Python finds nothing.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[tf.Tensor], Any],
+        explain: Callable[[bytes], Optional[str]],
+    ):
+        self._function = function
+        self._explain = explain
+
+    def first_bad(self, path: str) -> Optional[BadRecord]:
+        """The first bad record of a file, or None."""
+        try:
+            return next((bad for bad, _ in self._quickly(path, _Sums()) if bad), None)
+        except _CannotRead as error:
+            found = next((bad for bad, _ in self._thoroughly(path, _Sums()) if bad), None)
+            return found or _unknown(error)
+
+    def report(self, path: str, progress: Progress = lambda size, bad: None) -> FileReport:
+        """All that there is to say of a file.
+
+        Args:
+          path: the file.
+          progress: how far the reading is. A file that is read a second time counts once.
+        """
+        size = file_bytes.size(path)
+        told = told_bad = 0
+
+        def tell(read: int) -> None:
+            nonlocal told, told_bad
+            progress(max(read - told, 0), max(sums.bad_records - told_bad, 0))
+            told, told_bad = max(read, told), max(sums.bad_records, told_bad)
+
+        try:
+            sums = _Sums()
+            for bad, read in self._quickly(path, sums):
+                sums.add(bad)
+                tell(0 if file_bytes.is_gzip(path) else read)
+        except _CannotRead as error:
+            sums = _Sums()
+            for bad, read in self._thoroughly(path, sums):
+                sums.add(bad)
+                tell(0 if file_bytes.is_gzip(path) else read)
+            if not sums.bad_records:
+                sums.add(_unknown(error))
+                sums.records += 1
+        tell(size)
+        return FileReport(
+            path, size, sums.records, sums.bad_records, sums.lost_bytes, tuple(sums.listed),
+            frozenset(sums.left_out),
+        )  # fmt: skip
+
+    def _quickly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
+        """Bad records, or None after a block, each with the bytes read so far."""
+        if file_lengths.says_too_much(path):
+            raise _CannotRead("a record says more bytes than the file has")
+        packed = file_bytes.is_gzip(path)
+        records = tf.data.TFRecordDataset(path, tfrecords.compression_type(path))
+        offset = 0
+        try:
+            for block in records.batch(tfrecords.BLOCK).prefetch(_AHEAD):
+                ends = np.cumsum(tf.strings.length(block).numpy().astype(np.int64) + FRAME)
+                for i, reason in self._bad_of(block, 0):
+                    begin = int(ends[i - 1]) if i else 0
+                    lost = int(ends[i]) - begin
+                    number = sums.records + i
+                    sums.left_out.append(number)
+                    yield BadRecord(number, offset + begin, reason, lost, packed), offset
+                sums.records += len(ends)
+                offset += int(ends[-1])
+                yield None, offset
+        except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+            raise _CannotRead(tfrecords.first_line(error)) from error
+        if not file_end.reached_end(path, offset):
+            raise _CannotRead("it ends before its last record does")
+
+    def _thoroughly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
+        block: list[Record] = []
+        for found in record_scanner.scan(path):
+            sums.records += 1
+            if isinstance(found, Record):
+                block.append(found)
+            if len(block) == tfrecords.BLOCK or (block and isinstance(found, BadRecord)):
+                yield from self._bad_of_scanned(path, block, sums)
+                block = []
+            if isinstance(found, BadRecord):
+                yield found, found.offset
+        yield from self._bad_of_scanned(path, block, sums)
+
+    def _bad_of_scanned(
+        self, path: str, block: list[Record], sums: _Sums
+    ) -> Iterator[tuple[Optional[BadRecord], int]]:
+        if not block:
+            return
+        packed = file_bytes.is_gzip(path)
+        for i, reason in self._bad_of(tf.constant([record.payload for record in block]), 0):
+            number, offset, payload = block[i]
+            sums.left_out.append(number)
+            yield BadRecord(number, offset, reason, len(payload) + FRAME, packed), offset
+
+    def _bad_of(self, block: tf.Tensor, first: int) -> Iterator[tuple[int, str]]:
+        """The place in a block of each record that cannot be used, and why, in order."""
+        error = self._error_of(block)
+        if error is None:
+            return
+        count = len(block)
+        if count > _LOOKED_AT:
+            middle = count // 2
+            yield from self._bad_of(block[:middle], first)
+            yield from self._bad_of(block[middle:], first + middle)
+            return
+        records = block.numpy()
+        found = {}
+        for i, record in enumerate(records):
+            reason = self._explain(record)
+            if reason is not None and (count == 1 or self._error_of(block[i : i + 1]) is not None):
+                found[i] = reason
+        others = [i for i in range(count) if i not in found]
+        found.update(self._without_a_reason(records[others], others))
+        for i in sorted(found):
+            yield first + i, found[i]
+
+    def _without_a_reason(self, records: np.ndarray, places: list[int]) -> dict[int, str]:
+        """Those of some records that cannot be used, and TensorFlow's words, by their places."""
+        error = self._error_of(tf.constant(records)) if places else None
+        if error is None:
+            return {}
+        if len(places) == 1:
+            return {places[0]: checks.text_of(error) or tfrecords.first_line(error)}
+        middle = len(places) // 2
+        left = self._without_a_reason(records[:middle], places[:middle])
+        return {**left, **self._without_a_reason(records[middle:], places[middle:])}
+
+    def _error_of(self, block: tf.Tensor) -> Optional[Exception]:
+        try:
+            self._function(block)
+        except checks.BAD_RECORD_ERRORS as error:
+            return error
+        return None
+
+
+@dataclasses.dataclass
+class _Sums:
+    records: int = 0
+    bad_records: int = 0
+    lost_bytes: int = 0
+    listed: list[BadRecord] = dataclasses.field(default_factory=list)
+    left_out: list[int] = dataclasses.field(default_factory=list)
+
+    def add(self, bad: Optional[BadRecord]) -> None:
+        if bad is not None:
+            self.bad_records += 1
+            self.lost_bytes += bad.lost
+            if len(self.listed) < LISTED:
+                self.listed.append(bad)
+
+
+def _unknown(error: Exception) -> BadRecord:
+    return BadRecord(0, 0, f"TensorFlow cannot read the file: {error}", 0)

@@ -1,0 +1,1 @@
+"""What is done with data before training."""

@@ -1,0 +1,54 @@
+"""The pass over the files as an Apache Beam pipeline, in the place of processes.
+
+    for summary in summaries(groups, exact_limit, flags):
+
+An element is a group of files, or of parts of a table, of about 128 MB, as a process is given on
+one machine. Its summary comes back as JSON, through a folder that the workers reach. Summaries are
+merged by the program that asked, in the order of the files: of sketches that are merged in another
+order estimates would differ a little, and with them what is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pydantic
+
+from input_pipelines.prepare.analyze import scan, summary_json
+from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.beam import runner
+from input_pipelines.prepare.tables.reader import Part
+
+_PARTS = pydantic.TypeAdapter(list[Part])
+
+
+def summaries(
+    groups: Sequence[Sequence[Any]], exact_limit: int, flags: Sequence[str]
+) -> Generator[RecordSummary, None, None]:
+    """The summaries of groups of files, or of parts of tables, in their order."""
+    pieces = (
+        b"parts " + _PARTS.dump_json(list(group))
+        if group and isinstance(group[0], Part)
+        else b"files " + json.dumps(list(group)).encode()
+        for group in groups
+    )
+    with runner.scratch(flags) as folder:
+        for result in runner.run(
+            _work, str(exact_limit).encode(), pieces, folder=folder, flags=flags
+        ):
+            yield summary_json.from_bytes(result)
+
+
+# --- On a worker ----------------------------------------------------------------------------------
+
+
+def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
+    """The summary of a group; nothing else is written, so that attempts need no names."""
+    kind, _, content = piece.partition(b" ")
+    if kind == b"parts":
+        found = scan.scan_parts(_PARTS.validate_json(content), int(common))
+    else:
+        found = scan.scan_files(json.loads(content), int(common))
+    return summary_json.to_bytes(found)

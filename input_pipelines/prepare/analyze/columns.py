@@ -1,0 +1,392 @@
+"""Chooses columns for a feature from its statistics: the rules of a first spec, each with its why.
+
+Rules, in this order (`size` below is the number of ids of the column):
+
+  1. no value at all, or a name that a spec cannot hold: left out;
+  2. the same value in every record, or text that is another one in nearly every record (a key):
+     ignored;
+  3. float32: numeric. Skewed numbers that are not negative get log1p, others zscore. A second
+     column cuts a single number into 10 quantiles, for the wide group. Where more than half of
+     its values are one, that one is a bucket, and the quantiles are those of the others;
+  4. string, lists of int64, int64 with up to 50 values, and int64 that looks like an id (by its
+     name, or by having few of the many numbers in its range): categories. A vocabulary when the
+     counts are exact and the frequent words cover half of all values; otherwise a hash bucket;
+  5. other int64: as float32.
+
+A feature list of SequenceExamples is a list by these rules, and has columns of steps besides, for
+models that read them in their order. Numbers of a feature list have no other columns.
+
+Up to 16 categories become an indicator for the deep group, more an embedding. Reads statistics
+only; writes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from feature_specs.entry import NAME_PATTERN
+from feature_specs.statistics import FeatureStatistics, Numbers
+from input_pipelines.prepare.analyze import number_shapes, sizes
+from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
+
+STATISTICS_FILE = "statistics.json"
+VOCABULARY_FOLDER = "vocabularies"
+
+_FEW_INTEGERS = 50
+_LARGEST_INDICATOR = 16
+_LARGEST_VOCABULARY = 50_000
+_QUANTILES = 10
+_KEY_ROWS, _KEY_SHARE = 1000, 0.9
+_ID_NAME = re.compile(r"(^|[_.\-])(ids?|keys?|codes?|hash|zip|uid|uuid)$", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One entry of a section: its name, its YAML value, and why it is so."""
+
+    name: str
+    value: dict[str, Any]
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What a spec makes of one feature.
+
+    Attributes:
+      feature: its entry under `features`; None when it is left out of the spec.
+      columns: its columns.
+      wide, deep: names of those that the groups list.
+      steps: names of those with one value a step, which have a group of their own.
+      ignored: whether it is listed under `ignored`.
+      why: for a feature that is left out or ignored.
+    """
+
+    feature: Optional[Entry] = None
+    columns: tuple[Entry, ...] = ()
+    wide: tuple[str, ...] = ()
+    deep: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    ignored: bool = False
+    why: str = ""
+
+
+def percent(part: float, whole: float) -> str:
+    """A share as text: 0%, 0.05%, 3.2%, 45%."""
+    share = 100 * part / whole if whole else 0.0
+    return f"{share:.2g}%" if share < 99.5 else f"{share:.4g}%"
+
+
+def number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def is_category(name: str, statistics: FeatureStatistics) -> bool:
+    """Whether a feature's values are names rather than quantities."""
+    if statistics.dtype != "int64":
+        return statistics.dtype == "string"
+    return _integer_category(name, statistics) is not None
+
+
+def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]:
+    """Why an int64 feature is one of categories, or None when it is a number."""
+    cardinality, numbers = statistics.cardinality, statistics.numbers
+    if statistics.lengths.max > 1 or statistics.odd_steps is not None:
+        return "a list of integers"
+    if cardinality.exact and cardinality.value <= _FEW_INTEGERS:
+        return f"only {cardinality.value} different integers"
+    if named_as_id(name):
+        return "its name says that it is an id"
+    if numbers is not None:
+        spread = int(numbers.max) - int(numbers.min) + 1
+        if cardinality.value > 1000 and spread > 1000 * cardinality.value:
+            return (
+                f"{cardinality.value:,} different integers thinly spread over "
+                f"{number(int(numbers.min))} to {number(int(numbers.max))}, as ids are"
+            )
+    return None
+
+
+def choose(
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: Optional[VocabularyWords],
+    taken: frozenset[str] = frozenset(),
+    counts: Optional[Mapping[Any, int]] = None,
+) -> Choice:
+    """The entries for one feature.
+
+    Args:
+      name: the feature.
+      statistics: what was found.
+      rows: number of records.
+      words: what its vocabulary file holds, for a feature of categories.
+      taken: names of all features; a column made from a feature gets another one, since the name
+        of a column hides the feature of that name.
+      counts: how often each value of a number occurs, where that is known.
+    """
+    if not re.fullmatch(NAME_PATTERN, name):
+        return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
+    if statistics.dtype is None or not statistics.values:
+        return Choice(why=f"none of {rows:,} records has a value of it")
+    reason = _useless(statistics, rows)
+    if statistics.odd_steps:
+        reason = (
+            f"{statistics.odd_steps:,} of its steps have another number of values than one, which "
+            "ragged columns alone read (with shape: variable); store one value a step"
+        )
+    if reason:
+        return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
+    if is_category(name, statistics):
+        assert words is not None
+        return _category(name, statistics, rows, words, taken)
+    return _number(name, statistics, rows, taken, counts)
+
+
+def _useless(statistics: FeatureStatistics, rows: int) -> str:
+    """Why nothing can be learned from a feature, or an empty string."""
+    cardinality, words, numbers = statistics.cardinality, statistics.words, statistics.numbers
+    if statistics.dtype == "string" and words is not None and not words.top:
+        if not words.not_words:
+            return "every value is the empty string"
+        return (
+            "no value is text that a vocabulary could hold; images, and numbers as raw bytes, are "
+            "read with decode"
+        )
+    if statistics.dtype == "float32" and numbers is None:
+        return "no value is finite"
+    if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
+        return f"every finite value is the same, {number(numbers.min)}"
+    # A category of one value says something where other records lack it; a number has to vary.
+    if cardinality.value <= 1 and not statistics.missing and statistics.lengths.max == 1:
+        value = words.top[0][0] if words is not None else ""
+        return f"every value is the same, {value!r}"
+    if (
+        statistics.dtype == "string"
+        and statistics.lengths.max == 1
+        and rows >= _KEY_ROWS
+        and cardinality.value >= _KEY_SHARE * statistics.values
+    ):
+        return (
+            f"{_different(statistics)} in {statistics.values:,} records: a key of the record, "
+            "from which nothing can be learned"
+        )
+    return ""
+
+
+def _different(statistics: FeatureStatistics) -> str:
+    about = "" if statistics.cardinality.exact else "about "
+    return f"{about}{statistics.cardinality.value:,} different values"
+
+
+def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
+    """The shape, [] for one value, or "feature_list", and what the comment says of lengths."""
+    lengths = statistics.lengths
+    if statistics.odd_steps is not None:
+        text = f"{lengths.min} to {lengths.max} steps, {lengths.mean:.3g} on average"
+        return "feature_list", text
+    if lengths.max <= 1:
+        return [], ""
+    given = [int(length) for length in lengths.counts if length != "0"]
+    text = f"{lengths.min} to {lengths.max} values, {lengths.mean:.3g} on average"
+    if statistics.dtype == "float32" and given == [lengths.max]:
+        return [lengths.max], f"{lengths.max} values"
+    return "variable", text
+
+
+def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
+    shape, lengths = _shape(statistics)
+    value: dict[str, Any] = {"dtype": statistics.dtype}
+    comments = []
+    if shape != []:
+        value.update({"feature_list": True} if shape == "feature_list" else {"shape": shape})
+        comments.append(lengths)
+    missing = percent(statistics.missing, rows)
+    if not statistics.missing:
+        comments.append("in every record")
+    elif shape in ("variable", "feature_list"):
+        comments.append(f"empty in {missing} of the records")
+    else:
+        value["default"], meaning = _default(name, statistics)
+        comments.append(f"missing in {missing} of the records, which get {meaning}")
+    words = statistics.words
+    if words is not None and statistics.dtype == "string":
+        if words.empty:
+            comments.append(f"the empty string, which means missing, in {words.empty:,} values")
+        if words.not_words:
+            comments.append(f"{words.not_words:,} values are no text of up to 256 bytes")
+        if words.integers:
+            comments.append("every word is an integer: an id or a code")
+    if words is not None and statistics.dtype == "int64" and shape == []:
+        missing_words = dict(words.top).get("-1", 0)
+        if missing_words and is_category(name, statistics):
+            comments.append(f"-1, which means missing, in {missing_words:,} values")
+    if statistics.numbers is not None and statistics.numbers.non_finite:
+        comments.append(
+            f"{statistics.numbers.non_finite:,} values are NaN or infinite, at which training "
+            "stops: repair the records"
+        )
+    return Entry(name, value, "; ".join(comments))
+
+
+def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
+    if statistics.dtype == "string":
+        return "", "no id"
+    if is_category(name, statistics):
+        return -1, "no id"
+    if statistics.numbers is None:  # Only NaN: ignored, but its entry must be a right one.
+        return 0.0, "0"
+    median = statistics.numbers.quantiles[50]
+    value = int(median) if statistics.dtype == "int64" else float(median)
+    return value, "the median"
+
+
+def named_as_id(name: str) -> bool:
+    """Whether a feature's name says that its integers are ids."""
+    return _ID_NAME.search(name) is not None
+
+
+def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Entry:
+    """What a neural network reads of a categorical column: an indicator or an embedding.
+
+    Args:
+      name: the column.
+      ids: different values that there are.
+      size: ids of the column.
+      taken: names that the new column must not have.
+    """
+    if size <= _LARGEST_INDICATOR:
+        hot = free_name(f"{name}_hot", taken)
+        return Entry(hot, {"indicator": name}, f"one-hot, since {size} ids need no embedding")
+    categories = min(ids, size)
+    return Entry(
+        free_name(f"{name}_emb", taken),
+        {"embedding": name, "dimension": sizes.embedding_dimension(categories)},
+        f"the fourth root of {categories:,} categories, {categories**0.25:.1f}, rounded "
+        "up to a power of two, 4 to 64",
+    )
+
+
+def free_name(name: str, taken: frozenset[str]) -> str:
+    """The name, or a longer one when it is taken."""
+    while name in taken:
+        name += "_column"
+    return name
+
+
+def _number(
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    taken: frozenset[str],
+    counts: Optional[Mapping[Any, int]],
+) -> Choice:
+    feature = _feature(name, statistics, rows)
+    numbers = statistics.numbers
+    assert numbers is not None
+    shape, lengths = _shape(statistics)
+    if shape == "variable":
+        return Choice(
+            feature, ignored=True,
+            why=f"numbers of differing length ({lengths}) fit a sequence_numeric or ragged column "
+            "alone, in a group that a model of your own reads; write one, or store as many in "
+            "every record, or their sum, mean or maximum",
+        )  # fmt: skip
+    rest = number_shapes.rest_of(numbers, counts)
+    entry, why = _normalizer(number_shapes.long_tail(numbers, rest))
+    if shape == "feature_list":
+        step = free_name(f"{name}_step", taken)
+        about = f"{_range(numbers)}; {_different(statistics)}; {why}"
+        column = Entry(step, {"sequence_numeric": name, "normalizer": entry}, about)
+        return Choice(feature, (column,), steps=(step,))
+    scaled = free_name(f"{name}_scaled", taken)
+    columns = [
+        Entry(scaled, {"numeric": name, "normalizer": entry},
+              f"{_range(numbers)}; {_different(statistics)}; {why}")
+    ]  # fmt: skip
+    wide = []
+    cut = number_shapes.buckets(numbers, rest, _QUANTILES, STATISTICS_FILE)
+    if shape == [] and cut is not None:
+        wide.append(free_name(f"{name}_bucket", taken))
+        columns.append(Entry(wide[0], {"bucketized": name, **cut[0]}, cut[1]))
+    return Choice(feature, tuple(columns), tuple(wide), (scaled,))
+
+
+def _range(numbers: Numbers) -> str:
+    return (
+        f"{number(numbers.min)} to {number(numbers.max)}, mean {number(numbers.mean)}, "
+        f"stddev {number(numbers.stddev)}"
+    )
+
+
+def _normalizer(long_tail: bool) -> tuple[Any, str]:
+    if long_tail:
+        return "log1p", "a long tail to the right and nothing below 0, so log1p"
+    return {"zscore": {"statistics": STATISTICS_FILE}}, "scaled to mean 0 and stddev 1"
+
+
+def _category(
+    name: str,
+    statistics: FeatureStatistics,
+    rows: int,
+    words: VocabularyWords,
+    taken: frozenset[str],
+) -> Choice:
+    feature = _feature(name, statistics, rows)
+    kind = _integer_category(name, statistics) if statistics.dtype == "int64" else None
+    different = _different(statistics)
+    start = f"{kind}; " if kind and not kind.startswith("only") else ""
+    if kind and not start:
+        different = kind
+    covered = sum(count for _, count in words.words)
+    share = percent(covered, statistics.values)
+    ids = statistics.cardinality.value
+    value: dict[str, Any]
+    use_vocabulary = (
+        words.exact and 0 < len(words.words) <= _LARGEST_VOCABULARY
+        and 2 * covered >= statistics.values
+    )  # fmt: skip
+    if use_vocabulary:
+        oov = sizes.oov_buckets(words.rare + len(words.unusable))
+        size = len(words.words) + oov
+        value = {
+            "vocabulary": name, "file": f"{VOCABULARY_FOLDER}/{name}.txt", "oov_buckets": oov,
+        }  # fmt: skip
+        others = (
+            f"{words.rare:,} rarer ones and any new one share {oov:,} more ids"
+            if words.rare else "a new one gets the one more id"
+        )  # fmt: skip
+        why = (
+            f"{start}{different}; a vocabulary, since {len(words.words):,} frequent "
+            f"ones cover {share} of all values; {others}"
+        )
+        if words.unusable:
+            examples = ", ".join(map(repr, words.unusable[:3]))
+            why += f"; {len(words.unusable)} words cannot be in a vocabulary file: {examples}"
+    else:
+        size = sizes.hash_size(ids)
+        value = {"hash_bucket": name, "size": size}
+        reason = (
+            f"frequent words cover only {share} of all values" if words.exact
+            else "too many for a vocabulary"
+        )  # fmt: skip
+        why = (
+            f"{start}{different}; hashed, since {reason}; in {size:,} buckets about "
+            f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
+        )
+    deep = deep_column(name, ids=ids, size=size, taken=taken)
+    columns = [Entry(name, value, why), deep]
+    if statistics.odd_steps is None:
+        return Choice(feature, tuple(columns), (name,), (deep.name,))
+    step = free_name(f"{name}_step", taken)
+    dense = free_name(f"{step}_{'hot' if 'indicator' in deep.value else 'emb'}", taken)
+    of_step = {k: step if v == name else v for k, v in deep.value.items()}
+    columns += [
+        Entry(step, {**value, "sequence": True}, "the same ids, one a step and in their order"),
+        Entry(dense, of_step, "the vector of each step"),
+    ]
+    return Choice(feature, tuple(columns), (name,), (deep.name,), (dense,))

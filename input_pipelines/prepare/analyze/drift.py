@@ -1,0 +1,303 @@
+"""Two sets of statistics held against the thresholds of a spec: what moved, and how far is too far.
+
+    report = drift.compare(spec, load(Path("last/statistics.json")), scan(files).statistics(2))
+    report.errors      # a sentence for each distance over its `stop`
+
+Every feature that is not ignored and every label is measured, whether or not it has a threshold, so
+that a person can choose one. Which measure (`distances`): l_infinity for strings, for integers that
+an identity, vocabulary, hash_bucket or crossed column reads, and for classes; jensen_shannon for
+other numbers; missing for all. A threshold of the other measure adds that one.
+
+Where the model takes "" or -1 for a missing value (`feature_specs.reference.missing_values`), so do
+`missing` and `l_infinity`, so that it is no drift to write them out or to leave the feature out.
+The empty strings are counted whatever their number; of -1 the count is that of the listed words: 0
+where it is not among them (then it is less frequent than each), a lower bound where counts are
+estimates. jensen_shannon of such an integer, where a threshold asks for it, has -1 as a number.
+
+Reads no records and writes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Literal, Optional, Union
+
+from feature_specs.kinds.column_kinds import (
+    Crossed,
+    DynamicEmbedding,
+    HashBucket,
+    Identity,
+    Vocabulary,
+)
+from feature_specs.reference.missing_values import missing_value
+from feature_specs.sections.drift_thresholds import Measures, Thresholds
+from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.statistics import FeatureStatistics, Statistics
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze import distances
+from input_pipelines.prepare.analyze.distances import Distance
+
+Verdict = Literal["stop", "warn", "ok", "-"]
+_WORST_FIRST: tuple[Verdict, ...] = ("stop", "warn", "ok", "-")
+
+# Distances are differences of shares, 0.4 - 0.3 among them, which is a little over 0.1.
+_ROUNDING = 1e-9
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One measure of one feature or label.
+
+    Attributes:
+      kind: `feature` or `label`.
+      name: its name.
+      measure: `l_infinity`, `jensen_shannon` or `missing`.
+      distance: what it is, and what moved.
+      thresholds: what the spec says of it; empty when it says nothing.
+    """
+
+    kind: str
+    name: str
+    measure: str
+    distance: Distance
+    thresholds: Thresholds
+
+    @property
+    def verdict(self) -> Verdict:
+        for verdict, threshold in (("stop", self.thresholds.stop), ("warn", self.thresholds.warn)):
+            if threshold is not None and self.distance.value > threshold + _ROUNDING:
+                return verdict  # type: ignore[return-value]
+        return "-" if self.thresholds == Thresholds() else "ok"
+
+    @property
+    def sentence(self) -> str:
+        threshold = self.thresholds.stop if self.verdict == "stop" else self.thresholds.warn
+        moved = "; ".join(self.distance.moved) or "one of the two has no value"
+        return (
+            f"drift of {self.kind} {self.name!r}: {self.measure} {self.distance.value:.4f} is "
+            f"over {self.verdict}: {threshold:g}; {moved}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DriftReport:
+    """What was found.
+
+    Attributes:
+      rows_before, rows: number of records.
+      findings: the worst first: over `stop`, over `warn`, then by falling distance.
+      unusable: what cannot be compared, as features and labels that have another type than in the
+        spec, or are feature lists on one side alone; these are errors.
+    """
+
+    rows_before: int
+    rows: int
+    findings: tuple[Finding, ...]
+    unusable: tuple[str, ...]
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        over = (finding.sentence for finding in self.findings if finding.verdict == "stop")
+        return (*self.unusable, *over)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(finding.sentence for finding in self.findings if finding.verdict == "warn")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The table, for people."""
+        head = ("what", "measure", "distance", "warn", "stop", "verdict")
+        rows = [head, *map(_cells, self.findings)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+        lines = [f"drift of {self.rows:,} records against {self.rows_before:,} of the baseline"]
+        for row in rows:
+            left = "  ".join(cell.ljust(width) for cell, width in zip(row[:2], widths))
+            right = "  ".join(cell.rjust(width) for cell, width in zip(row[2:5], widths[2:]))
+            lines.append(f"  {left}  {right}  {row[5]}")
+        return tuple(lines)
+
+
+def _cells(finding: Finding) -> tuple[str, ...]:
+    limits = (finding.thresholds.warn, finding.thresholds.stop)
+    return (
+        f"{finding.kind} {finding.name}",
+        finding.measure,
+        f"{finding.distance.value:.4f}",
+        *("-" if limit is None else f"{limit:g}" for limit in limits),
+        finding.verdict,
+    )
+
+
+def compare(spec: FeatureSpec, before: Statistics, now: Statistics) -> DriftReport:
+    """Measures how far the records moved from the baseline.
+
+    Args:
+      spec: says which features there are, how they are read, and what is too far.
+      before: the statistics of the baseline.
+      now: those of the records in question.
+
+    Raises:
+      DataError: one of the two is of no record.
+    """
+    for statistics, what in ((before, "the baseline"), (now, "the records")):
+        if not statistics.rows:
+            raise DataError(f"the statistics of {what} are of no record; nothing can be compared")
+    findings: list[Finding] = []
+    unusable = [*_other_records(spec, before, "baseline"), *_other_records(spec, now, "records")]
+    for kind, name, entry in _entries(spec):
+        wrong = _other_types(kind, name, entry, before, now)
+        if wrong:
+            unusable += wrong
+        else:
+            findings += _findings(spec, kind, name, before, now)
+    findings.sort(key=lambda f: (_WORST_FIRST.index(f.verdict), -f.distance.value))
+    return DriftReport(before.rows, now.rows, tuple(findings), tuple(unusable))
+
+
+def _entries(spec: FeatureSpec) -> Iterator[tuple[str, str, Union[Feature, Label]]]:
+    for name, feature in spec.features.items():
+        if name not in spec.ignored or name in spec.drift.features:
+            yield "feature", name, feature
+    for name, label in spec.labels.items():
+        yield "label", name, label
+
+
+def _other_types(
+    kind: str, name: str, entry: Union[Feature, Label], before: Statistics, now: Statistics
+) -> list[str]:
+    wrong = []
+    listed = getattr(entry, "feature_list", False)
+    for statistics, what in ((before, "in the baseline"), (now, "in the records")):
+        found = statistics.features.get(name)
+        if found is None:
+            continue
+        if found.dtype not in (None, entry.dtype):
+            wrong.append(
+                f"drift of {kind} {name!r}: it is {found.dtype} {what} and {entry.dtype} in the "
+                "spec, so that nothing can be compared"
+            )
+        elif listed != (found.odd_steps is not None):
+            wrong.append(
+                f"drift of {kind} {name!r}: it is {'no' if listed else 'a'} feature list {what} "
+                f"and {'a' if listed else 'no'} feature list in the spec, so that nothing can be "
+                "compared"
+            )
+    return wrong
+
+
+def _other_records(spec: FeatureSpec, statistics: Statistics, what: str) -> Iterator[str]:
+    """Says that records are of the other kind, where no feature that is measured says so.
+
+    As `stored_records.wrong_kind` tells them apart: by feature lists that the spec would not read,
+    or by features that are feature lists in the spec, where the records have none.
+    """
+    lists = sorted(n for n, found in statistics.features.items() if found.odd_steps is not None)
+    measured = {name for _, name, _ in _entries(spec)}
+    if lists and not spec.sequence_examples and not measured.intersection(lists):
+        yield (
+            f"the {what}: these are tf.train.SequenceExamples, with the feature lists "
+            f"{', '.join(lists)}, and the spec reads tf.train.Examples, so that nothing can be "
+            "compared"
+        )
+    inside = [name for name in spec.feature_lists if name in statistics.features]
+    if inside and not lists and not measured.intersection(inside):
+        yield (
+            f"the {what}: these are tf.train.Examples, with {', '.join(inside)} among their "
+            "features, and the spec reads tf.train.SequenceExamples, so that nothing can be "
+            "compared"
+        )
+
+
+def _findings(
+    spec: FeatureSpec, kind: str, name: str, before: Statistics, now: Statistics
+) -> Iterator[Finding]:
+    section = spec.drift.features if kind == "feature" else spec.drift.labels
+    own = section.get(name, Measures())
+    old, new = before.features.get(name), now.features.get(name)
+    usual = "l_infinity" if is_category(spec, kind, name) else "jensen_shannon"
+    present, new_present = old, new
+    if kind == "feature":
+        word = missing_value(spec, name)
+        present, new_present = _without(old, word), _without(new, word)
+    for measure in ("l_infinity", "jensen_shannon"):
+        if _is_decoded(spec, kind, name):
+            break
+        if measure == usual or getattr(own, measure) is not None:
+            sides = (present, new_present) if measure == "l_infinity" else (old, new)
+            distance = _distance(spec, kind, name, measure, *sides)
+            yield Finding(kind, name, measure, distance, thresholds(spec, kind, name, measure))
+    distance = distances.missing(present, new_present, rows_before=before.rows, rows=now.rows)
+    yield Finding(kind, name, "missing", distance, thresholds(spec, kind, name, "missing"))
+
+
+def _without(
+    found: Optional[FeatureStatistics], word: Optional[Union[str, int]]
+) -> Optional[FeatureStatistics]:
+    """The statistics with values that stand for "missing" as missing ones, as far as l_infinity
+    and missing read them."""
+    if found is None or found.words is None or word is None or found.lengths.max > 1:
+        return found
+    top = dict(found.words.top)
+    count = found.words.empty if word == "" else top.pop(str(word), 0)
+    words = found.words.model_copy(update={"top": tuple(top.items())})
+    if word == "":
+        words = words.model_copy(update={"empty": 0})
+    return found.model_copy(update={
+        "values": found.values - count, "missing": found.missing + count, "words": words,
+    })  # fmt: skip
+
+
+def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresholds:
+    """What the spec says of a measure of a feature or label; empty when it says nothing."""
+    section = spec.drift.features if kind == "feature" else spec.drift.labels
+    if section.get(name) == Measures():
+        return Thresholds()
+    own: Optional[Thresholds] = getattr(section.get(name, Measures()), measure)
+    if own is not None:
+        return own
+    usual = {"l_infinity" if is_category(spec, kind, name) else "jensen_shannon", "missing"}
+    if _is_decoded(spec, kind, name):
+        usual = {"missing"}
+    default: Optional[Thresholds] = getattr(spec.drift.default, measure)
+    return (default if measure in usual else None) or Thresholds()
+
+
+def _distance(
+    spec: FeatureSpec,
+    kind: str,
+    name: str,
+    measure: str,
+    old: Optional[FeatureStatistics],
+    new: Optional[FeatureStatistics],
+) -> Distance:
+    if measure == "jensen_shannon":
+        return distances.jensen_shannon(old, new)
+    binary = kind == "label" and spec.label_classes(name) == 2
+    return distances.l_infinity(
+        distances.shares(old, binary=binary), distances.shares(new, binary=binary)
+    )
+
+
+def _is_decoded(spec: FeatureSpec, kind: str, name: str) -> bool:
+    """Whether values are bytes that are decoded, of which statistics hold no more than how many."""
+    return kind == "feature" and spec.features[name].decode is not None
+
+
+def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
+    """Whether values are names and not quantities, as the columns read them."""
+    if kind == "label":
+        return spec.label_classes(name) is not None
+    dtype = spec.features[name].dtype
+    if dtype != "int64":
+        return dtype == "string"
+    kinds = (Identity, Vocabulary, HashBucket, DynamicEmbedding)
+    for column in spec.columns.values():
+        if isinstance(column, Crossed):
+            # A column of that name hides the feature.
+            if name in column.sources and name not in spec.columns:
+                return True
+        elif isinstance(column, kinds) and column.source == name:
+            return True
+    return False

@@ -1,0 +1,159 @@
+"""From records to a first spec: one pass, then all files of the analysis folder.
+
+    report = first_spec.write(["a.tfrecord"], labels=["click"], directory="analysis")
+
+The folder holds `spec.yaml`, `statistics.json`, and of each feature of categories
+`vocabularies/<feature>.txt` and `.counts.tsv`. The spec was loaded once before anything appears
+under its name.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from collections.abc import Sequence
+from typing import Optional
+
+import feature_specs
+from feature_specs.statistics import Statistics
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze import columns, folder, spec_text
+from input_pipelines.prepare.analyze import labels as label_rules
+from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
+from input_pipelines.prepare.analyze.scan import scan
+from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.analyze.values import EXACT_LIMIT
+from input_pipelines.prepare.analyze.vocabularies import VocabularyWords, choose_words
+from input_pipelines.prepare.tables.options import CsvOptions
+
+SPEC_FILE = "spec.yaml"
+
+
+def write(
+    files: Sequence[str],
+    *,
+    labels: Sequence[str],
+    directory: str,
+    min_count: int = 5,
+    exact_limit: int = EXACT_LIMIT,
+    csv: CsvOptions = CsvOptions(),
+    beam: Optional[Sequence[str]] = None,
+) -> str:
+    """Analyzes TFRecord files, or those of a table, into a folder; returns what to tell about it.
+
+    Args:
+      files: paths, in the order they are read in.
+      labels: the features that are to be learned.
+      directory: the folder; it is new, empty, or as an earlier analysis left it.
+      min_count: words that occur less often are not in a vocabulary.
+      exact_limit: different values of a feature that are counted one by one.
+      csv: how CSV files are written.
+      beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
+
+    Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
+      DataError: the records cannot be used; nothing was written.
+      FolderError: the folder holds something else; nothing was written.
+    """
+    target = pathlib.Path(directory)
+    folder.check(target)  # Now, and not after an hour.
+    summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam)
+    statistics = summary.statistics(len(files))
+    label_rules.check_labels(labels, statistics)
+    words = vocabulary_words(summary, statistics, min_count)
+    names = frozenset(statistics.features)
+    choices = {
+        name: columns.choose(
+            name, found, statistics.rows, words.get(name), names,
+            counts=summary.features[name].value_counts,
+        )
+        for name, found in statistics.features.items()
+        if name not in labels
+    }  # fmt: skip
+    if not any(choice.columns for choice in choices.values()):
+        raise DataError(
+            "no feature of the records but the labels can be used: "
+            + ("; ".join(f"{n}: {c.why}" for n, c in choices.items()) or "there is none")
+        )
+    entries = [
+        label_rules.label_entries(
+            label, statistics.features[label], statistics.rows, _all_words(summary, label)
+        )
+        for label in labels
+    ]
+    heading = (
+        f"A first spec, by run.py --mode=analyze over {statistics.rows:,} records of "
+        f"{len(files):,} files. Every choice is a rule of thumb with its reason beside it: read "
+        "it, change what you know better, then train."
+    )
+    text = spec_text.spec_text(
+        choices, entries, heading=heading, step_groups=summary.step_groups(),
+        tables=summary.csv.flags,
+    )  # fmt: skip
+    texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
+    for name, chosen in words.items():
+        if chosen.words and name in choices and choices[name].feature is not None:
+            texts[f"{VOCABULARY_FOLDER}/{name}.txt"] = chosen.vocabulary_text()
+            texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
+    check_loads(texts)
+    folder.publish(target, texts)
+    return _report(target, statistics, choices, labels, summary.notes)
+
+
+def vocabulary_words(
+    summary: RecordSummary, statistics: Statistics, min_count: int
+) -> dict[str, VocabularyWords]:
+    """The words of each feature of categories, by feature."""
+    found = {}
+    for name, feature in statistics.features.items():
+        if columns.is_category(name, feature):
+            found[name] = words_of(summary, name, min_count)
+    return found
+
+
+def words_of(summary: RecordSummary, name: str, min_count: int) -> VocabularyWords:
+    """The words for the vocabulary file of one feature."""
+    feature = summary.features[name]
+    single = feature.longest <= 1 and not feature.is_feature_list
+    single_integer = feature.dtype == "int64" and single
+    return choose_words(
+        _all_words(summary, name), min_count,
+        exact=feature.counter is None or feature.counter.exact is not None,
+        missing="-1" if single_integer else "",
+    )  # fmt: skip
+
+
+def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
+    counter = summary.features[name].counter
+    return counter.words() if counter is not None else []
+
+
+def check_loads(texts: dict[str, str]) -> None:
+    """Loads the spec among some texts, in a folder of its own that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as temporary:
+        place = pathlib.Path(temporary)
+        for name, text in texts.items():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_bytes(text.encode())
+        feature_specs.load(place / SPEC_FILE)
+
+
+def _report(
+    target: pathlib.Path,
+    statistics: Statistics,
+    choices: dict[str, columns.Choice],
+    labels: Sequence[str],
+    notes: Sequence[str],
+) -> str:
+    used = [name for name, choice in choices.items() if choice.columns]
+    lines = [
+        f"{target / SPEC_FILE}: {len(used)} features and {len(labels)} labels, from "
+        f"{statistics.rows:,} records of {statistics.files:,} files"
+    ]
+    for name, choice in choices.items():
+        if not choice.columns:
+            what = "left out" if choice.feature is None else "ignored"
+            lines.append(f"  {what}: {name}: {choice.why}")
+    lines += [f"  note: {note}" for note in notes]
+    lines.append("  read its comments, then train with it: run.py --spec=" f"{target / SPEC_FILE}")
+    return "\n".join(lines)

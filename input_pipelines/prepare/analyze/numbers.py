@@ -1,0 +1,126 @@
+"""The distribution of one numeric feature, in one pass, in bounded memory.
+
+Count, range, mean and standard deviation do not depend on the order in which parts are merged: sums
+of parts are kept as exact fractions, and divided once, at the end. Within a part, deviations are
+taken from its own mean, so that the variance of large numbers close together is right.
+
+With c the mean of a part as a float, r = sum(x - c) and q = sum((x - c)^2):
+
+    sum(x)   = n c + r
+    sum(x^2) = q + 2 c r + n c^2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from feature_specs.statistics import PERCENTILES, Numbers
+from input_pipelines.prepare.analyze import sketches
+
+Number = Union[int, float]
+
+
+class NumberSummary:
+    """Moments, range and quantiles of the numbers added so far."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.zeros = 0
+        self.non_finite = 0
+        self._min: Optional[Number] = None
+        self._max: Optional[Number] = None
+        self._sum = Fraction(0)
+        self._squares = Fraction(0)
+        self._digest: Any = sketches.quantiles()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the digest as bytes."""
+        return {**self.__dict__, "_digest": self._digest.serialize()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._digest = sketches.library().tdigest_double.deserialize(self._digest)
+
+    def add(self, values: np.ndarray) -> np.ndarray:
+        """Adds numbers [n], float32 or int64, and returns the finite ones."""
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            if not finite.all():
+                self.non_finite += int((~finite).sum())
+                values = values[finite]
+        if not len(values):
+            return values
+        wide = values.astype(np.float64)
+        center = float(wide.mean())
+        away = wide - center
+        rest, squares = Fraction(float(away.sum())), Fraction(float(np.square(away).sum()))
+        exact = Fraction(center)
+        self.count += len(values)
+        self.zeros += int((values == 0).sum())
+        self._range(values.min().item(), values.max().item())
+        self._sum += len(values) * exact + rest
+        self._squares += squares + 2 * exact * rest + len(values) * exact * exact
+        self._digest.update(wide)
+        return values
+
+    def merge(self, other: NumberSummary) -> None:
+        """Adds another summary's numbers."""
+        self.count += other.count
+        self.zeros += other.zeros
+        self.non_finite += other.non_finite
+        if other.count:
+            assert other._min is not None and other._max is not None
+            self._range(other._min, other._max)
+            # As on their way from another process: what a merge makes of numbers that a digest
+            # still holds one by one is something else.
+            for digest in (self._digest, other._digest):
+                digest.compress()
+            self._digest.merge(other._digest)
+        self._sum += other._sum
+        self._squares += other._squares
+
+    def result(self, counts: Optional[Mapping[Any, int]]) -> Optional[Numbers]:
+        """The distribution, or None when there is no finite number.
+
+        Args:
+          counts: how often each number occurs, where that is known: quantiles are then exact.
+        """
+        if not self.count:
+            return None
+        assert self._min is not None and self._max is not None
+        mean = self._sum / self.count
+        variance = max(self._squares / self.count - mean * mean, Fraction(0))
+        quantiles = self._estimated() if counts is None else exact_quantiles(counts)
+        return Numbers(
+            min=self._min, max=self._max, mean=float(mean), stddev=math.sqrt(variance),
+            zeros=self.zeros, non_finite=self.non_finite, quantiles=quantiles,
+            quantiles_exact=counts is not None,
+        )  # fmt: skip
+
+    def _range(self, low: Number, high: Number) -> None:
+        self._min = low if self._min is None else min(self._min, low)
+        self._max = high if self._max is None else max(self._max, high)
+
+    def _estimated(self) -> tuple[Number, ...]:
+        assert self._min is not None and self._max is not None
+        inner = [self._digest.get_quantile(i / PERCENTILES) for i in range(1, PERCENTILES)]
+        inner = [min(max(value, float(self._min)), float(self._max)) for value in inner]
+        return (self._min, *sorted(inner), self._max)
+
+
+def exact_quantiles(counts: Mapping[Any, int]) -> tuple[Number, ...]:
+    """101 quantiles of counted values: the smallest that at least i% do not exceed.
+
+    For {1: 1, 2: 2, 3: 1} the 25th is 1 (one of four is 25%), the 26th to 75th 2, then 3.
+    """
+    values = sorted(counts)
+    upto = np.cumsum([counts[value] for value in values])
+    total = int(upto[-1])
+    # Whole numbers: the least rank r with 100 r >= i n.
+    ranks = [max(-(-i * total // PERCENTILES), 1) for i in range(PERCENTILES + 1)]
+    return tuple(values[i] for i in np.searchsorted(upto, ranks))

@@ -1,0 +1,207 @@
+"""Fresh vocabulary and statistics files for a spec that is there; the spec itself is not touched.
+
+What is refreshed: the files of its vocabulary columns, with their counts beside them, and the
+statistics files that it refers to (`statistics.json` beside the spec when it names none). All are
+written only after the spec was loaded with them, each under a temporary name first. The report says
+what changed. A vocabulary whose words moved changes the meaning of ids: a model trained with the
+old one does not fit the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import feature_specs
+from feature_specs import statistics as statistics_file
+from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.parser.yaml_reader import read_text
+from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsError
+from feature_specs.vocabulary import read_words
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze import folder
+from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, number, percent
+from input_pipelines.prepare.analyze.first_spec import words_of
+from input_pipelines.prepare.analyze.scan import scan
+from input_pipelines.prepare.tables.options import CsvOptions
+
+_EXAMPLES = 5
+
+
+def refresh(
+    spec_path: str,
+    files: Sequence[str],
+    *,
+    min_count: int = 5,
+    csv: CsvOptions = CsvOptions(),
+    beam: Optional[Sequence[str]] = None,
+) -> str:
+    """Analyzes TFRecord files, or those of a table, and renews the files of a spec.
+
+    Columns of text are read as the types that the spec says. `beam` has flags of an Apache Beam
+    pipeline that reads the files; see `scan`. Returns what changed.
+
+    Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
+      SpecError: the spec cannot be used as it is, or could not with the new files.
+      DataError: the records cannot be used, or do not fit the spec.
+      FolderError: what stands in the place of the statistics file is something else.
+    """
+    path = pathlib.Path(spec_path)
+    spec = feature_specs.load(path)
+    entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
+    dtypes = {name: entry.dtype for name, entry in entries.items()}
+    summary = scan(files, csv=csv, dtypes=dtypes, beam=beam)
+    statistics = summary.statistics(len(files))
+    _check_types(spec, statistics)
+    report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]
+    texts: dict[str, str] = {}
+    for column_name, column in spec.columns.items():
+        if isinstance(column, Vocabulary) and column.file is not None and column.file not in texts:
+            new = words_of(summary, column.source, min_count)
+            if not new.words:
+                raise DataError(
+                    f"columns.{column_name}: no word of feature {column.source!r} occurs "
+                    f"{min_count} times in the records, so that {column.file!r} would be empty; "
+                    "lower --min_count, or give more files"
+                )
+            old = read_words(spec.vocabulary_path(column))
+            report += _word_changes(column.file, old, [word for word, _ in new.words], new.exact)
+            texts[column.file] = new.vocabulary_text()
+            counts = f"{column.file.removesuffix('.txt')}.counts.tsv"
+            texts[counts] = new.counts_text()
+    for name in _statistics_files(path):
+        report += _statistics_changes(path.parent / name, name, statistics)
+        texts[name] = statistics.text()
+    unknown = [n for n in statistics.features if n not in {*spec.features, *spec.labels}]
+    if unknown:
+        report.append(f"  not in the spec: {', '.join(unknown)}")
+    report += [f"  note: {note}" for note in summary.notes]
+    _check_loads(spec, path, texts)
+    for name, text in texts.items():
+        folder.replace(path.parent / name, text)
+    folder.admit(path.parent, texts)
+    return "\n".join(report)
+
+
+def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
+    """The features of the spec that the records hold are of the spec's types."""
+    entries: list[tuple[str, Union[Feature, Label]]] = [
+        *spec.features.items(), *spec.labels.items(),
+    ]  # fmt: skip
+    for name, entry in entries:
+        found = statistics.features.get(name)
+        if found is not None and found.dtype not in (None, entry.dtype):
+            raise DataError(
+                f"feature {name!r} is {found.dtype} in the records, and {entry.dtype} in the "
+                f"spec {spec.source}; correct the spec"
+            )
+        listed = getattr(entry, "feature_list", False)
+        if found is not None and listed != (found.odd_steps is not None):
+            where = "" if listed else "not "
+            raise DataError(
+                f"{name!r} is {'no' if listed else 'a'} feature list in the records, and does "
+                f"{where}say feature_list: true in the spec {spec.source}; correct the spec, or "
+                "give files that it is for"
+            )
+    for column in spec.columns.values():
+        if isinstance(column, Vocabulary) and column.file is not None:
+            found = statistics.features.get(column.source)
+            if found is None or not found.values:
+                raise DataError(
+                    f"no record has a value of feature {column.source!r}, whose vocabulary is "
+                    f"{column.file!r}"
+                )
+
+
+def _statistics_files(path: pathlib.Path) -> list[str]:
+    """The statistics files that a spec refers to, in its order; a reference has the key."""
+
+    def walk(value: Any) -> Iterator[str]:
+        if isinstance(value, Mapping):
+            if isinstance(value.get("statistics"), str):
+                yield value["statistics"]
+            for part in value.values():
+                yield from walk(part)
+        elif isinstance(value, list):
+            for part in value:
+                yield from walk(part)
+
+    document, _ = read_text(path.read_text(encoding="utf-8"), str(path))
+    return list(dict.fromkeys(walk(document["columns"]))) or [STATISTICS_FILE]
+
+
+def _check_loads(spec: FeatureSpec, path: pathlib.Path, texts: Mapping[str, str]) -> None:
+    """Loads the spec with the new files, in a folder of its own."""
+    with tempfile.TemporaryDirectory() as temporary:
+        place = pathlib.Path(temporary)
+        for name, text in {**texts, path.name: path.read_text(encoding="utf-8")}.items():
+            target = place / os.path.normpath(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text.encode())
+        feature_specs.load(place / path.name)
+
+
+# --- What changed --------------------------------------------------------------------------------
+
+
+def _word_changes(file: str, old: list[str], new: list[str], exact: bool) -> list[str]:
+    before = {word: i for i, word in enumerate(old)}
+    after = {word: i for i, word in enumerate(new)}
+    added = [word for word in new if word not in before]
+    dropped = [word for word in old if word not in after]
+    moved = [f"{word} {before[word]} -> {after[word]}" for word in new
+             if word in before and before[word] != after[word]]  # fmt: skip
+    about = "" if exact else " (by estimated counts)"
+    if not (added or dropped or moved):
+        return [f"  {file}: {len(new):,} words, unchanged{about}"]
+    lines = [f"  {file}: {len(old):,} -> {len(new):,} words{about}"]
+    for what, words in (("added", added), ("dropped", dropped), ("moved", moved)):
+        if words:
+            more = ", ..." if len(words) > _EXAMPLES else ""
+            lines.append(f"    {what}: {len(words):,}: {', '.join(words[:_EXAMPLES])}{more}")
+    if dropped or moved:
+        lines.append("    ids changed their meaning: a model trained before does not fit")
+    return lines
+
+
+def _statistics_changes(path: pathlib.Path, name: str, new: Statistics) -> list[str]:
+    try:
+        old = statistics_file.load(path)
+    except StatisticsError as error:
+        if path.exists():
+            raise folder.FolderError(f"{error}; move the file away") from error
+        return [f"  {name}: new"]
+    lines = []
+    for feature in sorted({*old.features, *new.features}):
+        was, now = (_figures(s.features.get(feature), s.rows) for s in (old, new))
+        if now is None or was is None:
+            lines.append(f"    {feature}: {'gone' if now is None else 'new'}")
+            continue
+        keys = [key for key in dict.fromkeys([*was, *now]) if was.get(key) != now.get(key)]
+        if keys:
+            changes = [f"{key} {was.get(key, 'none')} -> {now.get(key, 'none')}" for key in keys]
+            lines.append(f"    {feature}: {', '.join(changes)}")
+    if old.rows != new.rows:
+        lines.insert(0, f"    records {old.rows:,} -> {new.rows:,}")
+    return [f"  {name}:", *lines] if lines else [f"  {name}: unchanged"]
+
+
+def _figures(found: Optional[FeatureStatistics], rows: int) -> Optional[dict[str, str]]:
+    """The figures of a feature that a person compares."""
+    if found is None:
+        return None
+    figures = {
+        "type": json.dumps(found.dtype),
+        "missing": percent(found.missing, rows),
+        "different values": f"{found.cardinality.value:,}",
+    }
+    if found.numbers is not None:
+        for key in ("min", "max", "mean", "stddev"):
+            figures[key] = number(getattr(found.numbers, key))
+    return figures

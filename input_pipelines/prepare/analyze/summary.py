@@ -1,0 +1,295 @@
+"""`RecordSummary`: everything one pass learns of some records; summaries of parts merge into one.
+
+Merging is in any order with the same result, except for what is estimated. A feature has one type;
+the first record of each type is remembered, so that two of them can be named.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from feature_specs.statistics import (
+    Cardinality,
+    FeatureStatistics,
+    Lengths,
+    Numbers,
+    Statistics,
+    Words,
+)
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze.numbers import NumberSummary
+from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
+from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
+from input_pipelines.prepare.tables.options import CsvOptions
+
+# Different numbers that are counted one by one, for exact quantiles.
+_EXACT_FLOATS = 10_000
+
+# Lengths from here on are counted by powers of two.
+_EXACT_LENGTHS = 1024
+
+# Each feature takes memory, so their number is bounded, too.
+_MOST_FEATURES = 10_000
+
+# Words that the statistics list: the share of one that is not among them is below 0.1%, which is
+# as near as drift can be told. Vocabularies and counts are files of their own.
+_TOP = 1000
+
+Place = tuple[str, int]
+
+
+class FeatureSummary:
+    """One feature: its type, lengths, numbers and words."""
+
+    def __init__(self, name: str, limit: int = EXACT_LIMIT):
+        self.name = name
+        self.limit = limit
+        self.first: dict[str, Place] = {}  # type -> the first record that has it
+        # Whether in a feature list -> the first record that has it there.
+        self.first_in: dict[bool, Place] = {}
+        self.odd_steps = 0
+        # Of the lengths of a feature list in each record: equal for lists of equal lengths.
+        self.digest = 0
+        self.lengths: Counter[int] = Counter()  # of the records that have a value
+        self.values = 0
+        self.longest = 0
+        self.shortest: Optional[int] = None
+        self.numbers: Optional[NumberSummary] = None
+        self.counter: Optional[ValueCounter] = None
+
+    @property
+    def is_feature_list(self) -> bool:
+        return next(iter(self.first_in), False)
+
+    @property
+    def dtype(self) -> Optional[str]:
+        return next(iter(self.first), None)
+
+    @property
+    def value_counts(self) -> Optional[Mapping[Any, int]]:
+        """How often each number occurs; None where they are too many, or no numbers."""
+        return self.counter.exact if self.counter and self.numbers else None
+
+    def add(self, block: FeatureBlock, file: str, before: int) -> None:
+        """Adds a block of `file` that comes after `before` records."""
+        place = (file, before + int(block.rows[0]))
+        self._see_in(block.feature_list, place)
+        if block.dtype:
+            self._see(block.dtype, place)
+        if block.feature_list:
+            self.odd_steps += block.odd_steps
+            self._add_digest(_positions(file, before, block.rows), block.lengths)
+        full = block.lengths[block.lengths > 0]
+        if not len(full):
+            return
+        for length, count in zip(*(part.tolist() for part in np.unique(full, return_counts=True))):
+            self.lengths[_length_bin(length)] += count
+        self._see_lengths(int(full.min()), int(full.max()))
+        self.values += int(full.sum())
+        if self.counter is None:
+            self._start(block.dtype)
+        assert self.counter is not None
+        if isinstance(block.values, list):
+            self.counter.add(block.values)
+        else:
+            assert self.numbers is not None
+            self.counter.add(self.numbers.add(block.values).tolist())
+
+    def merge(self, other: FeatureSummary) -> None:
+        """Adds what another summary knows of the same feature."""
+        for dtype, place in other.first.items():
+            self._see(dtype, place)
+        for feature_list, place in other.first_in.items():
+            self._see_in(feature_list, place)
+        self.odd_steps += other.odd_steps
+        self.digest = (self.digest + other.digest) % 2**64
+        self.lengths.update(other.lengths)
+        self.values += other.values
+        if other.shortest is None:
+            return
+        self._see_lengths(other.shortest, other.longest)
+        assert other.counter is not None and self.dtype is not None
+        if self.counter is None:
+            self._start(self.dtype)
+        assert self.counter is not None
+        self.counter.merge(other.counter)
+        if self.numbers is not None and other.numbers is not None:
+            self.numbers.merge(other.numbers)
+
+    def statistics(self, rows: int) -> FeatureStatistics:
+        """The feature's statistics among `rows` records."""
+        have = sum(self.lengths.values())
+        counts = Counter(self.lengths)
+        if rows > have:
+            counts[0] = rows - have
+        lengths = Lengths(
+            min=0 if rows > have or self.shortest is None else self.shortest,
+            max=self.longest,
+            mean=self.values / rows,
+            counts={str(length): counts[length] for length in sorted(counts)},
+        )
+        counter = self.counter
+        return FeatureStatistics(
+            dtype=self.dtype,  # type: ignore[arg-type]
+            missing=rows - have,
+            values=self.values,
+            lengths=lengths,
+            cardinality=Cardinality(
+                value=counter.cardinality if counter else 0,
+                exact=counter is None or counter.exact is not None,
+            ),
+            numbers=self._numbers(),
+            words=self._words(),
+            odd_steps=self.odd_steps if self.is_feature_list else None,
+        )
+
+    def _numbers(self) -> Optional[Numbers]:
+        if self.numbers is None or self.counter is None:
+            return None
+        return self.numbers.result(self.counter.exact)
+
+    def _words(self) -> Optional[Words]:
+        counter = self.counter
+        if counter is None or self.dtype == "float32":
+            return None
+        return Words(
+            top=tuple(counter.words()[:_TOP]),
+            exact=counter.exact is not None,
+            largest_error=counter.largest_error,
+            integers=self.dtype == "int64" or counter.integers,
+            empty=counter.empty,
+            not_words=counter.not_word_count,
+        )
+
+    def _start(self, dtype: str) -> None:
+        if dtype == "float32":
+            self.counter = ValueCounter(min(self.limit, _EXACT_FLOATS), frequent=False)
+        else:
+            self.counter = ValueCounter(self.limit)
+        if dtype != "string":
+            self.numbers = NumberSummary()
+
+    def _see(self, dtype: str, place: Place) -> None:
+        self.first[dtype] = min(self.first.get(dtype, place), place)
+        if len(self.first) > 1:
+            (one, first), (two, second) = sorted(self.first.items(), key=lambda item: item[1])
+            raise DataError(
+                f"feature {self.name!r} is {one} in {first[0]}: record {first[1]} and {two} in "
+                f"{second[0]}: record {second[1]}; a feature has one type: write the files again, "
+                "or analyze those of one type"
+            )
+
+    def _see_in(self, feature_list: bool, place: Place) -> None:
+        self.first_in[feature_list] = min(self.first_in.get(feature_list, place), place)
+        if len(self.first_in) > 1:
+            (file, record), (other, step) = self.first_in[False], self.first_in[True]
+            raise DataError(
+                f"feature {self.name!r} is one of the record in {file}: record {record} and a "
+                f"feature list in {other}: record {step}; if these are tf.train.Examples and "
+                "tf.train.SequenceExamples together, analyze files of one kind, otherwise give "
+                "one of the two another name"
+            )
+
+    def _add_digest(self, positions: np.ndarray, lengths: np.ndarray) -> None:
+        parts = positions * lengths.astype(np.uint64)
+        self.digest = (self.digest + int(parts.sum(dtype=np.uint64))) % 2**64
+
+    def _see_lengths(self, shortest: int, longest: int) -> None:
+        self.longest = max(self.longest, longest)
+        self.shortest = shortest if self.shortest is None else min(self.shortest, shortest)
+
+
+class RecordSummary:
+    """All features of the records added so far.
+
+    Attributes:
+      rows: number of records.
+      features: by name.
+      rounded: of tables, how many values of a feature lost digits as float32.
+      notes: of tables, what a user should know of how columns were read.
+      csv: of tables, how CSV files are written.
+    """
+
+    def __init__(self, limit: int = EXACT_LIMIT):
+        self.rows = 0
+        self.features: dict[str, FeatureSummary] = {}
+        self.rounded: Counter[str] = Counter()
+        self.notes: list[str] = []
+        self.csv = CsvOptions()
+        self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.
+        self._limit = limit
+
+    def add(
+        self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int
+    ) -> None:
+        """Adds `rows` records of a file, parsed, that come after `before` others there."""
+        self.rows += rows
+        for name, parts in blocks.items():
+            for block in parts:
+                self._feature(name).add(block, file, before)
+
+    def see_file(self, path: str, *, feature_lists: bool) -> None:
+        """Notes a file that has records, and whether any of them has feature lists."""
+        self.files[feature_lists] = min(self.files.get(feature_lists, path), path)
+
+    def check_files(self) -> None:
+        """Raises DataError when only some of the files have feature lists."""
+        if len(self.files) > 1:
+            raise DataError(
+                f"the records of {self.files[True]} are tf.train.SequenceExamples, and none of "
+                f"{self.files[False]} has feature_lists, so that they seem to be tf.train.Examples"
+                " (or all their lists are absent); analyze files of one kind"
+            )
+
+    def step_groups(self) -> list[list[str]]:
+        """Names of feature lists, those together that are of one length in every record."""
+        groups: dict[int, list[str]] = {}
+        for name in sorted(self.features):
+            if self.features[name].is_feature_list:
+                groups.setdefault(self.features[name].digest, []).append(name)
+        return list(groups.values())
+
+    def merge(self, other: RecordSummary) -> None:
+        for feature_lists, path in other.files.items():
+            self.see_file(path, feature_lists=feature_lists)
+        self.rows += other.rows
+        self.rounded.update(other.rounded)
+        for name in sorted(other.features):
+            self._feature(name).merge(other.features[name])
+
+    def statistics(self, files: int) -> Statistics:
+        """All statistics, features by name."""
+        return Statistics(
+            rows=self.rows,
+            files=files,
+            features={
+                name: self.features[name].statistics(self.rows) for name in sorted(self.features)
+            },
+        )
+
+    def _feature(self, name: str) -> FeatureSummary:
+        if name not in self.features:
+            if len(self.features) == _MOST_FEATURES:
+                raise DataError(
+                    f"the records have more than {_MOST_FEATURES:,} different features, the last "
+                    f"one {name!r}; are values stored as names?"
+                )
+            self.features[name] = FeatureSummary(name, self._limit)
+        return self.features[name]
+
+
+def _positions(file: str, before: int, rows: np.ndarray) -> np.ndarray:
+    """A random number for each record of a file, the same for every feature."""
+    number = rows.astype(np.uint64) + np.uint64(before + (zlib.crc32(file.encode()) << 32))
+    number = number * np.uint64(0x9E3779B97F4A7C15)
+    number = (number ^ (number >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return number ^ (number >> np.uint64(32))
+
+
+def _length_bin(length: int) -> int:
+    return length if length < _EXACT_LENGTHS else 1 << (length.bit_length() - 1)

@@ -1,0 +1,1 @@
+"""Apache Beam: pieces of work on many machines."""

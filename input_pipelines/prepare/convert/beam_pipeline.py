@@ -1,0 +1,89 @@
+"""The tasks of a conversion as an Apache Beam pipeline, in the place of `processes`.
+
+    with BeamWorkers(flags, context) as workers:
+        for done in workers.run(tasks):
+
+A pipeline does the tasks of one stage: one for stable order, two for shuffled order, of which the
+second reads what the first one wrote. Tasks go to the workers as JSON, through the folder of the
+conversion, and are done there by the same functions as on one machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pydantic
+
+from input_pipelines.prepare.beam import runner
+from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.convert.tasks import (
+    Context,
+    Done,
+    MergeTask,
+    SpillTask,
+    Task,
+    WriteTask,
+    perform,
+)
+
+_CONTEXT = pydantic.TypeAdapter(Context)
+_TASKS: dict[str, Any] = {
+    kind.__name__: pydantic.TypeAdapter(kind) for kind in (WriteTask, SpillTask, MergeTask)
+}
+
+
+class BeamWorkers:
+    """Does tasks on the workers of a pipeline."""
+
+    def __init__(self, flags: Sequence[str], context: Context):
+        """Of the conversion `context`, whose folders the workers reach; `flags` are Beam's."""
+        self._flags = flags
+        self._context = context
+
+    def __enter__(self) -> BeamWorkers:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Nothing: a pipeline is over when its tasks are, or when one of them failed."""
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Done]:
+        """Does all tasks, in any order, and gives what each did when all are done."""
+        results = runner.run(
+            _work, _dumped(self._context), map(_piece, tasks),
+            folder=self._context.temporary, flags=self._flags,
+        )  # fmt: skip
+        for result in results:
+            done = json.loads(result)
+            shards = tuple(Written(**shard) for shard in done["shards"])
+            yield Done(shards, Counter(done["rounded"]))
+
+
+def _dumped(context: Context) -> bytes:
+    return bytes(_CONTEXT.dump_json(context, by_alias=True))  # A filter has the field `in`.
+
+
+def _piece(task: Task) -> bytes:
+    kind = type(task).__name__
+    return kind.encode() + b" " + bytes(_TASKS[kind].dump_json(task))
+
+
+# --- On a worker ----------------------------------------------------------------------------------
+
+
+def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
+    kind, _, content = piece.partition(b" ")
+    task = _TASKS[kind.decode()].validate_json(content)
+    context = dataclasses.replace(_context(common), attempt=attempt)
+    done = perform(task, context, lambda rows: None)
+    shards = [dataclasses.asdict(shard) for shard in done.shards]
+    return json.dumps({"shards": shards, "rounded": done.rounded}).encode()
+
+
+@functools.lru_cache(1)
+def _context(common: bytes) -> Context:
+    return _CONTEXT.validate_json(common)

@@ -1,0 +1,239 @@
+"""A whole conversion: plan, folder, work, manifest.
+
+    result = convert(["a.parquet"], directory="out", options=ConvertOptions())
+    print(result.text())
+
+Started again with the same files and options it makes what is missing, and nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+from feature_specs.errors import did_you_mean
+from feature_specs.spec import FeatureSpec
+from input_pipelines.cores import cores
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import folder as folders
+from input_pipelines.prepare.convert import plan as plans
+from input_pipelines.prepare.convert import processes, tasks
+from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.plan import Plan
+from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.reader import Table
+
+# What a process should have to do, against the second that it takes to start.
+_BYTES_OF_A_PROCESS = 32 * 2**20
+
+# Told the rows that were read since the last time, the shards that are there, and all shards.
+OnProgress = Callable[[int, int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a conversion did.
+
+    Attributes:
+      plan: what it was to do.
+      folder: where the shards are.
+      shards: all of them, by name, with those of earlier starts.
+      new: how many of them were written by this start.
+      notes: what a user should know of the values.
+      already_done: whether nothing was left to do, and nothing was touched.
+    """
+
+    plan: Plan
+    folder: str
+    shards: dict[str, Written]
+    new: int
+    notes: tuple[str, ...]
+    already_done: bool = False
+
+    @property
+    def rows(self) -> int:
+        return sum(written.rows for written in self.shards.values())
+
+    def text(self) -> str:
+        """The result in lines, for people."""
+        plan = self.plan
+        lines = [
+            f"{self.folder}: {self.rows:,} rows of {len(plan.table.files):,} files as "
+            f"{plan.kind}s of {len(plan.fields):,} features"
+        ]
+        for part in plan.options.shares:
+            written = [self.shards[s.name] for s in plan.shards if s.part == part]
+            pattern = os.path.join(self.folder, f"{part}-*")
+            size = sum(w.bytes for w in written) / 2**20
+            lines.append(
+                f"  {pattern}: {sum(w.rows for w in written):,} rows in {len(written):,} shards, "
+                f"{size:,.1f} MiB"
+            )
+            if not sum(w.rows for w in written):
+                lines.append(f"  warning: no key of --split_key has a hash for {part}")
+        if self.new < len(self.shards):
+            lines.append(f"  {len(self.shards) - self.new:,} shards were there from before")
+        if plan.table.left_out:
+            names = ", ".join(plan.table.left_out)
+            lines.append(f"  left out, since the spec does not name them: {names}")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+
+def convert(
+    files: Sequence[str],
+    *,
+    directory: str,
+    options: ConvertOptions = ConvertOptions(),
+    spec: Optional[FeatureSpec] = None,
+    csv: CsvOptions = CsvOptions(),
+    workers: Optional[int] = None,
+    beam: Optional[Sequence[str]] = None,
+    on_progress: OnProgress = lambda rows, done, shards: None,
+) -> Result:
+    """Converts the files of a table into a folder of TFRecord shards.
+
+    Args:
+      files: CSV, JSON lines or Parquet, of one kind, in the order of the rows.
+      directory: the folder; it is new, empty, or what an earlier start of the same left.
+      options: how rows become shards.
+      spec: says which columns become which features; by default the table does.
+      csv: how CSV files are written.
+      workers: processes, by default one a core, or fewer for small data; they change nothing but
+        the time.
+      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that does the work instead; it
+        changes nothing but the time, either. The workers need the same paths of files and folder.
+      on_progress: see `OnProgress`; a pipeline shows its progress itself.
+
+    Raises:
+      BeamFlagsError: a pipeline cannot be made with the flags; nothing was touched.
+      DataError: the files cannot be read, do not fit the spec, or a row cannot be converted; the
+        shards that were finished before it was found stay, and there is no `_SUCCESS`.
+      FolderError: the folder holds something else; nothing was touched.
+      OSError: a file cannot be written, as on a full disk; no shard is there in half.
+      MissingPackageError: pyarrow is not installed, or Beam where it is asked for.
+    """
+    if beam is not None:
+        from input_pipelines.prepare.beam import runner
+
+        runner.check(beam, [directory, *files])
+    folders.check_new(directory)
+    plan, notes = _planned(files, options, spec, csv, beam)
+    output = folders.Output(directory, plan)
+    output.check()
+    with output.held():
+        return _converted(plan, output, notes, workers, beam, on_progress)
+
+
+def _converted(
+    plan: Plan,
+    output: folders.Output,
+    notes: Sequence[str],
+    workers: Optional[int],
+    beam: Optional[Sequence[str]],
+    on_progress: OnProgress,
+) -> Result:
+    """What is missing of a plan, written."""
+    whole = output.begin()
+    missing = folders.missing(plan.shards, whole)
+    if not missing and output.is_finished:
+        return Result(plan, output.folder, whole, 0, tuple(notes), already_done=True)
+    context = tasks.context_of(plan, missing, output.folder, output.temporary)
+    rounded: Counter[str] = Counter()
+    written = dict(whole)
+
+    def on_rows(rows: int) -> None:
+        on_progress(rows, len(written), len(plan.shards))
+
+    stages = list(tasks.of_plan(plan, missing, context))
+    if workers is None:
+        workers = min(cores(), 1 + int(plan.size / _BYTES_OF_A_PROCESS))
+    workers = min(workers, max(map(len, stages)))
+    with _workers(workers, beam, context, on_rows) as pool:
+        for stage in stages:
+            for done in pool.run(stage):
+                rounded.update(done.rounded)
+                written.update((shard.name, shard) for shard in done.shards)
+    rows = sum(shard.rows for shard in written.values())
+    if rows != plan.rows:
+        raise DataError(
+            f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, and "
+            f"{rows:,} were written; were files changed while they were converted?"
+        )
+    output.finish(written)
+    notes = (*notes, *reader.rounding_notes(rounded))
+    return Result(plan, output.folder, written, len(missing), notes)
+
+
+def _workers(
+    count: int, beam: Optional[Sequence[str]], context: tasks.Context, on_rows: processes.OnRows
+) -> Any:
+    """What does the tasks: processes of this machine, or a pipeline."""
+    if beam is None:
+        return processes.Workers(count, context, on_rows)
+    from input_pipelines.prepare.convert import beam_pipeline
+
+    return beam_pipeline.BeamWorkers(beam, context)
+
+
+def _planned(
+    files: Sequence[str],
+    options: ConvertOptions,
+    spec: Optional[FeatureSpec],
+    csv: CsvOptions,
+    beam: Optional[Sequence[str]] = None,
+) -> tuple[Plan, list[str]]:
+    """The plan, and notes of how columns are read."""
+    kind = kinds.kind_of_all(files)
+    if kind == kinds.TFRECORD:
+        raise DataError(
+            f"{files[0]} is TFRecord by its name; tables end in .csv, .tsv, .json, .jsonl or "
+            ".parquet"
+        )
+    only = None
+    if spec is not None:
+        if options.step_columns:
+            raise ValueError("step_columns is for a conversion without a spec")
+        key = [options.split_key] if options.split_key is not None else []
+        only = {*field_rules.names_of(spec), *key}
+    dtypes = field_rules.dtypes_of(spec) if spec is not None else None
+    table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only, beam=beam)
+    if not sum(sum(table.row_groups(path)) for path in files):
+        raise DataError(
+            f"there is no row in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
+            "nothing to convert"
+        )
+    _check_key(table, options)
+    notes = table.notes
+    if spec is None:
+        fields = field_rules.inferred(table, options.step_columns)
+        notes += [
+            f"{column.name}: no row has a value, so no record has it"
+            for column in table.columns
+            if column.dtype is None and not column.multi
+        ]
+    else:
+        fields, missing = field_rules.of_spec(table, spec)
+        notes += missing
+    return plans.make(table, fields, options, spec), notes
+
+
+def _check_key(table: Table, options: ConvertOptions) -> None:
+    key = options.split_key
+    if key is None:
+        return
+    columns = {column.name: column for column in table.columns}
+    names = [*columns, *table.left_out]
+    if key not in columns:
+        raise DataError(f"--split_key: the table has no column {key!r}{did_you_mean(key, names)}")
+    column = columns[key]
+    if column.multi or column.dtype == "float32":
+        what = "lists" if column.multi else "numbers that are no integers"
+        raise DataError(
+            f"--split_key: column {key!r} holds {what}; a key is text or an integer in every row"
+        )

@@ -1,0 +1,190 @@
+"""Columns of many rows -> serialized Examples or SequenceExamples, by Arrow's and NumPy's loops.
+
+The protobuf library makes one message at a time, some 15,000 rows of 15 columns a second; this
+writes the wire format of all rows of a batch together, thirty times as fast. What precedes a value
+in a record (tags, the name, lengths) depends on nothing but the length of the value, so it is made
+once for each length that occurs, and Arrow joins it with the values. Each entry of a record has the
+bytes that the library makes of `tfrecords.example` (`sequence_example`): a null is left out, an
+empty list has no type. Entries are in the order of the bytes of their names.
+
+    Encoder(fields).encode(batch)     # a pyarrow.BinaryArray, one record a row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.tables.library import arrow
+
+# The wire format's tags: the field's number times 8 plus its wire type, 2 for "with a length".
+_FIELD_1, _FIELD_2 = 0x0A, 0x12
+_TAG_OF_DTYPE = {"string": 0x0A, "float32": 0x12, "int64": 0x1A}
+
+
+def varint(number: int) -> bytes:
+    """A number from 0 on as a varint: 7 bits a byte, the lowest first."""
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class Encoder:
+    """Encodes batches that have these fields, and maybe other columns, which are passed over."""
+
+    def __init__(self, fields: Sequence[Field]):
+        in_order = sorted(fields, key=lambda field: field.name.encode())
+        self._context = [field for field in in_order if not field.feature_list]
+        self._lists = [field for field in in_order if field.feature_list]
+
+    def encode(self, batch: Any) -> Any:
+        """The serialized records of a record batch, whose types `tables.columns` lists."""
+        top = _with_length(_FIELD_1, self._entries(batch, self._context))
+        if self._lists:
+            top = _join(top, _with_length(_FIELD_2, self._entries(batch, self._lists)))
+        return top
+
+    def _entries(self, batch: Any, fields: Sequence[Field]) -> Any:
+        """The entries of a map of each row, one after the other."""
+        parts: list[Any] = [arrow().array([b""] * batch.num_rows, arrow().binary())]
+        for field in fields:
+            parts += _entry(batch.column(field.name), field)
+        return _join(*parts)
+
+
+def _entry(column: Any, field: Field) -> list[Any]:
+    """What is joined to a field's map entries: null where the row has none."""
+    if column.null_count == len(column):
+        return []
+    tag = _TAG_OF_DTYPE[field.dtype]
+    values = _list_values(column, field) if field.multi else _one_value(column, field)
+    kept = values if not column.null_count else _masked(values, column)
+
+    def prefix(size: int) -> bytes:
+        """What precedes so many bytes of values."""
+        value = size
+        between = b""
+        if not field.feature_list:
+            between = bytes([tag]) + varint(size) if size else b""
+            value += len(between)
+        body = _framed(_FIELD_1, field.name.encode()) + bytes([_FIELD_2]) + varint(value)
+        return bytes([_FIELD_1]) + varint(len(body) + value) + body + between
+
+    return [_by_length(kept, prefix), kept]
+
+
+def _one_value(column: Any, field: Field) -> Any:
+    """The `BytesList`, `FloatList` or `Int64List` of each row of a column of single values."""
+    if field.dtype == "string":
+        return _with_length(_FIELD_1, column)
+    if field.dtype == "float32":
+        return _join(arrow().scalar(b"\x0a\x04", arrow().binary()), _floats(column))
+    return _with_length(_FIELD_1, _varints(column))
+
+
+def _list_values(column: Any, field: Field) -> Any:
+    """The list of each row; of a feature list its `Feature`s; nothing where there is no value."""
+    offsets = np.asarray(column.offsets).astype(np.int64)
+    flat = column.values
+    # Where no list has a value, values are of type null.
+    if arrow().types.is_null(flat.type):
+        return arrow().array([b""] * len(column), arrow().binary())
+    if field.feature_list:
+        steps = _with_length(_TAG_OF_DTYPE[field.dtype], _one_value(flat, field))
+        return _gathered(_with_length(_FIELD_1, steps), offsets)
+    if field.dtype == "string":
+        return _gathered(_with_length(_FIELD_1, flat), offsets)
+    packed = _gathered(_floats(flat) if field.dtype == "float32" else _varints(flat), offsets)
+    return _join(_by_length(packed, lambda n: bytes([_FIELD_1]) + varint(n) if n else b""), packed)
+
+
+def _framed(tag: int, content: bytes) -> bytes:
+    return bytes([tag]) + varint(len(content)) + content
+
+
+def _with_length(tag: int, contents: Any) -> Any:
+    """Each of some contents as a field with a length; null where the content is."""
+    prefixes = _by_length(contents, lambda size: bytes([tag]) + varint(size))
+    return _join(prefixes, contents)
+
+
+def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
+    """`prefix(length)` of each of some binary values; null where the value is."""
+    pa = arrow()
+    lengths = np.asarray(arrow("compute").binary_length(contents).fill_null(0))
+    if len(lengths) and int(lengths.max()) < 2 * len(lengths):
+        # Not sorted to be unique: a table of all that occur is faster for short values.
+        occurs = np.bincount(lengths) > 0
+        place = (np.cumsum(occurs) - 1).astype(np.int32)[lengths]
+        sizes = np.flatnonzero(occurs)
+    else:
+        sizes, place = np.unique(lengths, return_inverse=True)
+    made = pa.array([prefix(size) for size in sizes.tolist()], pa.binary())
+    absent = np.asarray(contents.is_null()) if contents.null_count else None
+    return made.take(pa.array(place.reshape(-1), mask=absent))
+
+
+def _join(*parts: Any) -> Any:
+    """Binary values of each row one after the other; null counts as nothing."""
+    return arrow("compute").binary_join_element_wise(
+        *parts, arrow().scalar(b"", arrow().binary()), null_handling="replace",
+        null_replacement=b"",
+    )  # fmt: skip
+
+
+def _masked(values: Any, column: Any) -> Any:
+    """The same binary values, null where a column is.
+
+    Not by `if_else`, which in pyarrow 21 copies wrong bytes when the first offset is not 0.
+    """
+    pa = arrow()
+    _, offsets, content = values.buffers()
+    assert values.offset == 0, "a part of an array"
+    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little")
+    buffers = [pa.py_buffer(valid), offsets, content if content is not None else pa.py_buffer(b"")]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(values), buffers)
+
+
+def _binary(offsets: np.ndarray, content: Any) -> Any:
+    """A binary array over [offset, next offset) of some bytes."""
+    pa = arrow()
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(offsets) - 1,
+        [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int32)), pa.py_buffer(content)],
+    )  # fmt: skip
+
+
+def _gathered(flat: Any, offsets: np.ndarray) -> Any:
+    """The values [offset, next offset) of each row as one; the bytes stay where they are."""
+    pa = arrow()
+    _, places, content = flat.buffers()
+    ends = np.frombuffer(places, np.int32)[flat.offset : flat.offset + len(flat) + 1]
+    return _binary(ends[offsets], content if content is not None else pa.py_buffer(b""))
+
+
+def _floats(column: Any) -> Any:
+    """The 4 bytes of each float32, the lowest first; those of nulls are any."""
+    numbers = np.asarray(column.fill_null(0.0) if column.null_count else column).astype("<f4")
+    return _binary(np.arange(len(numbers) + 1, dtype=np.int32) * 4, np.ascontiguousarray(numbers))
+
+
+def _varints(column: Any) -> Any:
+    """Each int64 as a varint of its 64 bits; those of nulls are any."""
+    numbers = np.asarray(column.fill_null(0) if column.null_count else column)
+    bits = numbers.astype(np.int64).view(np.uint64)
+    width = np.ones(len(bits), np.int64)
+    longest = int(bits.max()).bit_length() if len(bits) else 1
+    steps = range(1, max(1, -(-longest // 7)))
+    for k in steps:
+        width += bits >= np.uint64(1 << (7 * k))
+    columns = np.arange(len(steps) + 1)
+    octets = (bits[:, None] >> (7 * columns).astype(np.uint64)).astype(np.uint8) & np.uint8(0x7F)
+    octets |= np.where(columns < width[:, None] - 1, np.uint8(0x80), np.uint8(0))
+    offsets = np.concatenate([[0], np.cumsum(width)])
+    return _binary(offsets, octets[columns < width[:, None]])

@@ -1,0 +1,267 @@
+"""The output folder: whose it is, what of it is done, its manifest, and `_SUCCESS` at the end.
+
+    _PLAN.json          what the work does; written first, compared at every start
+    train-00000-of-00012.tfrecord ...       shards, each renamed to its name when it is whole
+    _MANIFEST.json      rows, bytes and CRC-32 of every shard, the features, files, and spec
+    _SUCCESS            empty; appears last
+    _unfinished/        shards and rows on their way, and notes of finished shards; gone at the end
+
+A folder that holds anything else, or the plan of other work, is left alone. The work is a
+conversion, or another that makes files of files: `estimator_kit.scoring` uses the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from input_pipelines.prepare.convert import places, shard_files
+from input_pipelines.prepare.convert.shard_files import Written
+
+PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS", "_unfinished"
+
+# What a difference between the plans of two conversions is called.
+CALLED = {
+    "version": "the version of the kit",
+    "record": "the kind of record",
+    "spec": "the feature spec",
+    "files": "the files that are converted",
+    "csv": "how CSV is written",
+    "options": "the flags",
+    "features": "the features",
+    "shards": "the shards",
+}
+
+
+class FolderError(ValueError):
+    """A folder that holds something else; nothing was touched."""
+
+
+class Named(Protocol):
+    """A file to write: its name is what the folder goes by."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class Plan(Protocol):
+    """What is to be written into a folder."""
+
+    @property
+    def shards(self) -> Sequence[Named]:
+        """All files that are written, in their order."""
+
+    def document(self) -> dict[str, Any]:
+        """The plan in JSON: two with the same one write the same files."""
+
+    def manifest(
+        self, document: Mapping[str, Any], written: Mapping[str, Written]
+    ) -> dict[str, Any]:
+        """What is kept of the document, with each file under `shards` as `Written` has it."""
+
+
+_Shard = TypeVar("_Shard", bound=Named)
+
+
+class Output:
+    """The folder of a conversion, or of other work that is planned as one."""
+
+    def __init__(
+        self,
+        folder: str,
+        plan: Plan,
+        *,
+        noun: str = "conversion",
+        called: Mapping[str, str] = CALLED,
+    ):
+        """A folder.
+
+        Args:
+          folder: its path.
+          plan: what is to be there.
+          noun: what errors call the work.
+          called: what the entries of its document are called that have to be the same.
+        """
+        self.folder = folder
+        self._noun = noun
+        self._called = called
+        self.temporary = os.path.join(folder, UNFINISHED)
+        self._plan = plan
+        self._document = plan.document()
+        self._replaces = False
+
+    def check(self) -> None:
+        """Raises FolderError unless the folder is new, empty, or one of this very work.
+
+        So may be one in which other work has not finished a single shard.
+        """
+        check_new(self.folder, noun=self._noun)
+        text = places.read(self._path(PLAN))
+        if text is None:
+            return
+        try:
+            before = json.loads(text)
+            different = [key for key in self._called if before[key] != self._document[key]]
+            if different != ["shards"]:  # They follow from the others.
+                different = [key for key in different if key != "shards"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise FolderError(
+                f"{self._path(PLAN)!r} is not what a {self._noun} writes; move it away"
+            ) from error
+        if different and set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}:
+            # As after a bad row in the first shard, which was corrected: no work is lost.
+            self._replaces = True
+        elif different:
+            raise FolderError(
+                f"{self.folder!r} holds another {self._noun}, which differs in "
+                f"{' and '.join(self._difference(key, before) for key in different[:3])}; name "
+                "another folder, or remove this one"
+            )
+        known = {PLAN, MANIFEST, SUCCESS, UNFINISHED, *(s.name for s in self._plan.shards)}
+        for name in places.names_in(self.folder):
+            if name not in known:
+                raise FolderError(
+                    f"{self.folder!r} holds {name!r}, which this {self._noun} did not write; name "
+                    "another folder, or move it away"
+                )
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Makes the folder, and keeps other programs from writing into it meanwhile.
+
+        They are kept away where the file system knows locks; it is let go whenever the program
+        ends.
+
+        Raises:
+          FolderError: another program is at it, or was since the last `check`.
+        """
+        try:
+            places.make_folder(self.folder)
+        except OSError as error:
+            raise places.full_disk(error, self.folder) from error
+        with contextlib.ExitStack() as stack:
+            if places.is_local(self.folder):
+                place = os.open(self.folder, os.O_RDONLY)
+                stack.callback(os.close, place)
+                try:
+                    fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    raise FolderError(
+                        f"{self.folder!r} is being written by another program; wait until it is "
+                        "through, or name another folder"
+                    ) from error
+                except OSError:
+                    pass  # No locks here.
+            self.check()
+            yield
+
+    def begin(self) -> dict[str, Written]:
+        """Makes the folder ready, and returns the shards that are there and whole, by name.
+
+        Raises:
+          FolderError: the manifest is torn; nothing was touched.
+        """
+        noted = self._noted()
+        whole = {
+            shard.name: noted[shard.name]
+            for shard in self._plan.shards
+            if shard.name in noted and shard_files.is_whole(self.folder, noted[shard.name])
+        }
+        if len(whole) == len(self._plan.shards) and places.exists(self._path(SUCCESS)):
+            return whole
+        try:
+            if self._replaces:
+                places.remove_folder(self.temporary)
+            places.make_folder(self.temporary)
+            if self._replaces or not places.exists(self._path(PLAN)):
+                self._write(PLAN, self._document)
+            for written in whole.values():
+                shard_files.note(self.temporary, written)
+            for name in (SUCCESS, MANIFEST):
+                if places.exists(self._path(name)):
+                    places.remove(self._path(name))
+        except OSError as error:
+            raise places.full_disk(error, self.folder) from error
+        return whole
+
+    @property
+    def is_finished(self) -> bool:
+        return places.exists(self._path(SUCCESS))
+
+    def finish(self, written: Mapping[str, Written]) -> None:
+        """Writes the manifest, removes what is temporary, and says that all is done."""
+        try:
+            self._write(MANIFEST, self._plan.manifest(self._document, written))
+            places.remove_folder(self.temporary)
+            with places.open_file(self._path(SUCCESS), "wb") as file:
+                file.write(b"")
+        except OSError as error:
+            raise places.full_disk(error, self.folder) from error
+
+    def _noted(self) -> dict[str, Written]:
+        found = shard_files.noted(self.temporary)
+        text = places.read(self._path(MANIFEST))
+        if text is None:
+            return found
+        try:
+            for entry in json.loads(text)["shards"]:
+                values = {field.name: entry[field.name] for field in dataclasses.fields(Written)}
+                found.setdefault(entry["name"], Written(**values))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FolderError(
+                f"{self._path(MANIFEST)!r} is not what a {self._noun} writes; move it away, and "
+                "the files are written anew"
+            ) from error
+        return found
+
+    def _write(self, name: str, document: Any) -> None:
+        content = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
+        places.write(self._path(name), content, os.path.join(self.temporary, name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _difference(self, key: str, before: Any) -> str:
+        """What differs, with both values where they are short."""
+        old, new = before[key], self._document[key]
+        called = self._called[key]
+        if key == "spec" and old is not None and new is not None:
+            return called
+        if key == "files":
+            old, new = ([file["path"] for file in files] for files in (old, new))
+            if old == new:
+                return f"{called}, which were changed since"
+        if isinstance(old, dict) and isinstance(new, dict):
+            names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+            called += f" ({', '.join(names)})"
+            if len(names) == 1:
+                old, new = old.get(names[0]), new.get(names[0])
+        texts = [json.dumps(value, ensure_ascii=False) for value in (old, new)]
+        if max(map(len, texts)) > 100:
+            return called
+        return f"{called}: {texts[0]} there, {texts[1]} here"
+
+
+def check_new(folder: str, *, noun: str = "conversion") -> None:
+    """Raises FolderError when a folder holds something and no plan.
+
+    Needs no plan of its own, so that it can be asked before the files are looked at.
+    """
+    if places.exists(folder) and not places.is_folder(folder):
+        raise FolderError(f"{folder!r} is no folder; name another one")
+    names = [name for name in places.names_in(folder) if name != UNFINISHED]
+    if names and PLAN not in names:
+        raise FolderError(
+            f"{folder!r} holds {names[0]!r} and no {PLAN}, so no {noun} wrote it; name "
+            "another folder, or move it away"
+        )
+
+
+def missing(shards: Sequence[_Shard], whole: Mapping[str, Written]) -> list[_Shard]:
+    """The shards that are to be written."""
+    return [shard for shard in shards if shard.name not in whole]

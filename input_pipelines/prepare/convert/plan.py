@@ -1,0 +1,226 @@
+"""Which rows make which shard, decided before the first one is written.
+
+Bytes a row are estimated from the first rows of up to 16 places, and with them how many shards
+there are. In stable order, a shard is a run of rows (of those on its side, where there is a split).
+CSV and JSON lines can only be read from their start, so their shards are cut within runs of whole
+files, each of which is read once; a run of Parquet files may be cut anywhere. In shuffled order
+`row_order` says which shard a row belongs to. A plan depends on the files and the options alone: a
+conversion that is started again makes the same one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.convert import places
+from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.shard_files import Written
+from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables.reader import Part, Table
+from input_pipelines.record_files.framing import FOOTER, HEADER
+
+_VERSION = 1
+_SAMPLES = 16
+_SAMPLE_ROWS = 1024
+_MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """One file to write.
+
+    Attributes:
+      name: of the file.
+      number: over all shards, from 0.
+      part: `data`, `train` or `eval`.
+      start, stop: in stable order the rows it is made from, counted over all files.
+      run: which shards are written by one reading of their rows.
+    """
+
+    name: str
+    number: int
+    part: str
+    start: int
+    stop: int
+    run: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a conversion will do.
+
+    Attributes:
+      table: the rows.
+      row_groups: of each file, as `Table.row_groups` has it.
+      fields: the features of the records.
+      options: what the user decided.
+      spec: the feature spec, if there is one.
+      shards: all files to write.
+      reads: the runs of rows [start, stop) that are read together in shuffled order.
+      size: about how many bytes all records take before compression.
+    """
+
+    table: Table
+    row_groups: Mapping[str, Sequence[int]]
+    fields: tuple[Field, ...]
+    options: ConvertOptions
+    spec: Optional[FeatureSpec]
+    shards: tuple[Shard, ...]
+    reads: tuple[tuple[int, int], ...]
+    size: float
+
+    @property
+    def rows(self) -> int:
+        return sum(map(sum, self.row_groups.values()))
+
+    @property
+    def kind(self) -> str:
+        lists = any(field.feature_list for field in self.fields)
+        return "SequenceExample" if lists else "Example"
+
+    def parts_of(self, start: int, stop: int) -> list[tuple[Part, int]]:
+        """What is read for the rows [start, stop), and the number of the first row of each."""
+        found = []
+        before = 0
+        for path in self.table.files:
+            groups = self.row_groups[path]
+            count = sum(groups)
+            first, last = max(start - before, 0), min(stop - before, count)
+            if first < last:
+                part = self.table.rows_of(path, first, last, groups)
+                found.append((part, before + first))
+            before += count
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """The plan in JSON: two conversions with the same one write the same bytes."""
+        return {
+            "version": _VERSION,
+            "record": self.kind,
+            "spec": None if self.spec is None else self.spec.fingerprint(),
+            "files": [
+                {"path": path, "rows": sum(self.row_groups[path]), "stamp": places.stamp(path)}
+                for path in self.table.files
+            ],
+            "csv": {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in dataclasses.asdict(self.table.csv).items()
+            },
+            "options": self.options.document(),
+            "features": {
+                field.name: {"dtype": field.dtype, "list": field.multi,
+                             "feature_list": field.feature_list}
+                for field in self.fields
+            },
+            "shards": [[s.name, s.start, s.stop] for s in self.shards],
+        }  # fmt: skip
+
+    def manifest(
+        self, document: Mapping[str, Any], written: Mapping[str, Written]
+    ) -> dict[str, Any]:
+        """The document with what was written: rows, bytes and CRC-32 of every shard."""
+        files = [
+            {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
+            for file in document["files"]
+        ]
+        rows = sum(shard.rows for shard in written.values())
+        shards = [
+            {**dataclasses.asdict(written[shard.name]), "part": shard.part}
+            for shard in self.shards
+        ]
+        return {**document, "files": files, "shards": shards, "rows": rows}
+
+
+def make(
+    table: Table, fields: tuple[Field, ...], options: ConvertOptions, spec: Optional[FeatureSpec]
+) -> Plan:
+    """The plan of a conversion of one row or more.
+
+    Raises:
+      DataError: a row of the sample cannot be stored.
+    """
+    row_groups = {path: table.row_groups(path) for path in table.files}
+    counts = [sum(row_groups[path]) for path in table.files]
+    bytes_a_row = _bytes_a_row(table, row_groups, fields)
+    rows_of_a_shard = options.shard_mib * _MIB / bytes_a_row
+    cut_anywhere = table.kind == kinds.PARQUET
+    shards: list[Shard] = []
+    run = 0
+    for part, share in options.shares.items():
+        rows = rows_of_a_shard / share
+        ranges: list[tuple[int, int, int]] = []
+        if options.order == "shuffled":
+            shards_of_part = max(1, round(sum(counts) / rows))
+            ranges = [(0, sum(counts), run)] * shards_of_part
+        else:
+            for start, stop in _runs(counts, rows, cut_anywhere):
+                for first, last in _cut(start, stop, rows):
+                    ranges.append((first, last, run))
+                    run += cut_anywhere
+                run += not cut_anywhere
+        for i, (start, stop, its_run) in enumerate(ranges):
+            name = f"{part}-{i:05}-of-{len(ranges):05}{options.suffix}"
+            shards.append(Shard(name, len(shards), part, start, stop, its_run))
+    reads: list[tuple[int, int]] = []
+    if options.order == "shuffled":
+        reads = _runs(counts, rows_of_a_shard, cut_anywhere)
+        if cut_anywhere:
+            reads = [cut for start, stop in reads for cut in _cut(start, stop, rows_of_a_shard)]
+    size = bytes_a_row * sum(counts)
+    return Plan(table, row_groups, fields, options, spec, tuple(shards), tuple(reads), size)
+
+
+def _runs(counts: Sequence[int], least: float, as_one: bool) -> list[tuple[int, int]]:
+    """Runs of whole files with `least` rows or more, as [start, stop) over all rows."""
+    if as_one:
+        return [(0, sum(counts))]
+    runs: list[tuple[int, int]] = []
+    start = stop = 0
+    for count in counts:
+        stop += count
+        if stop - start >= least:
+            runs.append((start, stop))
+            start = stop
+    if stop > start:
+        if runs and stop - start < least / 2:  # No small shard at the end.
+            start = runs.pop()[0]
+        runs.append((start, stop))
+    return runs
+
+
+def _cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
+    """[start, stop) in pieces that differ by one at most, each of about so many rows."""
+    pieces = max(1, round((stop - start) / rows))
+    pieces = min(pieces, stop - start)
+    ends = [start + (stop - start) * i // pieces for i in range(pieces + 1)]
+    return list(zip(ends, ends[1:]))
+
+
+def _bytes_a_row(
+    table: Table, row_groups: Mapping[str, Sequence[int]], fields: Sequence[Field]
+) -> float:
+    """Mean bytes of a record in a file without compression, by the first rows of some places."""
+    places_to_read = []
+    for path in table.files:
+        start = 0
+        for count in row_groups[path]:
+            if count:
+                places_to_read.append((path, start, min(count, _SAMPLE_ROWS)))
+            start += count
+    step = max(len(places_to_read) / _SAMPLES, 1.0)
+    chosen = [
+        places_to_read[int(i * step)] for i in range(min(_SAMPLES, len(places_to_read)))
+    ]
+    encoder = Encoder(fields)
+    size = rows = 0
+    for path, start, count in chosen:
+        for batch in reader.read(table.rows_of(path, start, start + count, row_groups[path])):
+            records = encoder.encode(batch.batch)
+            size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # 4 of an offset.
+            rows += len(records)
+    return max(size / max(rows, 1), 1.0)

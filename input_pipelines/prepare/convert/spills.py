@@ -1,0 +1,163 @@
+"""Rows on their way to shuffled shards: written by the task that reads them, read by the shard's.
+
+A spill holds, in segments, the frames of the rows for each shard with what they are sorted by. Its
+index is a file beside it that appears last, so a spill that has one is whole. Spills are read again
+by a conversion that is started again, and are gone when it is through. The same rows for the same
+shards make the same bytes, so that two workers may write a spill, each under a temporary name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from input_pipelines.prepare.convert import places
+from input_pipelines.prepare.tables.library import arrow
+
+# Bytes of frames that are in memory before they are sorted by shard and written.
+_BUFFER = 48 * 2**20
+
+# Rows of a shard that are put into their order at a time.
+_ROWS = 8192
+
+
+def names(count: int) -> list[str]:
+    """The names of so many spills."""
+    return [f"rows-{i:05}.spill" for i in range(count)]
+
+
+def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
+    """Whether a spill is there that has the rows of all of these shards."""
+    index = places.read(_index_path(temporary, name))
+    if index is None or not places.exists(os.path.join(temporary, name)):
+        return False
+    return set(map(str, shards)) <= set(json.loads(index)["segments"])
+
+
+class SpillWriter:
+    """Writes one spill, `name` in the temporary folder; whole after `finish`."""
+
+    def __init__(self, temporary: str, name: str, shards: Sequence[int], attempt: str = ""):
+        """A spill of the rows of some shards, by their numbers; rows of others are passed over.
+
+        Until it is whole its name ends in `attempt`, too.
+        """
+        self._path = os.path.join(temporary, name)
+        self._index = _index_path(temporary, name)
+        self._attempt = attempt
+        self._segments: dict[str, list[list[int]]] = {str(shard): [] for shard in shards}
+        self._wanted = np.array(sorted(shards), np.int64)
+        self._held: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._size = self._written = 0
+        try:
+            self._file = places.open_file(self._path + attempt + ".tmp", "wb")
+        except OSError as error:
+            raise places.full_disk(error, self._path) from error
+
+    def __enter__(self) -> SpillWriter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        # Without an index it is no spill; an error under way says why.
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def wanted(self, shards: np.ndarray) -> np.ndarray:
+        """bool [n]: which rows it takes, given their shards."""
+        return np.isin(shards, self._wanted)
+
+    def add(
+        self, shards: np.ndarray, places_in_shard: np.ndarray, frames: np.ndarray, at: np.ndarray
+    ) -> None:
+        """Adds rows.
+
+        Args:
+          shards: int64 [n].
+          places_in_shard: uint64 [n], what the rows of a shard are sorted by.
+          frames, at: as `framing.frames` returns them.
+        """
+        self._held.append((shards, places_in_shard, np.diff(at), frames))
+        self._size += len(frames)
+        if self._size >= _BUFFER:
+            self._write()
+
+    def finish(self) -> None:
+        if self._held:
+            self._write()
+        try:
+            places.sync(self._file)
+            self._file.close()
+            index = json.dumps({"segments": self._segments}).encode()
+            if places.read(self._index) not in (None, index):
+                places.remove(self._index)  # That of a spill for other shards, of an earlier start.
+            places.rename(self._path + self._attempt + ".tmp", self._path)
+            places.write(self._index, index, self._index + self._attempt + ".tmp")
+        except OSError as error:
+            raise places.full_disk(error, self._path) from error
+
+    def _write(self) -> None:
+        shards, keys, sizes, frames = (np.concatenate(part) for part in zip(*self._held))
+        self._held, self._size = [], 0
+        order = np.argsort(shards, kind="stable")
+        frames = _taken(frames, sizes, order)
+        shards, keys, sizes = shards[order], keys[order], sizes[order]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        starts = np.flatnonzero(np.diff(shards, prepend=-1))
+        for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(shards)]):
+            parts = (
+                keys[first:last].astype("<u8"), sizes[first:last].astype("<u4"),
+                frames[ends[first] : ends[last]],
+            )  # fmt: skip
+            content = int(ends[last] - ends[first])
+            segment = [self._written, last - first, content]
+            self._segments[str(int(shards[first]))].append(segment)
+            for part in parts:
+                try:
+                    self._file.write(np.ascontiguousarray(part).data.cast("B"))
+                except OSError as error:
+                    raise places.full_disk(error, self._path) from error
+                self._written += part.nbytes
+
+
+def shuffled(
+    temporary: str, names: Sequence[str], shard: int
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The frames of a shard's rows in their order, and how many rows they are, bit by bit."""
+    keys, sizes, contents = [], [], []
+    for name in names:
+        index = json.loads(places.read(_index_path(temporary, name)) or b"{}")
+        with places.open_file(os.path.join(temporary, name), "rb") as file:
+            for start, rows, size in index["segments"][str(shard)]:
+                file.seek(start)
+                keys.append(np.frombuffer(file.read(8 * rows), "<u8"))
+                sizes.append(np.frombuffer(file.read(4 * rows), "<u4").astype(np.int64))
+                contents.append(np.frombuffer(file.read(size), np.uint8))
+    if not keys:
+        return
+    content = np.concatenate(contents)
+    contents.clear()
+    all_sizes = np.concatenate(sizes)
+    order = np.argsort(np.concatenate(keys), kind="stable")
+    for first in range(0, len(order), _ROWS):
+        some = order[first : first + _ROWS]
+        yield _taken(content, all_sizes, some), len(some)
+
+
+def _taken(content: np.ndarray, sizes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The pieces of some bytes, given the sizes of all, in another order."""
+    pa = arrow()
+    ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    pieces = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(sizes), [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    )
+    taken = pieces.take(pa.array(order))
+    return np.frombuffer(taken.buffers()[2] or b"", np.uint8)[: int(sizes[order].sum())]
+
+
+def _index_path(temporary: str, name: str) -> str:
+    return os.path.join(temporary, f"{name}.json")

@@ -1,0 +1,275 @@
+"""The pieces of work that the processes of a conversion do, one at a time.
+
+    WriteTask       stable order: reads a run of rows once and writes the shards that it makes
+    SpillTask       shuffled order: reads a run of rows and deals them to the shards
+    MergeTask       shuffled order: puts the rows of one shard in their order and writes it
+
+None knows of the others or of processes. Memory is that of a batch for the first, of some tens of
+MiB for the second, of about one shard for the third.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.convert import fields as field_rules
+from input_pipelines.prepare.convert import row_order, spills, split, value_checks
+from input_pipelines.prepare.convert.encoding import Encoder
+from input_pipelines.prepare.convert.fields import Field
+from input_pipelines.prepare.convert.options import ConvertOptions
+from input_pipelines.prepare.convert.plan import Plan, Shard
+from input_pipelines.prepare.convert.shard_files import ShardFile, Written
+from input_pipelines.prepare.convert.value_checks import Condition
+from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables.library import arrow
+from input_pipelines.prepare.tables.reader import Part, Rows
+from input_pipelines.record_files.framing import frames
+
+Advance = Callable[[int], None]
+
+# A batch is encoded in pieces of about so many bytes: Arrow's offsets end at 2 GiB.
+_PIECE = 64 * 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What all tasks of a conversion have in common; see `context_of`.
+
+    Attributes:
+      folder, temporary: where shards go, and where they are written.
+      fields: the features of the records.
+      options: what the user decided.
+      spec_source: the spec that values are held to; empty without one.
+      filters: of the spec; what they drop is not held to it.
+      dealt: in shuffled order, by part, the number of its first shard and how many there are.
+      wanted: in shuffled order, the numbers of the shards that are to be written.
+      spills: in shuffled order, how many there are.
+      attempt: what temporary names end in, so that two workers may be at the same task.
+    """
+
+    folder: str
+    temporary: str
+    fields: tuple[Field, ...]
+    options: ConvertOptions
+    spec_source: str
+    dealt: dict[str, tuple[int, int]]
+    wanted: tuple[int, ...]
+    spills: int
+    filters: tuple[Condition, ...] = ()
+    attempt: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteTask:
+    """Shards that one reading of some rows makes; `counts_rounded` in one part alone."""
+
+    reads: tuple[tuple[Part, int], ...]
+    rows: int
+    shards: tuple[Shard, ...]
+    counts_rounded: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class SpillTask:
+    """Rows that are dealt to shards, by way of the spill of this name."""
+
+    name: str
+    reads: tuple[tuple[Part, int], ...]
+    rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeTask:
+    """A shard, whose rows are in all spills."""
+
+    shard: Shard
+
+
+Task = Union[WriteTask, SpillTask, MergeTask]
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a task did: the shards it finished, and by column the values that were rounded."""
+
+    shards: tuple[Written, ...] = ()
+    rounded: Counter[str] = dataclasses.field(default_factory=Counter)
+
+
+def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
+    """What the tasks that make the missing shards have in common."""
+    by_part: dict[str, list[int]] = {}
+    wanted: tuple[int, ...] = ()
+    if plan.options.order == "shuffled":
+        for shard in plan.shards:
+            by_part.setdefault(shard.part, []).append(shard.number)
+        wanted = tuple(shard.number for shard in missing)
+    return Context(
+        folder, temporary, plan.fields, plan.options,
+        spec_source=plan.spec.source if plan.spec is not None else "",
+        dealt={part: (numbers[0], len(numbers)) for part, numbers in by_part.items()},
+        wanted=wanted, spills=len(plan.reads),
+        filters=value_checks.conditions(plan.spec) if plan.spec is not None else (),
+    )  # fmt: skip
+
+
+def of_plan(plan: Plan, missing: Sequence[Shard], context: Context) -> Iterator[list[Task]]:
+    """The tasks that make the missing shards; those of a list before those of the next."""
+    if plan.options.order == "stable":
+        yield _write_tasks(plan, missing)
+        return
+    yield [
+        SpillTask(name, tuple(plan.parts_of(start, stop)), stop - start)
+        for name, (start, stop) in zip(spills.names(context.spills), plan.reads)
+        if not spills.is_whole(context.temporary, name, context.wanted)
+    ]
+    yield [MergeTask(shard) for shard in missing]
+
+
+def _write_tasks(plan: Plan, missing: Sequence[Shard]) -> list[Task]:
+    runs: dict[int, list[Shard]] = {}
+    for shard in missing:
+        runs.setdefault(shard.run, []).append(shard)
+    tasks: list[Task] = []
+    first_part = plan.shards[0].part
+    for shards in runs.values():
+        start, stop = shards[0].start, shards[-1].stop
+        reads = tuple(plan.parts_of(start, stop))
+        tasks.append(WriteTask(reads, stop - start, tuple(shards), shards[0].part == first_part))
+    return tasks
+
+
+def perform(task: Task, context: Context, advance: Advance) -> Done:
+    """Does one task.
+
+    Args:
+      task: what to do.
+      context: of the conversion.
+      advance: told the number of rows after each batch; it may raise, to stop.
+
+    Raises:
+      DataError: a row cannot be converted.
+      OSError: a file cannot be written.
+    """
+    if isinstance(task, WriteTask):
+        return _write(task, context, advance)
+    if isinstance(task, SpillTask):
+        return _spill(task, context, advance)
+    return _merge(task, context, advance)
+
+
+def _read(
+    task: Union[WriteTask, SpillTask], context: Context, rounded: Counter[str]
+) -> Iterator[tuple[int, Rows]]:
+    """The batches of a task, each with the number of its first row."""
+    count = 0
+    for part, first in task.reads:
+        for rows in reader.read(part, rounded):
+            if context.spec_source:
+                field_rules.check(
+                    rows, context.fields, context.spec_source, filters=context.filters
+                )
+            yield first, rows
+            first += rows.batch.num_rows
+            count += rows.batch.num_rows
+    if count != task.rows:
+        paths = ", ".join(dict.fromkeys(part.path for part, _ in task.reads))
+        raise DataError(
+            f"{paths}: {task.rows:,} rows were counted and {count:,} are there now; was the file "
+            "changed while it was converted?"
+        )
+
+
+def _encoded(encoder: Encoder, batch: Any) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """The frames of a batch, in pieces: which rows, their bytes, and where each begins."""
+    pieces = max(1, -(-batch.nbytes // _PIECE))
+    size = max(1, -(-batch.num_rows // pieces))
+    for start in range(0, batch.num_rows, size):
+        rows = slice(start, min(start + size, batch.num_rows))
+        data, at = frames(encoder.encode(batch.slice(start, size)))
+        yield rows, data, at
+
+
+def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
+    encoder = Encoder(context.fields)
+    rounded: Counter[str] = Counter()
+    written: list[Written] = []
+    waiting = list(task.shards)
+    with ExitStack() as stack:
+        file: Optional[ShardFile] = None
+        for first, rows in _read(task, context, rounded):
+            mask = _mask(rows, context, task.shards[0].part)
+            last = first + rows.batch.num_rows
+            while waiting and waiting[0].start < last:
+                shard = waiting[0]
+                if file is None:
+                    file = stack.enter_context(
+                        ShardFile(context.folder, shard.name, context.temporary, context.attempt)
+                    )
+                start, stop = max(shard.start, first) - first, min(shard.stop, last) - first
+                batch = rows.batch.slice(start, stop - start)
+                if mask is not None:
+                    batch = batch.filter(arrow().array(mask[start:stop]))
+                for which, data, _ in _encoded(encoder, batch):
+                    file.write(data, which.stop - which.start)
+                if shard.stop > last:
+                    break
+                written.append(file.finish())
+                file = None
+                waiting.pop(0)
+            advance(rows.batch.num_rows)
+    return Done(tuple(written), rounded if task.counts_rounded else Counter())
+
+
+def _mask(rows: Rows, context: Context, part: str) -> Optional[np.ndarray]:
+    """Which rows are of a part; None for all."""
+    key = context.options.split_key
+    if key is None:
+        return None
+    is_eval = split.eval_mask(rows, key, context.options.eval_fraction)
+    return is_eval if part == "eval" else ~is_eval
+
+
+def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
+    encoder = Encoder(context.fields)
+    rounded: Counter[str] = Counter()
+    with spills.SpillWriter(
+        context.temporary, task.name, context.wanted, context.attempt
+    ) as spill:
+        for first, rows in _read(task, context, rounded):
+            count = rows.batch.num_rows
+            numbers = row_order.random_numbers(first, count, context.options.seed)
+            shards = np.full(count, -1, np.int64)
+            for part, (first_shard, how_many) in context.dealt.items():
+                mask = _mask(rows, context, part)
+                dealt = row_order.shards_of(numbers, how_many) + first_shard
+                shards = dealt if mask is None else np.where(mask, dealt, shards)
+            keep = spill.wanted(shards)
+            batch = rows.batch
+            if not keep.all():
+                batch = batch.filter(arrow().array(keep))
+                shards, numbers = shards[keep], numbers[keep]
+            keys = row_order.places(numbers)
+            for which, data, at in _encoded(encoder, batch):
+                spill.add(shards[which], keys[which], data, at)
+            advance(count)
+        spill.finish()
+    return Done(rounded=rounded)
+
+
+def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
+    names = spills.names(context.spills)
+    with ShardFile(
+        context.folder, task.shard.name, context.temporary, context.attempt
+    ) as file:
+        for data, rows in spills.shuffled(context.temporary, names, task.shard.number):
+            file.write(data, rows)
+            advance(0)
+        return Done((file.finish(),))

@@ -1,0 +1,134 @@
+"""What training demands of the values of a batch, row by row, by Arrow's and NumPy's loops.
+
+    refused = value_checks.outside(column, accepted)      # bool [rows]: rows that training refuses
+    passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that it reads at all
+
+`fields.check` turns a mask into an error. Never changes a value, and never drops a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from feature_specs.sections.filters import Filter
+from feature_specs.spec import FeatureSpec
+from feature_specs.validation.accepted_values import Accepted
+from input_pipelines.prepare.tables.columns import is_list
+from input_pipelines.prepare.tables.library import arrow
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """One entry of the section `filter`, and the default of its feature."""
+
+    filter: Filter
+    dtype: str
+    default: Optional[Union[int, float, str]]
+
+
+def conditions(spec: FeatureSpec) -> tuple[Condition, ...]:
+    """The section `filter` of a spec."""
+    found = []
+    for entry in spec.filter:
+        feature = spec.features[entry.feature]
+        found.append(Condition(entry, feature.dtype, feature.default))
+    return tuple(found)
+
+
+def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
+    """bool [rows]: those that pass the filter, and those of which it cannot be told.
+
+    A row that lacks a value without a default cannot be told: training stops at it.
+    """
+    result = np.ones(batch.num_rows, bool)
+    for condition in filters:
+        entry = condition.filter
+        if batch.schema.get_field_index(entry.feature) != -1:
+            column = _single(batch.column(entry.feature))
+        else:
+            column = arrow().nulls(batch.num_rows)
+        if arrow().types.is_null(column.type):
+            column = column.cast(_type(condition.dtype))
+        known = np.asarray(column.is_valid()) | (condition.default is not None)
+        default = condition.default
+        if default is None:
+            default = "" if condition.dtype == "string" else 0
+        filled = column.fill_null(arrow().scalar(default, _type(condition.dtype)))
+        good = np.ones(batch.num_rows, bool)
+        for key, words in entry.words.items():
+            of = arrow().array(list(words), _type(condition.dtype))
+            found = np.asarray(arrow("compute").is_in(filled, value_set=of))
+            good &= found if key == "in" else ~found
+        for key, bound in entry.bounds.items():
+            numbers = np.asarray(filled)
+            held = numbers.dtype.type(bound)
+            good &= (numbers >= held) if key == "min" else (numbers <= held)
+            good |= ~np.isfinite(numbers)
+        result &= good | ~known
+    return result
+
+
+def outside(column: Any, accepted: Accepted) -> np.ndarray:
+    """bool of each value of a column, or of all its lists, whether it is not accepted.
+
+    A null is no value, and never refused.
+    """
+    flat = flat_values(column)
+    if arrow().types.is_null(flat.type):
+        return np.zeros(len(flat), bool)
+    valid = np.asarray(flat.is_valid())
+    if accepted.words is not None:
+        words = arrow().array([word.encode() for word in accepted.words], arrow().binary())
+        return valid & ~np.asarray(arrow("compute").is_in(flat, value_set=words))
+    numbers = np.asarray(flat.fill_null(0))
+    good = np.isfinite(numbers)
+    if accepted.low is not None:
+        good &= numbers >= accepted.low
+    if accepted.high is not None:
+        good &= numbers <= accepted.high
+    if accepted.missing is not None:
+        good |= numbers == accepted.missing
+    return valid & ~good
+
+
+def row_of(column: Any, place: int) -> int:
+    """The row of a value, by its place among those of `flat_values`."""
+    if not is_list(column.type):
+        return place
+    return int(arrow("compute").list_parent_indices(column)[place].as_py())
+
+
+def flat_values(column: Any) -> Any:
+    """The values of a column, or of all its lists, one after the other."""
+    return column.flatten() if is_list(column.type) else column
+
+
+def counts(batch: Any, name: str) -> np.ndarray:
+    """int64 [rows]: how many values of a column each row has; none of a column that is absent."""
+    if batch.schema.get_field_index(name) == -1:
+        return np.zeros(batch.num_rows, np.int64)
+    column = batch.column(name)
+    if is_list(column.type):
+        lengths = arrow("compute").list_value_length(column).fill_null(0)
+        return np.asarray(lengths, np.int64)
+    return np.asarray(column.is_valid(), np.int64)
+
+
+def _single(column: Any) -> Any:
+    """A column, or the only values of its lists; null of a list without one."""
+    if not is_list(column.type):
+        return column
+    lengths = arrow("compute").list_value_length(column)
+    if len(column) and np.asarray(lengths.fill_null(0)).min() > 0:
+        return arrow("compute").list_element(column, 0)
+    return arrow().array([row[0] if row else None for row in column.to_pylist()],
+                         column.type.value_type)  # fmt: skip
+
+
+def _type(dtype: str) -> Any:
+    pa = arrow()
+    return {"string": pa.binary(), "int64": pa.int64(), "float32": pa.float32()}[dtype]

@@ -1,0 +1,370 @@
+"""What a spec makes of one feature of a Schema: the rules, each with its why.
+
+    type          FLOAT, INT, BYTES are float32, int64, string; any other is left out
+    shape         no dimension, or [1], is one value; [n] of categories is a list
+    value_count   one value where min and max are 1, otherwise a list; neither of the two: a list
+    presence      in every record: required; else the default of its dense TensorRepresentation, or
+                  "" and -1, which mean missing, or 0
+    domain        words and integers of categories are a vocabulary, from 0 on an identity; a range
+                  of numbers is their minmax; without one, strings and ids are hashed
+
+Features that the Schema disables, and those of a kind that no column reads, are ignored, with the
+reason. Nothing is passed over: what is set and was not used is in `Reading.lost`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from feature_specs.entry import NAME_PATTERN
+from input_pipelines.prepare.analyze import columns, sizes
+from input_pipelines.prepare.analyze.columns import Choice, Entry
+from input_pipelines.prepare.metadata_schema.proto import one_line
+
+DTYPES = {1: "string", 2: "int64", 3: "float32"}
+LARGEST_LIST = 50
+_LARGEST_IDENTITY = 2_000_000
+
+# Stages of features that a model may read; the names of the others say why not.
+_USABLE_STAGES = ("UNKNOWN_STAGE", "BETA", "PRODUCTION")
+
+# Domains that say what bytes are, of which no column makes ids.
+_NO_CATEGORIES = (
+    "image_domain", "audio_domain", "video_domain", "content_chunk_domain",
+    "natural_language_domain", "time_domain", "time_of_day_domain",
+)  # fmt: skip
+
+# What the domains of values are of, in a spec.
+_DOMAIN_TYPES = {
+    "string_domain": ("string",), "bool_domain": ("string", "int64"), "int_domain": ("int64",),
+    "float_domain": ("float32",),
+}  # fmt: skip
+
+# What is known of ids whose number is not: buckets for about 1,000 of them.
+_UNKNOWN_IDS = 1000
+
+
+@dataclasses.dataclass
+class Reading:
+    """One feature of a Schema, as far as it was understood.
+
+    Attributes:
+      message: the Feature.
+      dtype: of the spec; None when it has no such type.
+      shape: as in a spec.
+      lost: fields that are set, with the reason why a spec does not hold them.
+      domain: its domain, those of the Schema looked up; None when it has none.
+      domain_kind: the name of its field, as `string_domain`.
+      default: of its TensorRepresentation.
+    """
+
+    message: Any
+    dtype: Optional[str]
+    shape: Any = ()
+    lost: list[str] = dataclasses.field(default_factory=list)
+    domain: Any = None
+    domain_kind: str = ""
+    default: Any = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return str(self.message.name)
+
+    @property
+    def required(self) -> bool:
+        return self.message.HasField("presence") and self.message.presence.min_fraction >= 1
+
+    @property
+    def words(self) -> list[str]:
+        """The words of a string's domain, each once and none empty."""
+        if self.dtype != "string":
+            return []
+        if self.domain_kind == "string_domain":
+            return list(dict.fromkeys(word for word in self.domain.value if word))
+        if self.domain_kind == "bool_domain":
+            both = (self.domain.false_value, self.domain.true_value)
+            return list(dict.fromkeys(word for word in both if word))
+        return []
+
+    @property
+    def integers(self) -> Optional[tuple[int, int]]:
+        """The smallest and largest of integers that are categories, or whose range is known."""
+        if self.dtype != "int64":
+            return None
+        if self.domain_kind == "bool_domain":
+            return 0, 1
+        if self.domain_kind == "int_domain" and self.domain.HasField("max"):
+            if self.domain.HasField("min") and self.domain.min <= self.domain.max:
+                return self.domain.min, self.domain.max
+        return None
+
+    @property
+    def is_category(self) -> bool:
+        if self.dtype != "int64":
+            return self.dtype == "string"
+        if self.domain_kind == "int_domain" and self.domain.HasField("is_categorical"):
+            return bool(self.domain.is_categorical)
+        if self.domain_kind == "bool_domain" or self.shape == "variable":
+            return True
+        return not self.domain_kind and columns.named_as_id(self.name)
+
+
+def read(message: Any, domains: Mapping[str, tuple[str, Any]], default: Any) -> Reading:
+    """Reads one Feature.
+
+    Args:
+      message: it.
+      domains: those of the Schema, with their kind, by name.
+      default: of its TensorRepresentation, or None.
+    """
+    reading = Reading(message, DTYPES.get(message.type), default=default)
+    _read_shape(reading)
+    _read_domain(reading, domains)
+    _list_lost(reading)
+    return reading
+
+
+def _read_shape(reading: Reading) -> None:
+    message = reading.message
+    kind = message.WhichOneof("shape_type")
+    if kind == "shape":
+        sizes_ = [dim.size for dim in message.shape.dim]
+        if any(size < 1 for size in sizes_):
+            reading.lost.append(f"shape {one_line(message.shape)}: a dimension has no size")
+            reading.shape = "variable"
+        else:
+            reading.shape = () if sizes_ in ([], [1]) else tuple(sizes_)
+    elif kind == "value_count":
+        count = message.value_count
+        if count.min == count.max == 1:
+            return
+        reading.shape = "variable"
+        if count.min > 0 or count.max > 0:
+            reading.lost.append(
+                f"value_count {one_line(count)}: a list of a spec may have any length"
+            )
+    else:
+        reading.shape = "variable"
+        if kind is None:
+            reading.notes.append("the Schema gives no shape, so a list")
+
+
+def _read_domain(reading: Reading, domains: Mapping[str, tuple[str, Any]]) -> None:
+    message = reading.message
+    kind = message.WhichOneof("domain_info")
+    if kind == "domain":
+        if message.domain not in domains:
+            reading.lost.append(f"domain {message.domain!r}: the Schema has no domain of that name")
+            return
+        reading.domain_kind, reading.domain = domains[message.domain]
+    elif kind is not None:
+        reading.domain_kind, reading.domain = kind, getattr(message, kind)
+    if reading.domain_kind in _DOMAIN_TYPES:
+        if reading.dtype is not None and reading.dtype not in _DOMAIN_TYPES[reading.domain_kind]:
+            text = f"{reading.domain_kind} {one_line(reading.domain)}"
+            reading.lost.append(f"{text}: it says nothing of a {reading.dtype} in a spec")
+            reading.domain_kind, reading.domain = "", None
+
+
+# Fields of which everything that matters is used, or said elsewhere.
+_USED = {
+    "name", "deprecated", "shape", "value_count", "type", "domain", "int_domain", "float_domain",
+    "string_domain", "bool_domain", "presence", "lifecycle_stage", "annotation",
+    "in_environment", "not_in_environment", "drift_comparator", "distribution_constraints",
+}  # fmt: skip
+
+
+def _list_lost(reading: Reading) -> None:
+    message, lost = reading.message, reading.lost
+    presence = message.presence
+    if message.HasField("presence"):
+        if 0 < presence.min_fraction < 1 or presence.min_count > 1:
+            lost.append(
+                f"presence {one_line(presence)}: a spec knows only whether every record has it"
+            )
+    mass = message.distribution_constraints
+    if mass.HasField("min_domain_mass") and mass.min_domain_mass not in (0, 1):
+        lost.append(f"distribution_constraints {one_line(mass)}: a vocabulary allows other words")
+    for extra in message.annotation.extra_metadata:
+        lost.append(f"annotation.extra_metadata {extra.type_url}")
+    for field, value in message.ListFields():
+        if field.name not in _USED:
+            lost.append(f"{field.name} {one_line(value)}")
+
+
+def list_range(reading: Reading) -> None:
+    """Adds the range of numbers to what is lost, since nothing holds values against it."""
+    if reading.domain_kind in ("int_domain", "float_domain"):
+        text = f"{reading.domain_kind} {one_line(reading.domain)}"
+        if reading.domain.HasField("min") or reading.domain.HasField("max"):
+            reading.lost.append(f"{text}: no range is checked")
+        elif reading.domain_kind == "float_domain":
+            reading.lost.append(text)
+
+
+def stage(message: Any) -> str:
+    """The name of a stage in which no model may read the feature, or an empty string."""
+    value = message.DESCRIPTOR.fields_by_name["lifecycle_stage"].enum_type.values_by_number[
+        message.lifecycle_stage
+    ].name
+    if value not in _USABLE_STAGES:
+        return str(value)
+    return "DEPRECATED" if message.deprecated else ""
+
+
+def unusable(reading: Reading) -> str:
+    """Why a feature cannot be in a spec at all, or an empty string."""
+    if not re.fullmatch(NAME_PATTERN, reading.name):
+        return "its name cannot be part of a TensorFlow variable's; rename it to use it"
+    if reading.dtype is None:
+        field = reading.message.DESCRIPTOR.fields_by_name["type"]
+        name = field.enum_type.values_by_number[reading.message.type].name
+        return f"it is of type {name}, and a spec knows FLOAT, INT and BYTES"
+    if reading.message.WhichOneof("shape_type") == "value_counts":
+        return "its values are nested lists, of which a spec reads flat ones with row_lengths"
+    return ""
+
+
+def choose(reading: Reading, taken: frozenset[str], *, absent: str = "") -> Choice:
+    """The entries of a feature.
+
+    Args:
+      reading: it; `unusable` said nothing.
+      taken: names of all features.
+      absent: the environment in which it is not, when there is one.
+    """
+    reason = _no_column(reading, absent)
+    if not reason and reading.is_category and isinstance(reading.shape, tuple) and reading.shape:
+        reading.notes.append(f"{list(reading.shape)} in the Schema; several ids are a list")
+        reading.shape = "variable"
+    if not reading.is_category or _identity_size(reading) is None:
+        list_range(reading)
+    feature = _feature(reading)
+    if reason:
+        return Choice(feature, ignored=True, why=reason)
+    return _category(reading, feature, taken) if reading.is_category else _number(
+        reading, feature, taken
+    )
+
+
+def _no_column(reading: Reading, absent: str) -> str:
+    if stage(reading.message):
+        return f"its stage in the Schema is {stage(reading.message)}"
+    if absent:
+        return f"it is not there in the environment {absent}; is it the weight of a label?"
+    if reading.domain_kind == "image_domain":
+        return (
+            "its domain is image_domain; say decode: {image: {height, width, channels}} to read it"
+        )
+    if reading.domain_kind in _NO_CATEGORIES:
+        return f"its domain is {reading.domain_kind}; make numbers or categories of it"
+    if reading.dtype == "float32" and reading.shape == "variable":
+        return (
+            "numbers of differing length fit a sequence_numeric or ragged column alone, in a group "
+            "that a model of your own reads; write one, or store as many in every record"
+        )
+    return ""
+
+
+def _feature(reading: Reading) -> Entry:
+    value: dict[str, Any] = {"dtype": reading.dtype}
+    comments = [*reading.message.annotation.comment, *reading.notes]
+    if reading.message.annotation.tag:
+        comments.append(f"tags: {', '.join(reading.message.annotation.tag)}")
+    if reading.shape == "variable":
+        value["shape"] = "variable"
+    elif reading.shape:
+        value["shape"] = list(reading.shape)
+    if reading.shape != "variable":
+        if reading.default is not None:
+            value["default"] = reading.default
+        elif not reading.required:
+            missing = -1 if reading.is_category else 0
+            fallback = {"string": "", "int64": missing, "float32": 0.0}
+            value["default"] = fallback[str(reading.dtype)]
+            means = "which means missing" if reading.is_category else "a guess: the Schema has none"
+            comments.append(f"not in every record; its default, {means}")
+    comments += [f"not in the spec: {lost}" for lost in reading.lost]
+    return Entry(reading.name, value, "; ".join(comments))
+
+
+def _number(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice:
+    domain = reading.domain
+    ranged = reading.domain_kind in ("int_domain", "float_domain")
+    ends = ranged and domain.HasField("min") and domain.HasField("max")
+    if ends and domain.min < domain.max:
+        name = columns.free_name(f"{reading.name}_scaled", taken)
+        scale = {"minmax": {"min": float(domain.min), "max": float(domain.max)}}
+        column = Entry(
+            name, {"numeric": reading.name, "normalizer": scale},
+            "its range in the Schema, to 0 and 1",
+        )  # fmt: skip
+    else:
+        name = columns.free_name(f"{reading.name}_number", taken)
+        column = Entry(
+            name, {"numeric": reading.name},
+            "as it is, since the Schema has no range; give it a normalizer",
+        )  # fmt: skip
+    return Choice(feature, (column,), (name,), (name,))
+
+
+def _category(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice:
+    name, words = reading.name, reading.words
+    value: dict[str, Any]
+    identity = _identity_size(reading)
+    if words:
+        oov = int(reading.message.distribution_constraints.min_domain_mass < 1)
+        size = ids = len(words) + oov
+        source: dict[str, Any] = {"list": words}
+        if len(words) > LARGEST_LIST:
+            source = {"file": vocabulary_file(name)}
+        value = {"vocabulary": name, **source, **({"oov_buckets": oov} if oov else {})}
+        others = "others share one id" if oov else "another one has no id"
+        why = f"the {len(words):,} words of its domain; {others}"
+    elif identity is not None:
+        size = ids = identity
+        value = {"identity": name, "size": size}
+        why = f"its domain ends at {size - 1:,}; a larger value is an error"
+    elif _few_integers(reading):
+        low, high = reading.integers or (0, 0)
+        size = ids = high - low + 1
+        value = {"vocabulary": name, "list": list(range(low, high + 1))}
+        why = f"the integers of its domain, {low:,} to {high:,}; another one has no id"
+    else:
+        ids, known = _number_of_ids(reading)
+        size = sizes.hash_size(ids)
+        value = {"hash_bucket": name, "size": size}
+        why = f"hashed, {known}; ten buckets an id"
+    deep = columns.deep_column(name, ids=ids, size=size, taken=taken)
+    return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))
+
+
+def vocabulary_file(name: str) -> str:
+    return f"{columns.VOCABULARY_FOLDER}/{name}.txt"
+
+
+def _identity_size(reading: Reading) -> Optional[int]:
+    ends = reading.integers
+    if ends is None or ends[0] < 0 or ends[1] >= _LARGEST_IDENTITY:
+        return None
+    return ends[1] + 1
+
+
+def _few_integers(reading: Reading) -> bool:
+    ends = reading.integers
+    return ends is not None and ends[1] - ends[0] < LARGEST_LIST
+
+
+def _number_of_ids(reading: Reading) -> tuple[int, str]:
+    unique = reading.message.unique_constraints
+    if unique.max > 0:
+        return unique.max, f"for the {unique.max:,} values that the Schema allows"
+    ends = reading.integers
+    if ends is not None:
+        return ends[1] - ends[0] + 1, f"for the integers from {ends[0]:,} to {ends[1]:,}"
+    why = f"as for {_UNKNOWN_IDS:,} values, a guess: the Schema does not say how many"
+    return _UNKNOWN_IDS, why

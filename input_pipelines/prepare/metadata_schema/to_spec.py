@@ -1,0 +1,277 @@
+"""A Schema as a first spec: `spec.yaml` with a comment on every choice, and its vocabularies.
+
+    report = to_spec.write("schema.pbtxt", labels=["click"], directory="first")
+
+Labels are named, or are the features that the Schema tags `label`, or else those that are not there
+in one of its default environments, as in SERVING. What a spec cannot express is in the comments and
+in the report. The folder is as analysis leaves one: what was not written there by the kit is never
+overwritten.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+from feature_specs.errors import did_you_mean
+from input_pipelines.prepare.analyze import folder, spec_text
+from input_pipelines.prepare.analyze.columns import Choice, Entry
+from input_pipelines.prepare.analyze.first_spec import SPEC_FILE, check_loads
+from input_pipelines.prepare.metadata_schema import feature_choices, proto, weighted_features
+from input_pipelines.prepare.metadata_schema.feature_choices import Reading
+from input_pipelines.prepare.metadata_schema.proto import SchemaError, one_line
+
+LABEL_TAG = "label"
+_MOST_CLASSES = 1000
+_DOMAINS = ("string_domain", "float_domain", "int_domain")
+
+
+def write(path: str, *, labels: Sequence[str], directory: str) -> str:
+    """Writes the first spec of a Schema into a folder, and returns what to tell about it.
+
+    Args:
+      path: the Schema, in text format.
+      labels: the features that are to be learned; empty for those of the Schema's environments.
+      directory: the folder; it is new, empty, or as an earlier import or analysis left it.
+
+    Raises:
+      SchemaError: the Schema cannot be used; nothing was written.
+      FolderError: the folder holds something else; nothing was written.
+      MissingPackageError: tensorflow-metadata is not there, or does not fit.
+    """
+    target = pathlib.Path(directory)
+    folder.check(target)
+    schema = proto.read(pathlib.Path(path))
+    texts, report = spec_files(schema, labels=labels, source=path)
+    check_loads(texts)
+    folder.publish(target, texts)
+    return "\n".join(
+        [f"{target / SPEC_FILE}: a first spec of {path}", *(f"  {line}" for line in report)]
+    )
+
+
+def spec_files(
+    schema: Any, *, labels: Sequence[str], source: str
+) -> tuple[dict[str, str], list[str]]:
+    """The files of a first spec, by path, and the report's lines. Raises SchemaError."""
+    _check_names(schema, source)
+    readings = _readings(schema)
+    if not readings:
+        raise SchemaError(f"{source!r} has no feature")
+    chosen = labels or _labels_of(schema, source)
+    for label in chosen:
+        _check_label(label, readings, source, flag=bool(labels))
+    drift = _drift(readings, chosen)  # First, since it adds to what is lost.
+    taken = frozenset(readings)
+    choices: dict[str, Choice] = {}
+    for name, reading in readings.items():
+        if name in chosen:
+            continue
+        why = feature_choices.unusable(reading)
+        if why:
+            choices[name] = Choice(why=why)
+        else:
+            absent = _absent(schema, reading.message)
+            choices[name] = feature_choices.choose(reading, taken, absent=absent)
+    if not any(choice.columns for choice in choices.values()):
+        raise SchemaError(f"{source!r} has no feature but the labels that fits any column")
+    whole = [*weighted_features.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
+    entries = [_label_entries(readings[label]) for label in chosen]
+    report = [
+        f"{'left out' if choice.feature is None else 'ignored'}: {name}: {choice.why}"
+        for name, choice in choices.items()
+        if choice.feature is None or choice.ignored
+    ]
+    report += [f"not in the spec: {lost}" for lost in whole]
+    for name, reading in readings.items():
+        report += [f"not in the spec: {name}: {lost}" for lost in reading.lost]
+    heading = "\n".join([
+        f"A first spec, by run.py --mode=import_schema of {pathlib.Path(source).name}. Every "
+        "choice is a rule of thumb with its reason beside it: read it, change what you know "
+        "better, then train.",
+        *(f"Not in the spec: {lost}" for lost in whole),
+    ])  # fmt: skip
+    texts = {SPEC_FILE: spec_text.spec_text(choices, entries, heading=heading, drift=drift)}
+    for name, reading in readings.items():
+        used = name in choices and any("file" in c.value for c in choices[name].columns)
+        if used:
+            texts[feature_choices.vocabulary_file(name)] = "".join(f"{w}\n" for w in reading.words)
+    return texts, report
+
+
+def _check_names(schema: Any, source: str) -> None:
+    seen: set[str] = set()
+    for i, message in enumerate(schema.feature):
+        if not message.name:
+            raise SchemaError(f"{source!r}: feature {i} has no name")
+        if message.name in seen:
+            raise SchemaError(f"{source!r}: feature {message.name!r} is there twice")
+        seen.add(message.name)
+
+
+def _readings(schema: Any) -> dict[str, Reading]:
+    domains = {d.name: (kind, d) for kind in _DOMAINS for d in getattr(schema, kind)}
+    group = schema.tensor_representation_group
+    dense = {}
+    if "" in group:  # A map of messages makes what is asked for.
+        for representation in group[""].tensor_representation.values():
+            tensor = representation.dense_tensor
+            if representation.WhichOneof("kind") == "dense_tensor":
+                dense[tensor.column_name] = tensor
+    readings = {}
+    for message in schema.feature:
+        dtype = feature_choices.DTYPES.get(message.type)
+        tensor = dense.get(message.name)
+        default, lost = _default(tensor, dtype)
+        readings[message.name] = feature_choices.read(message, domains, default)
+        if lost:
+            readings[message.name].lost.append(lost)
+    return readings
+
+
+def _default(tensor: Any, dtype: Optional[str]) -> tuple[Any, str]:
+    """The default value of a dense tensor, and what is wrong with it."""
+    kind = tensor.default_value.WhichOneof("kind") if tensor is not None else None
+    if kind is None:
+        return None, ""
+    value = getattr(tensor.default_value, kind)
+    if kind == "bytes_value" and dtype == "string":
+        try:
+            return value.decode(), ""
+        except UnicodeDecodeError:
+            return None, f"default_value {value!r}: it is no text"
+    if kind == "int_value" and dtype == "int64":
+        return int(value), ""
+    if kind in ("int_value", "float_value") and dtype == "float32":
+        return float(value), ""
+    return None, f"default_value {one_line(tensor.default_value)}: it is no {dtype}"
+
+
+# --- Labels --------------------------------------------------------------------------------------
+
+
+def _absent(schema: Any, message: Any) -> str:
+    """The first default environment in which a feature is not, or an empty string."""
+    for environment in schema.default_environment:
+        if environment in message.not_in_environment:
+            return str(environment)
+    return ""
+
+
+def _labels_of(schema: Any, source: str) -> list[str]:
+    tagged = [m.name for m in schema.feature if LABEL_TAG in m.annotation.tag]
+    found = tagged or [m.name for m in schema.feature if _absent(schema, m)]
+    if not found:
+        raise SchemaError(
+            f"{source!r} does not say which features are labels: none is tagged {LABEL_TAG!r} or "
+            "not in one of its default environments; name them, as in --labels=click"
+        )
+    return found
+
+
+def _check_label(label: str, readings: dict[str, Reading], source: str, *, flag: bool) -> None:
+    place = "--labels: " if flag else ""
+    reading = readings.get(label)
+    if reading is None:
+        hint = did_you_mean(label, readings)
+        raise SchemaError(f"{place}{source!r} has no feature {label!r}{hint}")
+    why = feature_choices.unusable(reading)
+    if why:
+        raise SchemaError(f"{place}feature {label!r} of {source!r} can be no label: {why}")
+    known = reading.message.WhichOneof("shape_type") is not None
+    if known and reading.shape != ():
+        raise SchemaError(
+            f"{place}feature {label!r} of {source!r} can be no label: a label has one value; name "
+            "the features that are to be learned in --labels"
+        )
+    if reading.dtype == "string" and not 2 <= len(reading.words) <= _MOST_CLASSES:
+        raise SchemaError(
+            f"{place}feature {label!r} of {source!r} is text with {len(reading.words):,} words in "
+            f"its domain; a label has 2 to {_MOST_CLASSES:,} classes, or is a number"
+        )
+
+
+def _label_entries(reading: Reading) -> tuple[Entry, Entry]:
+    """Entries under `labels` and `objectives`."""
+    value: dict[str, Any] = {"dtype": reading.dtype}
+    classes = 0
+    if reading.dtype == "string":
+        value["vocabulary"] = reading.words
+        classes = len(reading.words)
+    elif reading.integers is not None and reading.integers[0] == 0:
+        classes = reading.integers[1] + 1
+    elif reading.domain_kind == "float_domain":
+        classes = 2 if (reading.domain.min, reading.domain.max) == (0.0, 1.0) else 0
+    if classes == 2:
+        head, why = {"head": "binary"}, "its domain has two values"
+        if reading.dtype == "float32":
+            why = "its domain is 0 to 1; or is it a number between?"
+    elif 3 <= classes <= _MOST_CLASSES:
+        head = {"head": "multi_class", "num_classes": classes}  # type: ignore[dict-item]
+        why = f"its domain has {classes:,} values"
+    else:
+        head, why = {"head": "regression"}, "the Schema has no classes of it; or is it binary?"
+        feature_choices.list_range(reading)
+    lost = (f"not in the spec: {text}" for text in reading.lost)
+    comment = "; ".join([*reading.message.annotation.comment, *lost])
+    return Entry(reading.name, value, comment), Entry(reading.name, head, f"a guess: {why}")
+
+
+# --- The rest of the Schema ----------------------------------------------------------------------
+
+
+def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Thresholds of drift comparators, as `stop`."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, reading in readings.items():
+        comparator = reading.message.drift_comparator
+        section = "labels" if name in labels else "features"
+        if feature_choices.unusable(reading):
+            continue  # Left out of the spec as a whole.
+        for field, measure, dtypes in (
+            ("infinity_norm", "l_infinity", ("string", "int64")),
+            ("jensen_shannon_divergence", "jensen_shannon", ("float32", "int64")),
+        ):
+            if not comparator.HasField(field):
+                continue
+            threshold = getattr(comparator, field).threshold
+            text = f"drift_comparator.{field} {threshold:g}"
+            if reading.dtype not in dtypes:
+                reading.lost.append(f"{text}: {measure} is not of {reading.dtype} features")
+            elif not 0 <= threshold <= 1:
+                reading.lost.append(f"{text}: it is not from 0 to 1")
+            else:
+                entry = found.setdefault(section, {}).setdefault(name, {})
+                entry[measure] = {"stop": threshold}
+        if comparator.HasField("normalized_abs_difference"):
+            reading.lost.append(f"drift_comparator {one_line(comparator)}: no such measure")
+    return found
+
+
+def _lost_of_schema(schema: Any) -> Iterator[str]:
+    """What is set at the top of a Schema and has no place in a spec."""
+    for field, value in schema.ListFields():
+        if field.name in ("feature", "weighted_feature", *_DOMAINS):
+            continue
+        if field.name == "sparse_feature":
+            for message in value:
+                yield f"{field.name} {one_line(message)}"
+        elif field.name == "default_environment":
+            yield (
+                f"default_environment {', '.join(value)}: a spec knows training, and serving "
+                "without labels"
+            )
+        elif field.name == "tensor_representation_group":
+            yield from _lost_representations(value)
+        else:
+            yield f"{field.name} {one_line(value)}"
+
+
+def _lost_representations(groups: Any) -> Iterator[str]:
+    for group in sorted(groups):
+        for name, representation in sorted(groups[group].tensor_representation.items()):
+            kind = representation.WhichOneof("kind")
+            if group or kind not in ("dense_tensor", "varlen_sparse_tensor"):
+                place = f"tensor_representation_group {group!r}: {name}"
+                yield f"{place}: {one_line(representation)}"

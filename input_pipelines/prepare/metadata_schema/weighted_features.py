@@ -1,0 +1,76 @@
+"""Weighted features of a Schema as weighted columns of a spec, and back.
+
+A WeightedFeature names a list of values and a list of as many weights, which is what a `weighted`
+column reads. Where the two are no such lists in the spec, it is listed as lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from feature_specs.entry import NAME_PATTERN
+from feature_specs.kinds.column_kinds import Weighted
+from feature_specs.spec import FeatureSpec
+from input_pipelines.prepare.analyze.columns import Choice, Entry
+from input_pipelines.prepare.metadata_schema.feature_choices import Reading
+from input_pipelines.prepare.metadata_schema.proto import one_line
+
+
+def add_columns(schema: Any, readings: dict[str, Reading], choices: dict[str, Choice]) -> list[str]:
+    """Adds a column for each weighted feature to `choices`, and returns what is lost."""
+    lost = []
+    taken = {*readings, *(column.name for choice in choices.values() for column in choice.columns)}
+    for message in schema.weighted_feature:
+        base, weight = _only_step(message.feature), _only_step(message.weight_feature)
+        reason = _reason(message.name, base, weight, readings, choices, taken)
+        if reason:
+            lost.append(f"weighted_feature {one_line(message)}: {reason}")
+            continue
+        taken.add(message.name)
+        value = {"weighted": base, "weight": weight}
+        column = Entry(message.name, value, "a weighted feature of the Schema")
+        choice = choices[base]
+        choices[base] = dataclasses.replace(
+            choice, columns=(*choice.columns, column), wide=(*choice.wide, column.name)
+        )
+        choices[weight] = dataclasses.replace(choices[weight], ignored=False, why="")
+    return lost
+
+
+def _only_step(path: Any) -> str:
+    """The feature that a path names; one of several steps names none of a spec's."""
+    return " / ".join(path.step)
+
+
+def _reason(
+    name: str,
+    base: str,
+    weight: str,
+    readings: dict[str, Reading],
+    choices: dict[str, Choice],
+    taken: set[str],
+) -> str:
+    """Why a weighted feature is no column, or an empty string."""
+    if not re.fullmatch(NAME_PATTERN, name) or name in taken:
+        return "a column cannot have its name"
+    for feature in (base, weight):
+        if feature not in choices or choices[feature].feature is None:
+            return f"{feature!r} is no feature of the spec"
+    if base not in choices[base].wide or readings[base].shape != "variable":
+        return f"{base!r} is no list of categories"
+    if readings[weight].dtype != "float32" or readings[weight].shape != "variable":
+        return f"{weight!r} is no list of numbers"
+    return ""
+
+
+def add_messages(schema: Any, spec: FeatureSpec) -> Iterator[str]:
+    """Adds the weighted columns of a spec to a Schema, and yields their names."""
+    for name, column in spec.columns.items():
+        if isinstance(column, Weighted) and name not in spec.features and name not in spec.labels:
+            message = schema.weighted_feature.add(name=name)
+            message.feature.step.append(next(spec.features_of(column.source)))
+            message.weight_feature.step.append(column.weight)
+            yield name

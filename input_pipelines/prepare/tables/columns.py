@@ -1,0 +1,107 @@
+"""`Column`: what a column of a table is as a feature; and what becomes of each type of Arrow's.
+
+    booleans, integers          int64; false is 0, true is 1
+    floats, decimals            float32
+    text, binary                string: the bytes; text is UTF-8
+    dictionaries                as their values
+    dates, times, timestamps    string: text, as "2011-01-01 10:00:00.000", with a note
+    lists of one of these       several values; a list of no fixed length may be empty
+    null                        no type: there is no value
+
+Structs, maps, lists of lists, durations and intervals are errors: a record has no place for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+from input_pipelines.prepare.tables.library import arrow
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+      name: as the file has it.
+      dtype: `int64`, `float32` or `string`; None when no row has a value.
+      multi: whether it holds lists.
+      note: what a reader of the report should know, or an empty string.
+    """
+
+    name: str
+    dtype: Optional[str]
+    multi: bool = False
+    note: str = ""
+
+
+class NoFeature(ValueError):
+    """A type that no feature of a record can hold; the message says what to do."""
+
+
+def column_of(name: str, dtype: Any) -> Column:
+    """What a column of an Arrow type is.
+
+    Raises:
+      NoFeature: it can be no feature.
+    """
+    types = arrow().types
+    inner = dtype
+    multi = is_list(dtype)
+    if multi:
+        inner = dtype.value_type
+    if types.is_dictionary(inner):
+        inner = inner.value_type
+    if types.is_null(inner):
+        return Column(name, None, multi)
+    if types.is_boolean(inner) or types.is_integer(inner):
+        return Column(name, "int64", multi)
+    if types.is_floating(inner) or types.is_decimal(inner):
+        note = f"{inner}, read as float32" if types.is_decimal(inner) else ""
+        return Column(name, "float32", multi, note)
+    if is_text(inner) or is_bytes(inner):
+        return Column(name, "string", multi)
+    if types.is_date(inner) or types.is_time(inner) or types.is_timestamp(inner):
+        return Column(name, "string", multi, f"{inner}, read as text; parts of it (hour, day of "
+                      "the week, age) would be better features")  # fmt: skip
+    remedy = "store its parts as columns of their own, or leave it out, when the file is written"
+    if multi and is_list(inner):
+        remedy = (
+            "store it as a flat list, and the lengths of its lists in another column (row_lengths "
+            "in a spec), or leave it out, when the file is written"
+        )
+    raise NoFeature(
+        f"column {name!r} is {dtype}, which no feature of a record can hold; {remedy}"
+    )
+
+
+def storage_type(column: Column) -> Any:
+    """The Arrow type of a column's values as they are given out; lists of it for `multi`."""
+    pa = arrow()
+    of_dtype = {
+        "int64": pa.int64(), "float32": pa.float32(), "string": pa.binary(), None: pa.null(),
+    }  # fmt: skip
+    return pa.list_(of_dtype[column.dtype]) if column.multi else of_dtype[column.dtype]
+
+
+def is_list(dtype: Any) -> bool:
+    types = arrow().types
+    return bool(
+        types.is_list(dtype) or types.is_large_list(dtype) or types.is_fixed_size_list(dtype)
+    )
+
+
+def is_text(dtype: Any) -> bool:
+    types = arrow().types
+    return bool(
+        types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+    )
+
+
+def is_bytes(dtype: Any) -> bool:
+    types = arrow().types
+    return bool(
+        types.is_binary(dtype) or types.is_large_binary(dtype) or types.is_binary_view(dtype)
+        or types.is_fixed_size_binary(dtype)
+    )  # fmt: skip

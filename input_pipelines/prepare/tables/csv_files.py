@@ -1,0 +1,181 @@
+"""CSV files by pyarrow: every field as text, in batches; nothing is inferred here.
+
+pyarrow infers a column's type from the first block of a file and fails on a later value of another
+type, or reads "00123" as 123. So columns are asked for as bytes, and `text_types` looks at all of
+them. Rows are counted from 1, without the line of names, comments and empty lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables.csv_stream import CsvStream
+from input_pipelines.prepare.tables.library import arrow, one_line, reading
+from input_pipelines.prepare.tables.options import CsvOptions
+
+# Bytes that are parsed together; a row must fit in.
+_BLOCK = 4 * 2**20
+_SHOWN = 100
+
+# What separates fields where it is no comma.
+_DELIMITERS = ("\t", ";", "|")
+
+
+def names(path: str, options: CsvOptions) -> tuple[str, ...]:
+    """The names of a file's columns.
+
+    Raises:
+      DataError: it has none, or one of them twice.
+    """
+    if options.columns:
+        return options.columns
+    with _opened(path, options, ()) as (table, _):
+        try:
+            found = tuple(table.schema.names)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: the names of its columns are not UTF-8: {error}") from error
+    for i, name in enumerate(found):
+        if name in found[:i]:
+            raise DataError(
+                f"{path}: two columns are named {name!r}; rename one, or, if the file has no line "
+                "of names, give them with --csv_columns"
+            )
+    other = next((sign for sign in _DELIMITERS if sign in found[0]), None)
+    if len(found) == 1 and other is not None and not options.delimiter:
+        raise DataError(
+            f"{path}: its only column is named {found[0]!r}; is {other!r} what separates the "
+            "fields? Then give it with --csv_delimiter; if not, give the one that does"
+        )
+    return found
+
+
+def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of a file as record batches of text; a missing value is null.
+
+    Raises:
+      DataError: the file cannot be read, or a row has too many or too few fields.
+    """
+    last, row = None, 0
+    with _opened(path, options, columns) as (table, stream):
+        for batch in table:
+            if batch.num_rows:
+                if not row and options.columns:
+                    _check_no_names(batch, path)
+                last = batch.column(batch.num_columns - 1)[-1].as_py()
+                yield _text(batch, path, row)
+                row += batch.num_rows
+        if last is not None and stream.unclosed(last):
+            raise DataError(f"{path}: row {row}: its last field starts with a quote that nothing "
+                            "closes")  # fmt: skip
+
+
+@contextlib.contextmanager
+def _opened(
+    path: str, options: CsvOptions, columns: Sequence[str]
+) -> Iterator[tuple[Any, CsvStream]]:
+    """A file as pyarrow's reader of batches; of columns that are not named, types are guesses."""
+    csv, pa = arrow("csv"), arrow()
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    with reading(path), contextlib.ExitStack() as stack:
+        stream = CsvStream(streams.open_text(path), path, options)
+        stack.callback(stream.close)
+        try:
+            table = csv.open_csv(
+                stream,
+                # With threads, pyarrow does not know the number of a wrong row.
+                csv.ReadOptions(
+                    use_threads=False, block_size=_BLOCK, column_names=options.columns or None
+                ),
+                csv.ParseOptions(
+                    delimiter=options.separator(path), newlines_in_values=True,
+                    ignore_empty_lines=len(columns) != 1, invalid_row_handler=refuse,
+                ),
+                csv.ConvertOptions(
+                    column_types={name: pa.binary() for name in columns},
+                    null_values=["", *options.missing], strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )  # fmt: skip
+            stack.callback(table.close)
+            yield table, stream
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{path}: {_reason(error, wrong, options)}") from error
+
+
+def _reason(error: Exception, wrong: Sequence[Any], options: CsvOptions) -> str:
+    if wrong:
+        row = wrong[0]
+        number = row.number - (0 if options.columns else 1)
+        text = row.text if len(row.text) <= _SHOWN else row.text[:_SHOWN] + "..."
+        return (
+            f"row {number}: has {row.actual_columns} fields, expected {row.expected_columns}: "
+            f"{text!r}{_hint(row.text, options)}"
+        )
+    message = one_line(error)
+    if "Empty CSV file" in message:
+        return "is empty; a CSV file starts with a line of column names" + (
+            "" if not options.columns else ", or has rows of --csv_columns"
+        )
+    if "straddl" in message:
+        return f"a row is longer than {_BLOCK // 2**20} MB; is a quote not closed?"
+    return message
+
+
+def _hint(text: str, options: CsvOptions) -> str:
+    """What may be the cause where a row has another number of fields; mostly empty."""
+    if options.skip_spaces or not re.search('[^\\w\\s"] +"', text):
+        return ""
+    return (
+        "; a quote behind a space begins no quoted field, unless --csv_skip_spaces leaves the "
+        "space out"
+    )
+
+
+def _check_no_names(batch: Any, path: str) -> None:
+    """Raises DataError when the first row of a file holds the names of its columns."""
+    first = [column[0].as_py() for column in batch.columns]
+    if first == [name.encode() for name in batch.schema.names]:
+        raise DataError(
+            f"{path}: row 1 holds the names of the columns; --csv_columns (in a spec, csv_columns "
+            "under tables) is for files that do not begin with a line of names: leave it out"
+        )
+
+
+def _text(batch: Any, path: str, before: int) -> Any:
+    """A batch of bytes as one of text."""
+    pa = arrow()
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns):
+        columns.append(utf8(column, f"column {name!r}", lambda i: f"{path}: row {before + i + 1}"))
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def utf8(column: Any, what: str, where: Callable[[int], str]) -> Any:
+    """Bytes as text; `where` names the row of a value.
+
+    Raises:
+      DataError: they are not.
+    """
+    pa = arrow()
+    try:
+        return column.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        for i, value in enumerate(column.cast(pa.binary()).to_pylist()):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}; "
+                    "write the file again in UTF-8"
+                ) from error
+        raise

@@ -1,0 +1,119 @@
+"""The bytes of a CSV file as pyarrow is given them: what pyarrow has no option for is done here.
+
+Lines of comment, and spaces at the start of fields, are taken away where `CsvOptions` says so, but
+never inside quotes. A line break is added at the end where it lacks. The last bytes are remembered:
+pyarrow takes a quote that nothing closes for a field up to the end of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from input_pipelines.prepare.tables.options import CsvOptions
+
+_TAIL = 1 << 16
+
+# Lines are cleaned as wholes; what is longer is no line, and memory has an end.
+LONGEST_LINE = 64 * 2**20
+
+
+class CsvStream:
+    """A file of bytes, from its start, with `read` as Python files have it."""
+
+    closed = False
+
+    def __init__(self, source: Any, path: str, options: CsvOptions):
+        """A stream.
+
+        Args:
+          source: the file; it is closed with the stream.
+          path: its name, which may say the delimiter.
+          options: how it is written.
+        """
+        self._source = source
+        self._delimiter = options.separator(path).encode()
+        self._comment = options.comment.encode()
+        self._skip = bool(options.skip_spaces)
+        self._spaces = re.compile(re.escape(self._delimiter) + b" +")
+        self._rest = b""  # a line that the last read cut
+        self._in_quotes = False
+        self._tail = b""
+        self._done = False
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        self._source.close()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, about `size` of them; none at the end."""
+        content = b""
+        while not content and not self._done:
+            content = bytes(self._source.read(size))
+            if not content:
+                self._done = True
+                content = self._clean(self._rest) if self._rest else b""
+                if (self._tail + content)[-1:] not in (b"\n", b"\r", b""):
+                    content += b"\n"
+            elif self._comment or self._skip:
+                content = self._lines(content)
+            self._tail = (self._tail + content)[-_TAIL:]
+        return content
+
+    def unclosed(self, value: bytes) -> bool:
+        """Whether the last value of the file is in a quote that nothing closes."""
+        end = self._tail.rstrip(b"\r\n")
+        written = b'"' + value.replace(b'"', b'""')
+        if len(written) > _TAIL // 2:
+            return not end.endswith(b'"')
+        if end.endswith(written + b'"'):
+            return False
+        return self._tail.endswith(written) or end.endswith(written.rstrip(b"\r\n"))
+
+    def _lines(self, content: bytes) -> bytes:
+        """The whole lines that are there by now, cleaned."""
+        content = self._rest + content
+        if len(content) > LONGEST_LINE and b"\n" not in content:
+            raise OSError(f"a line is longer than {LONGEST_LINE // 2**20} MB")
+        end = content.rfind(b"\n") + 1
+        self._rest = content[end:]
+        return b"".join(self._clean(line) for line in content[:end].splitlines(keepends=True))
+
+    def _clean(self, line: bytes) -> bytes:
+        if not self._in_quotes:
+            if self._comment and line.startswith(self._comment):
+                return b""
+            if b'"' not in line:
+                return self._spaces.sub(self._delimiter, line.lstrip(b" ")) if self._skip else line
+        parts = []
+        at, starts = 0, not self._in_quotes  # whether a field starts here
+        while at < len(line):
+            if self._in_quotes:
+                quote = line.find(b'"', at)
+                if quote < 0:
+                    parts.append(line[at:])
+                    break
+                twice = line[quote + 1 : quote + 2] == b'"'
+                self._in_quotes = twice
+                parts.append(line[at : quote + 1 + twice])
+                at = quote + 1 + twice
+                continue
+            if starts:
+                starts = False
+                while self._skip and line[at : at + 1] == b" ":
+                    at += 1
+                if line[at : at + 1] == b'"':
+                    parts.append(b'"')
+                    at += 1
+                    self._in_quotes = True
+                    continue
+            end = line.find(self._delimiter, at)
+            if end < 0:
+                parts.append(line[at:])
+                break
+            parts.append(line[at : end + 1])
+            at, starts = end + 1, True
+        return b"".join(parts)

@@ -1,0 +1,156 @@
+"""The columns of the files of one table, taken together: which there are, and of what types.
+
+Parquet says it itself; CSV and JSON lines are read through, several files at a time, so that a
+column's type is that of all its values. Files that do not fit together are errors.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Optional, Union
+
+from input_pipelines.cores import cores
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import csv_files, json_files, parquet_files
+from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.json_files import JsonColumns
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.text_types import TextColumn
+
+
+def check_names(first: str, names: Sequence[str], path: str, others: Sequence[str]) -> None:
+    """Raises DataError unless two files have the same columns."""
+    lacks = [name for name in names if name not in others]
+    has = [name for name in others if name not in names]
+    if lacks or has:
+        changes = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
+        changes += [f"has {', '.join(map(repr, has))}"] if has else []
+        raise DataError(
+            f"{path} {' and '.join(changes)}, unlike {first}; the files of a table have the same "
+            "columns"
+        )
+
+
+def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> list[Column]:
+    """The columns of Parquet files; with `only`, the types of others are not looked at."""
+    found: dict[str, Column] = {}
+    places: dict[str, str] = {}
+    for path in files:
+        columns = {column.name: column for column in parquet_files.columns(path, only)}
+        if found:
+            check_names(files[0], list(found), path, list(columns))
+        for name, column in columns.items():
+            known = found.get(name)
+            if known is None or known.dtype is None:
+                found[name], places[name] = column, path
+            elif column.dtype is not None and (column.dtype, column.multi) != (
+                known.dtype, known.multi
+            ):  # fmt: skip
+                raise DataError(
+                    f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
+                    f"{path}; a feature has one type"
+                )
+    return list(found.values())
+
+
+def _type(column: Column) -> str:
+    return f"lists of {column.dtype}" if column.multi else str(column.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvLook:
+    """A CSV file to look through: `names` are its columns, `declared` those known to be text."""
+
+    path: str
+    csv: CsvOptions
+    names: tuple[str, ...]
+    declared: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class JsonLook:
+    """A file of JSON lines to look through; of columns beside `only` the types do not matter."""
+
+    path: str
+    only: Optional[tuple[str, ...]]
+
+
+Look = Union[CsvLook, JsonLook]
+
+# What is found in one file: the columns, `TextColumn`s or those of JSON, and the number of rows.
+Found = tuple[Union[dict[str, TextColumn], JsonColumns], int]
+
+# Looks through all of some files, and gives what is found in their order.
+LookAll = Callable[[Sequence[Look]], list[Found]]
+
+
+def look_through(look: Look) -> Found:
+    """Reads a file once."""
+    row = 0
+    if isinstance(look, CsvLook):
+        texts = {name: TextColumn(name) for name in look.names}
+        for batch in csv_files.batches(look.path, look.csv, look.names):
+            for name, column in zip(batch.schema.names, batch.columns):
+                if name not in look.declared:
+                    texts[name].add(column, look.path, row)
+            row += batch.num_rows
+        return texts, row
+    found = JsonColumns()
+    for batch in json_files.batches(look.path):
+        found.add(batch, look.path, row, look.only)
+        row += batch.num_rows
+    return found, row
+
+
+def of_csv(
+    files: Sequence[str],
+    csv: CsvOptions,
+    names: Mapping[str, tuple[str, ...]],
+    dtypes: Mapping[str, str],
+    look_all: LookAll,
+) -> tuple[list[Column], dict[str, int]]:
+    """The columns of CSV files, of the types `dtypes` or of those that all their fields have.
+
+    And the number of rows of each file.
+    """
+    declared = tuple(name for name, dtype in dtypes.items() if dtype == "string")
+    found = look_all([CsvLook(path, csv, names[path], declared) for path in files])
+    first, *others = (columns for columns, _ in found)
+    assert isinstance(first, dict)
+    for other in others:
+        assert isinstance(other, dict)
+        for name, column in first.items():
+            column.merge(other[name])
+    columns = [
+        Column(name, dtype, note=note)
+        for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
+    ]
+    return columns, {path: rows for path, (_, rows) in zip(files, found)}
+
+
+def of_json_lines(
+    files: Sequence[str], only: Optional[Collection[str]], look_all: LookAll
+) -> tuple[list[Column], dict[str, int]]:
+    """The columns of JSON lines, as `of_parquet` does, and the number of rows of each file."""
+    needed = None if only is None else tuple(sorted(only))
+    found = look_all([JsonLook(path, needed) for path in files])
+    first, *others = (columns for columns, _ in found)
+    assert isinstance(first, JsonColumns)
+    for other in others:
+        assert isinstance(other, JsonColumns)
+        first.merge(other)
+    return list(first.found.values()), {path: rows for path, (_, rows) in zip(files, found)}
+
+
+def in_threads(looks: Sequence[Look]) -> list[Found]:
+    """Looks through several files at a time; pyarrow leaves the interpreter to other threads."""
+    with concurrent.futures.ThreadPoolExecutor(min(cores(), len(looks))) as pool:
+        waiting = [pool.submit(look_through, look) for look in looks]
+        try:
+            return [future.result() for future in waiting]
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise

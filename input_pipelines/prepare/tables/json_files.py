@@ -1,0 +1,249 @@
+"""JSON lines by pyarrow: an object a line, in blocks of lines; keys may be left out.
+
+pyarrow infers types from a block. Here it reads block by block, `JsonColumns` collects what was
+found, and text that looks like a date stays text. Integers of more than 64 bits, which pyarrow
+reads as floats, are errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Optional
+
+import numpy as np
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
+from input_pipelines.prepare.tables.csv_files import utf8
+from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
+from input_pipelines.prepare.tables.library import arrow, one_line, reading
+
+_BLOCK = 4 * 2**20
+_ROW = re.compile(r"^JSON parse error: (.*?)\.? in row (\d+)$")
+
+_CHANGED = re.compile(r"^Column\((.*)\) changed from (\w+) to (\w+)$")
+
+# Integers from here on are of more than 64 bits.
+_BIG = 2.0**63
+
+_EMPTY_LISTS = "a list"
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+def batches(path: str) -> Iterator[Any]:
+    """The rows of a file as record batches, each with the columns and types that it shows.
+
+    Raises:
+      DataError: the file cannot be read; names the row.
+    """
+    before = 0
+    for block in _blocks(path):
+        table = _table(block, {}, path, before)
+        dates = {
+            field.name: _as_text(field.type) for field in table.schema if _is_date(field.type)
+        }
+        if dates:
+            table = _table(block, dates, path, before)
+        _check(table, block, path, before)
+        if not table.num_columns and block.strip(_BLANK):
+            raise DataError(
+                f"{path}: row {before + 1}: neither this object nor one of those that follow it "
+                "has a key"
+            )
+        if table.num_rows:
+            yield table.combine_chunks().to_batches()[0]
+        before += table.num_rows
+
+
+class JsonColumns:
+    """The columns that some files show, and what they are."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Column] = {}
+        self._first: dict[str, tuple[str, str]] = {}  # name -> kind, and where it is shown
+
+    def add(
+        self, batch: Any, path: str, before: int, only: Optional[Collection[str]] = None
+    ) -> None:
+        """Adds a batch of a file that comes after `before` rows there.
+
+        With `only`, other columns than these are known by name alone.
+
+        Raises:
+          DataError: a column can be no feature, or is of two kinds.
+        """
+        for field, array in zip(batch.schema, batch.columns):
+            if only is not None and field.name not in only:
+                self.found.setdefault(field.name, Column(field.name, None))
+                continue
+            place = f"{path}: row {_row(array, before)}"
+            try:
+                column = column_of(field.name, field.type)
+            except NoFeature as error:
+                raise DataError(f"{place}: {error}") from error
+            self._see(column, _kind(field.type), place)
+
+    def merge(self, other: JsonColumns) -> None:
+        """Adds what a later file shows."""
+        for name, column in other.found.items():
+            self._see(column, *other.shown(name))
+
+    def shown(self, name: str) -> tuple[str, str]:
+        """The kind of a column and where it is shown; empty when only its name is."""
+        return self._first.get(name, ("", ""))
+
+    def set(self, column: Column, kind: str, place: str) -> None:
+        """Takes a column as `found` and `shown` have it elsewhere."""
+        self.found[column.name] = column
+        if kind:
+            self._first[column.name] = (kind, place)
+
+    def _see(self, column: Column, kind: str, place: str) -> None:
+        name = column.name
+        known = self.found.setdefault(name, column)
+        if not kind:
+            return
+        first, first_place = self._first.setdefault(name, (kind, place))
+        if known.dtype is None or (first == _EMPTY_LISTS and kind.startswith(_EMPTY_LISTS)):
+            self._first[name] = (kind, place)
+            self.found[name] = column
+        elif kind == _EMPTY_LISTS and first.startswith(_EMPTY_LISTS):
+            pass
+        elif kind != first:
+            raise DataError(
+                f"column {name!r} is {first} in {first_place} and {kind} in {place}; a feature "
+                "has one type"
+            )
+        elif column.dtype == "float32":
+            self.found[name] = column
+
+
+def _kind(dtype: Any) -> str:
+    """What JSON calls a value, nothing for null; integers and other numbers are one kind."""
+    types = arrow().types
+    if types.is_null(dtype):
+        return ""
+    if is_list(dtype):
+        inner = _kind(dtype.value_type)
+        return f"{_EMPTY_LISTS} of {inner}" if inner else _EMPTY_LISTS
+    if types.is_boolean(dtype):
+        return "true or false"
+    return "text" if is_text(dtype) else "a number"
+
+
+def _row(array: Any, before: int) -> int:
+    """The row, from 1, of the first value that is there."""
+    valid = np.flatnonzero(np.asarray(array.is_valid()))
+    return before + 1 + (int(valid[0]) if len(valid) else 0)
+
+
+def _blocks(path: str) -> Iterator[bytes]:
+    """Whole lines, some megabytes of them at a time."""
+    with reading(path):
+        source = streams.open_text(path)
+    with contextlib.closing(source):
+        rest = b""
+        while True:
+            with reading(path):
+                content = bytes(source.read(_BLOCK))
+            if not content:
+                break
+            end = content.rfind(b"\n") + 1
+            if end:
+                yield rest + content[:end]
+                rest = content[end:]
+                continue
+            rest += content
+            if len(rest) > LONGEST_LINE:
+                raise DataError(
+                    f"{path}: a line is longer than {LONGEST_LINE // 2**20} MB; JSON lines have "
+                    "an object a line, not one list of them"
+                )
+        if rest:
+            yield rest
+
+
+def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
+    pa, reader = arrow(), arrow("json")
+    if not block.strip(_BLANK):
+        return pa.table({})
+    try:
+        return reader.read_json(
+            pa.BufferReader(block),  # Read by threads of its own: no Python file.
+            reader.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            reader.ParseOptions(explicit_schema=pa.schema(list(types.items())) if types else None),
+        )
+    except pa.ArrowInvalid as error:
+        message = one_line(error)
+        match = _ROW.match(message)
+        if match is None:
+            raise DataError(f"{path}: after row {before}: {message}") from error
+        row = before + int(match[2]) + 1
+        raise DataError(
+            f"{path}: row {row}: {_said(match[1])}; a line holds one object, and a key has values "
+            "of one type"
+        ) from error
+
+
+def _said(message: str) -> str:
+    """What pyarrow says of a line, with the key as users write it: it names `/a/[]` or nothing."""
+    match = _CHANGED.match(message)
+    if match is None:
+        return message
+    key = match[1].strip("/").removesuffix("/[]")
+    what = f"the values of {key!r} change" if key else "the line changes"
+    return f"{what} from {match[2]} to {match[3]}"
+
+
+def _is_date(dtype: Any) -> bool:
+    dtype = dtype.value_type if is_list(dtype) else dtype
+    return bool(arrow().types.is_temporal(dtype))
+
+
+def _as_text(dtype: Any) -> Any:
+    pa = arrow()
+    return pa.list_(pa.string()) if is_list(dtype) else pa.string()
+
+
+def _check(table: Any, block: bytes, path: str, before: int) -> None:
+    """Text is UTF-8, and integers are of 64 bits."""
+    pa = arrow()
+    for name, column in zip(table.schema.names, table.columns):
+        array = column.combine_chunks()
+        flat = array.flatten() if is_list(array.type) else array
+        if is_text(flat.type):
+            utf8(flat, f"column {name!r}", _where(array, path, before))
+        elif pa.types.is_floating(flat.type):
+            numbers = np.abs(np.asarray(flat.drop_null()))
+            if len(numbers) and float(numbers.max()) >= _BIG:
+                _check_integers(name, block, path, before)
+
+
+def _where(array: Any, path: str, before: int) -> Callable[[int], str]:
+    """Names the row of a value of an array, or of one in its lists."""
+
+    def where(i: int) -> str:
+        if is_list(array.type):
+            i = arrow("compute").list_parent_indices(array)[i].as_py()
+        return f"{path}: row {before + i + 1}"
+
+    return where
+
+
+def _check_integers(name: str, block: bytes, path: str, before: int) -> None:
+    rows = (line for line in block.splitlines() if line.strip())
+    for i, line in enumerate(rows):
+        try:
+            value = json.loads(line)[name]
+        except (ValueError, KeyError):
+            continue
+        for number in value if isinstance(value, list) else [value]:
+            if isinstance(number, int) and not (-(2**63) <= number < 2**63):
+                raise DataError(
+                    f"{path}: row {before + i + 1}: column {name!r}: got {number}, which is too "
+                    "large for int64; store the column as text"
+                )

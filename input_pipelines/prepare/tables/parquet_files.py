@@ -1,0 +1,77 @@
+"""Parquet files by pyarrow: their columns, their row groups, and rows of some row groups."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Optional
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of
+from input_pipelines.prepare.tables.library import arrow, reading
+
+# Bytes of a column that are read at a time, so that no row group has to be in memory.
+_BUFFER = 2**20
+
+
+def columns(path: str, only: Optional[Collection[str]] = None) -> tuple[Column, ...]:
+    """The columns of a file.
+
+    Args:
+      path: the file.
+      only: names of those that matter; the type of another may be any, and is not looked at.
+
+    Raises:
+      DataError: it is no Parquet file, two columns have one name, or one can be no feature.
+    """
+    with _opened(path) as file:
+        schema = file.schema_arrow
+    found: dict[str, Column] = {}
+    for field in schema:
+        if field.name in found:
+            raise DataError(f"{path}: two columns are named {field.name!r}; rename one")
+        if only is not None and field.name not in only:
+            found[field.name] = Column(field.name, None)
+            continue
+        try:
+            found[field.name] = column_of(field.name, field.type)
+        except NoFeature as error:
+            raise DataError(f"{path}: {error}") from error
+    return tuple(found.values())
+
+
+def schema(path: str) -> Any:
+    """The Arrow schema of a file, as it was written."""
+    with _opened(path) as file:
+        return file.schema_arrow
+
+
+def row_groups(path: str) -> list[tuple[int, int]]:
+    """Of each row group the number of its rows, and about how many bytes they take unpacked."""
+    with _opened(path) as file:
+        metadata = file.metadata
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        return [
+            (group.num_rows, max(group.total_byte_size, 8 * group.num_rows * group.num_columns))
+            for group in groups
+        ]
+
+
+def batches(
+    path: str, groups: Sequence[int], size: int, names: Sequence[str]
+) -> Iterator[Any]:
+    """Some columns of the rows of some row groups, as record batches of up to `size` rows."""
+    with _opened(path) as file:
+        yield from file.iter_batches(
+            size, row_groups=list(groups), columns=list(names), use_threads=False
+        )
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    with reading(path), contextlib.closing(streams.open_file(path)) as source:
+        file = arrow("parquet").ParquetFile(
+            source, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True
+        )
+        yield file

@@ -1,0 +1,366 @@
+"""The files of one table as record batches of what a TFRecord can hold.
+
+    table = open_table(files, csv=CsvOptions(missing=("?",)))
+    table.columns, table.notes
+    for part in table.parts():                     # of a file, for as many processes as there are
+        for rows in read(part, rounded):
+            rows.batch, rows.where(0)              # a pyarrow.RecordBatch, "a.csv: row 1"
+
+Batches have the columns of the table, in one order, of the types of `columns.storage_type`. They
+hold 8,192 rows, but for the last one of a part: memory does not grow with the files. CSV and JSON
+lines are read twice: for the types of whole columns, then for the rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import (
+    csv_files,
+    csv_spaces,
+    found_columns,
+    json_files,
+    kinds,
+    parquet_files,
+    streams,
+)
+from input_pipelines.prepare.tables.columns import Column
+from input_pipelines.prepare.tables.library import arrow
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.storable import DIGITS, all_columns, schema
+
+# Rows of a batch: arrays so long that the cost of each call vanishes; as many as the analysis
+# takes of TFRecords at a time, so that sums of floats are rounded in the same places.
+ROWS = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Rows of one file that are read together.
+
+    Attributes:
+      path, kind: the file.
+      first: rows of the file that come before.
+      columns: those of the table.
+      csv: how a CSV file is written.
+      groups: row groups of a Parquet file.
+      names: the columns of a CSV file, in its own order.
+      skip: rows at its start that are passed over.
+      count: rows that are read after those; by default all that follow.
+    """
+
+    path: str
+    kind: str
+    first: int
+    columns: tuple[Column, ...]
+    csv: CsvOptions
+    groups: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    skip: int = 0
+    count: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """A batch of a file, after `first` rows there."""
+
+    batch: Any
+    path: str
+    first: int
+
+    def where(self, i: int) -> str:
+        """Names row `i` of the batch, as errors do."""
+        return f"{self.path}: row {self.first + i + 1}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Files of one kind with the same columns; see `open_table`.
+
+    Attributes:
+      files, kind, csv: as given, or as their names say.
+      columns: those that are read.
+      names: of CSV files, all their columns in the order of each.
+      left_out: columns that the files have and that are not read.
+      counted: the number of rows of each file; a Parquet file says its own.
+      file_notes: what a user should know of how files are read.
+    """
+
+    files: tuple[str, ...]
+    kind: str
+    columns: tuple[Column, ...]
+    csv: CsvOptions
+    names: Mapping[str, tuple[str, ...]]
+    left_out: tuple[str, ...] = ()
+    counted: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    file_notes: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of how files and columns are read."""
+        of_columns = [f"{column.name}: {column.note}" for column in self.columns if column.note]
+        return [*self.file_notes, *of_columns]
+
+    def row_groups(self, path: str) -> list[int]:
+        """The numbers of rows that a file is read by: of row groups, or of the file as a whole."""
+        if self.kind == kinds.PARQUET:
+            return [count for count, _ in parquet_files.row_groups(path)]
+        return [self.counted[path]]
+
+    def rows_of(self, path: str, start: int, stop: int, row_groups: Sequence[int]) -> Part:
+        """The rows [start, stop) of a file, given what `row_groups` says of it.
+
+        Of a Parquet file only the row groups that hold some of them are read.
+        """
+        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
+        groups: list[int] = []
+        first = before = 0
+        for i, count in enumerate(row_groups):
+            if before + count > start and before < stop:
+                first = first if groups else before
+                groups.append(i)
+            before += count
+        if self.kind == kinds.PARQUET:
+            part = dataclasses.replace(part, first=first, groups=tuple(groups))
+        return dataclasses.replace(part, skip=start - part.first, count=stop - start)
+
+    def parts(self) -> Iterator[Part]:
+        """Each file, from the first to the last row, as one part."""
+        return (part for group in self.groups(1, split=False) for part in group)
+
+    def groups(self, least: int, *, split: bool = True) -> Iterator[list[Part]]:
+        """Parts in the order of the rows, gathered until they are of `least` bytes.
+
+        Depends on the files alone. A Parquet file may be split between row groups, unless `split`
+        is false; another is never.
+        """
+        group: list[Part] = []
+        size = 0
+        for path in self.files:
+            for part, weight in self._pieces(path, least if split else None):
+                group.append(part)
+                size += weight
+                if size >= least:
+                    yield group
+                    group, size = [], 0
+        if group:
+            yield group
+
+    def _pieces(self, path: str, least: Optional[int]) -> Iterator[tuple[Part, int]]:
+        part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
+        if self.kind != kinds.PARQUET:
+            yield part, streams.size_of(path)
+            return
+        first = rows = size = 0
+        groups: list[int] = []
+        for i, (count, weight) in enumerate(parquet_files.row_groups(path)):
+            groups.append(i)
+            rows += count
+            size += weight
+            if least is not None and size >= least:
+                yield dataclasses.replace(part, first=first, groups=tuple(groups)), size
+                first, size, groups = rows, 0, []
+        if groups:
+            yield dataclasses.replace(part, first=first, groups=tuple(groups)), size
+
+
+def open_table(
+    files: Sequence[str],
+    *,
+    csv: CsvOptions = CsvOptions(),
+    dtypes: Optional[Mapping[str, str]] = None,
+    only: Optional[Collection[str]] = None,
+    beam: Optional[Sequence[str]] = None,
+) -> Table:
+    """Some files as a table: checks that they fit together, and finds the types of all columns.
+
+    Args:
+      files: paths of one kind, which their names say; at least one.
+      csv: how CSV files are written.
+      dtypes: types that are known, as those of a spec; text is held to be of these, and integers
+        may be float32. Names that the table lacks are passed over.
+      only: names of the columns to read, by default all; those that the table lacks are passed
+        over.
+      beam: flags of an Apache Beam pipeline that looks through CSV and JSON lines, by default
+        threads do.
+
+    Raises:
+      DataError: a file cannot be read or is of another kind, columns differ between files, or a
+        value is not of the type in `dtypes`.
+      MissingPackageError: pyarrow is not installed.
+    """
+    kind = kinds.kind_of_all(files)
+    if csv != CsvOptions() and kind != kinds.CSV:
+        raise DataError(
+            "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing "
+            f"are for CSV files; {files[0]} is {kind} by its name"
+        )
+    arrow()
+    known = dict(dtypes or {})
+    look_all: found_columns.LookAll = found_columns.in_threads
+    if beam is not None:
+        from input_pipelines.prepare.tables import beam_pipeline
+
+        look_all = beam_pipeline.looks(beam)
+    names: dict[str, tuple[str, ...]] = {}
+    counted: dict[str, int] = {}
+    spaced: dict[str, tuple[int, ...]] = {}
+    if kind == kinds.PARQUET:
+        columns = found_columns.of_parquet(files, only)
+    elif kind == kinds.CSV:
+        csv, spaced = _spaces_decided(files, csv)
+        names = {path: csv_files.names(path, csv) for path in files}
+        for path in files:
+            found_columns.check_names(files[0], names[files[0]], path, names[path])
+        columns, counted = found_columns.of_csv(files, csv, names, known, look_all)
+    else:
+        columns, counted = found_columns.of_json_lines(files, only, look_all)
+    left_out = tuple(c.name for c in columns if only is not None and c.name not in only)
+    columns = [column for column in columns if column.name not in left_out]
+    columns = [
+        dataclasses.replace(column, dtype="float32")
+        if column.dtype == "int64" and known.get(column.name) == "float32" else column
+        for column in columns
+    ]  # fmt: skip
+    file_notes = [
+        f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
+        "with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces keeps "
+        "them"
+        for path, fields in spaced.items()
+    ]
+    return Table(
+        tuple(files), kind, tuple(columns), csv, names, left_out, counted, tuple(file_notes)
+    )
+
+
+def _spaces_decided(
+    files: Sequence[str], csv: CsvOptions
+) -> tuple[CsvOptions, dict[str, tuple[int, ...]]]:
+    """How CSV files are written, spaces included; and which fields of a file told of them."""
+    if csv.skip_spaces is not None:
+        return csv, {}
+    spaced = {path: csv_spaces.after_spaces(path, csv) for path in files}
+    first = {path: fields for path, fields in spaced.items() if fields}
+    return dataclasses.replace(csv, skip_spaces=bool(first)), dict(list(first.items())[:1])
+
+
+def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
+    """The rows of a part.
+
+    Args:
+      part: of a table.
+      rounded: gets, by column, how many values lost digits as float32.
+
+    Raises:
+      DataError: the file cannot be read, or a value cannot be stored; names the row.
+    """
+    rounded = Counter() if rounded is None else rounded
+    first = part.first + part.skip
+    for batch in _regular(_stored(part, rounded), schema(part.columns)):
+        yield Rows(batch, part.path, first)
+        first += batch.num_rows
+
+
+def read_beside(
+    part: Part, beside: Sequence[str], rounded: Optional[Counter[str]] = None
+) -> Iterator[tuple[Rows, Any]]:
+    """The rows of a part, each batch with some columns of the same rows as the file has them.
+
+    Batches are those of the file's reader. What is beside is text where the file is CSV, and a
+    column that the batch lacks is null. Arguments and errors otherwise as of `read`.
+    """
+    rounded = Counter() if rounded is None else rounded
+    names = tuple(column.name for column in part.columns)
+    wanted = (*names, *(name for name in beside if name not in names))
+    first = part.first + part.skip
+    pa = arrow()
+    for raw, batch in _pairs(part, wanted, rounded):
+        arrays = [
+            raw.column(place) if place != -1 else pa.nulls(raw.num_rows)
+            for place in map(raw.schema.get_field_index, beside)
+        ]
+        yield Rows(batch, part.path, first), arrays
+        first += batch.num_rows
+
+
+def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
+    """What a user should know of values that lost digits."""
+    return [
+        f"{name}: {count:,} values have more than the {DIGITS} digits that a float32 keeps, and "
+        "are rounded to it"
+        for name, count in sorted(rounded.items())
+    ]
+
+
+def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
+    """Batches as the file gives them, of the table's columns and types."""
+    names = [column.name for column in part.columns]
+    return (stored for _, stored in _pairs(part, names, rounded))
+
+
+def _pairs(
+    part: Part, names: Sequence[str], rounded: Counter[str]
+) -> Iterator[tuple[Any, Any]]:
+    """Batches as the file gives them, and as they are stored; `names` are read from Parquet."""
+    raw: Iterable[Any]
+    if part.kind == kinds.PARQUET:
+        raw = parquet_files.batches(part.path, part.groups, ROWS, names)
+    elif part.kind == kinds.CSV:
+        raw = csv_files.batches(part.path, part.csv, part.names)
+    else:
+        raw = json_files.batches(part.path)
+    row = part.first + part.skip
+    pa = arrow()
+    for batch in _taken(raw, part.skip, part.count):
+        rows = Rows(batch, part.path, row)
+        try:
+            stored = all_columns(batch, part.columns, rows.where, rounded)
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{part.path}: rows {row + 1} to {row + batch.num_rows} are not of the types that "
+                f"were found before: {error}; was the file changed while it was read?"
+            ) from error
+        yield batch, stored
+        row += batch.num_rows
+
+
+def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[Any]:
+    """The rows after the first `skip`, and `count` of them unless that is None."""
+    for batch in batches:
+        here = min(skip, batch.num_rows)
+        skip -= here
+        batch = batch.slice(here, count)
+        if count is not None:
+            count -= batch.num_rows
+        if batch.num_rows:
+            yield batch
+        if count == 0:
+            return
+
+
+def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:
+    """The same rows in batches of `ROWS`, but for the last one."""
+    pa = arrow()
+    held: list[Any] = []
+    count = 0
+
+    def joined() -> Any:
+        table = pa.Table.from_batches(held, its_schema).combine_chunks()
+        return pa.RecordBatch.from_arrays(
+            [column.chunk(0) for column in table.columns], schema=its_schema
+        )
+
+    for batch in batches:
+        while batch.num_rows:
+            held.append(batch.slice(0, ROWS - count))
+            count += held[-1].num_rows
+            batch = batch.slice(held[-1].num_rows)
+            if count == ROWS:
+                yield held[0] if len(held) == 1 else joined()
+                held, count = [], 0
+    if held:
+        yield held[0] if len(held) == 1 else joined()

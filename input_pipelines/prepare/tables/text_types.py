@@ -1,0 +1,209 @@
+"""The type of a column of text, from all its values: int64, else float32, else string.
+
+    whole       0, -12, 9223372036854775807     an integer as a program writes it
+    fraction    1.5, -.5, 1e-3                  another number
+    odd         nan, -inf                       no finite number, in any case of letters
+    zeros       00123, -01.5                    digits after a zero that a number would lose
+    big         9223372036854775808             an integer that no int64 holds
+    spaced      " 1", "  -1.5"                  spaces before what looks like a number
+    text        anything else, +1 too
+
+Only whole: int64. Whole, fraction and odd: float32. Anything else among them: string, so that no
+value is changed. Where the values that decide are the fewer ones, or half of them, a note says how
+many they are and where the first one stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Optional
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables.library import arrow
+
+_KINDS = (
+    ("whole", r"^(0|-?[1-9][0-9]{0,18})$"),
+    ("fraction", r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"),
+    ("odd", r"(?i)^-?(nan|inf|infinity)$"),
+    ("zeros", r"^-?0[0-9]+(\.[0-9]*)?$"),
+    ("spaced", r"^ +-?[0-9.][0-9.eE+-]*$"),
+)
+_BIG = r"^-?[0-9]+$"
+
+# How values of all kinds but `odd` and `text` begin.
+_NUMBER = r"^ *-?[0-9.]"
+
+# Kinds that make a column one of text.
+_WORDS = ("text", "spaced")
+
+_SPACES = "--csv_skip_spaces leaves spaces at the start of fields out"
+
+# Below this length, an integer surely is an int64.
+_SHORT = 19
+
+Place = tuple[str, int, str]
+
+# Where the first field with a line break is kept, beside the kinds.
+_BREAK = "line break"
+
+
+class TextColumn:
+    """How many values of a column are of which kind, and the first of each."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, Place] = {}
+        self.broken = 0  # Fields that hold line breaks.
+
+    def add(self, column: Any, path: str, before: int) -> None:
+        """Adds values of a file that come after `before` rows there."""
+        compute = arrow("compute")
+        rest = column.drop_null()
+        self._see_breaks(rest, column, path, before)
+        if self.counts["text"] and not self._numbers:
+            # Words: one look finds the numbers among them, which do not change the type.
+            numbers = rest.filter(compute.match_substring_regex(rest, _NUMBER))
+            self.counts["text"] += len(rest) - len(numbers)
+            rest = numbers
+        for kind, pattern in _KINDS:
+            if not len(rest):
+                return
+            hit = compute.match_substring_regex(rest, pattern)
+            found = rest.filter(hit)
+            if not len(found):
+                continue
+            rest = rest.filter(compute.invert(hit))
+            if kind == "whole":
+                found = self._without_big(found, column, path, before)
+            elif kind == "fraction":
+                big = compute.match_substring_regex(found, _BIG)
+                self._see("big", found.filter(big), column, path, before)
+                found = found.filter(compute.invert(big))
+            self._see(kind, found, column, path, before)
+        self._see("text", rest, column, path, before)
+
+    def merge(self, other: TextColumn) -> None:
+        """Adds the values of a later file."""
+        self.counts.update(other.counts)
+        self.broken += other.broken
+        self.first = {**other.first, **self.first}
+
+    def dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
+        """The type, None when there is no value; and a note, mostly empty.
+
+        Line breaks inside quotes are legal, and also what two stray quotes make of the rows between
+        them, so the note tells of them.
+
+        Args:
+          declared: the type that a spec says.
+
+        Raises:
+          DataError: a value is not of the declared type.
+        """
+        dtype, note = self._dtype(declared)
+        if self.broken:
+            breaks = f"{self.broken:,} fields hold line breaks, the first one in {self._at(_BREAK)}"
+            note = f"{note}; {breaks}" if note else breaks
+        return dtype, note
+
+    def _dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
+        total = sum(self.counts.values())
+        if declared == "string" or not total:
+            return declared, ""
+        if declared is not None:
+            allowed = {"whole"} if declared == "int64" else {"whole", "fraction", "odd"}
+            for kind in ("spaced", "text", "big", "zeros", "odd", "fraction"):
+                if kind in self.first and kind not in allowed:
+                    remedy = (
+                        _SPACES
+                        if kind == "spaced" else
+                        "correct the spec, or name what stands for a missing value with "
+                        "--csv_missing"
+                    )  # fmt: skip
+                    raise DataError(
+                        f"{self._at(kind)}: column {self.name!r}: got {self.first[kind][2]!r}, "
+                        f"expected {declared}, as the spec says; {remedy}"
+                    )
+            return declared, ""
+        numbers, c = self._numbers, self.counts
+        if c["spaced"] and c["text"] <= c["spaced"] + numbers:
+            return "string", (
+                f"text, since {c['spaced']:,} of {total:,} values have a space before a number, "
+                f"the first one {self._what('spaced')}; {_SPACES}"
+            )
+        if c["text"] or c["spaced"]:
+            if c["text"] <= numbers:
+                return "string", (
+                    f"text, since {c['text']:,} of {total:,} values are no numbers, the first one "
+                    f"{self._what('text')}; if it stands for a missing value, name it with "
+                    "--csv_missing"
+                )
+            return "string", ""
+        if c["zeros"]:
+            return "string", (
+                f"text, since {c['zeros']:,} of {total:,} numbers begin with a zero that would be "
+                f"lost, the first one {self._what('zeros')}"
+            )
+        if c["big"]:
+            return "string", (
+                f"text, since {c['big']:,} of {total:,} integers are none of 64 bits, the first "
+                f"one {self._what('big')}"
+            )
+        if not c["whole"] + c["fraction"]:
+            return "string", ""  # Only "nan" and the like: words, for all that is known.
+        if not c["fraction"] + c["odd"]:
+            return "int64", ""
+        kind = "fraction" if c["fraction"] else "odd"
+        if c["odd"]:
+            return "float32", (
+                f"float32, {c['odd']:,} of {total:,} values not finite, the first one "
+                f"{self._what('odd')}; if it stands for a missing value, name it with "
+                "--csv_missing"
+            )
+        if 2 * c[kind] < c["whole"]:
+            return "float32", (
+                f"float32, since {c[kind]:,} of {total:,} values are no integers, the first one "
+                f"{self._what(kind)}"
+            )
+        return "float32", ""
+
+    @property
+    def _numbers(self) -> int:
+        return sum(n for kind, n in self.counts.items() if kind not in _WORDS)
+
+    def _without_big(self, found: Any, column: Any, path: str, before: int) -> Any:
+        """Integers that an int64 holds; the others are counted as big."""
+        pa, compute = arrow(), arrow("compute")
+        if compute.max(compute.binary_length(found)).as_py() < _SHORT:
+            return found
+        try:
+            found.cast(pa.int64())
+            return found
+        except pa.ArrowInvalid:
+            big = pa.array([not -(2**63) <= int(v) < 2**63 for v in found.to_pylist()])
+            self._see("big", found.filter(big), column, path, before)
+            return found.filter(compute.invert(big))
+
+    def _see_breaks(self, rest: Any, column: Any, path: str, before: int) -> None:
+        compute = arrow("compute")
+        broken = rest.filter(compute.match_substring(rest, "\n"))
+        self.broken += len(broken)
+        if len(broken) and _BREAK not in self.first:
+            row = compute.index(column, broken[0]).as_py()
+            self.first[_BREAK] = (path, before + row + 1, broken[0].as_py())
+
+    def _see(self, kind: str, found: Any, column: Any, path: str, before: int) -> None:
+        if not len(found):
+            return
+        self.counts[kind] += len(found)
+        if kind not in self.first:
+            row = arrow("compute").index(column, found[0]).as_py()
+            self.first[kind] = (path, before + row + 1, found[0].as_py())
+
+    def _at(self, kind: str) -> str:
+        path, row, _ = self.first[kind]
+        return f"{path}: row {row}"
+
+    def _what(self, kind: str) -> str:
+        return f"{self.first[kind][2][:100]!r} in {self._at(kind)}"

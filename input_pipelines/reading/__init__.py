@@ -1,0 +1,1 @@
+"""Which rows are read, and in what order."""

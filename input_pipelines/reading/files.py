@@ -1,0 +1,82 @@
+"""Finds input files by pattern, in one order everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from input_pipelines.errors import DataError
+from input_pipelines.reading import days as windows
+from input_pipelines.record_files import file_systems
+
+Glob = Callable[[str], Sequence[str]]
+
+# What names begin with that patterns leave out: files of a shell, and what says of a folder's data.
+_HIDDEN = (".", "_")
+
+
+def _glob(pattern: str) -> list[str]:
+    import tensorflow as tf
+
+    return [path for path in tf.io.gfile.glob(pattern) if not tf.io.gfile.isdir(path)]
+
+
+def expand(
+    patterns: Sequence[str],
+    *,
+    flag: str = "patterns",
+    days: Sequence[str] = (),
+    glob: Glob = _glob,
+) -> list[str]:
+    """All files that match, sorted and each once.
+
+    Two spellings of a local path (`a`, `./a`) are one file. As in a shell, a name that begins with
+    a dot matches only a pattern that does: such are the files that are being written.
+
+    Args:
+      patterns: paths or globs as `tf.io.gfile.glob` takes them.
+      flag: what an error calls the patterns.
+      days: with these, each pattern has a part `dt=*`, whose place each of them takes
+        (`days.of_days`).
+      glob: the files that match one of them; by default TensorFlow looks, which is imported then.
+
+    Raises:
+      DataError: a pattern or one of its days matches nothing, or there is no pattern. Training on
+        no file would otherwise end after 0 steps without an error.
+      MissingPackageError: TensorFlow cannot read such paths.
+    """
+    if not patterns:
+        raise DataError(f"{flag} is empty; name the TFRecord files to read")
+    found: set[str] = set()
+    for pattern in patterns:
+        file_systems.check(pattern, flag=flag)
+        if days:
+            found.update(_of_days(pattern, tuple(days), flag, glob))
+            continue
+        matches = _matches(pattern, glob)
+        if not matches:
+            raise DataError(f"no file matches {pattern!r} of {flag}")
+        found.update(matches)
+    return sorted(found)
+
+
+def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list[str]:
+    by_day = dict(zip(days, windows.of_days(pattern, days)))
+    matches = {day: _matches(of_day, glob) for day, of_day in by_day.items()}
+    missing = [day for day, found in matches.items() if not found]
+    if missing:
+        some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
+        raise DataError(
+            f"{flag}: {len(missing)} of {len(days)} days are not there ({some}): no file matches "
+            f"{by_day[missing[0]]!r}; write them, or choose other days"
+        )
+    return [path for found in matches.values() for path in found]
+
+
+def _matches(pattern: str, glob: Glob) -> list[str]:
+    hidden = os.path.basename(pattern).startswith(_HIDDEN)
+    return [
+        path if file_systems.scheme_of(path) else os.path.normpath(path)
+        for path in glob(pattern)
+        if hidden or not os.path.basename(path).startswith(_HIDDEN)
+    ]

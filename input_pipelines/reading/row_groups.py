@@ -1,0 +1,242 @@
+"""Rows that belong together, kept together: for a spec with an objective of the head `ranking`.
+
+A *run* is the rows of one group that follow each other in a file; what the spec's `filter` drops is
+not among them, and does not part them. Where rows are shuffled one by one the rows of a group
+hardly ever meet in a batch, and a loss of pairs is about nothing, without an error. Here runs are
+read, shuffled and put into batches as wholes.
+
+    blocks = tfrecords.blocks(files, cut=runs_of_a_file(spec, longest=batch_size))
+    batches = whole_batches(shuffled_runs(blocks, seed, epoch), batch_size)
+
+Elements are rows, a string [n], with the lengths of their runs, an int64 [runs] whose sum is n.
+Nothing is sorted: a group whose rows are apart in a file is several runs. `check_neighbours` says
+so when a training starts. Rows without a group (a missing value) are runs of one row, and a run
+longer than a batch is cut.
+
+Two runs of one group may meet in a batch: those of two files, or of places apart in one, and where
+an epoch ends and the next one begins in the batch, the same run twice. They are one list to the
+loss, in the last case with each row twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.reading import shuffling
+from input_pipelines.reading.selection import Selection
+from input_pipelines.record_files.tfrecords import BLOCK
+from input_pipelines.transform import checks
+from input_pipelines.transform.labels import group_hash
+from input_pipelines.transform.record_parsing import RecordParser
+
+_log = logging.getLogger("estimator_kit")
+
+_BLOCKS_A_WINDOW = shuffling.WINDOW // BLOCK
+
+
+def runs_of_a_file(
+    spec: FeatureSpec, *, longest: int
+) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
+    """For `tfrecords.blocks`: cuts the blocks of a file into whole runs, of about as many rows.
+
+    Args:
+      spec: one whose rows have to be `kept_together`.
+      longest: rows of a run; where one is longer, another begins.
+    """
+    keys_of = _keys_of(spec)
+
+    def cut(blocks: tf.data.Dataset) -> tf.data.Dataset:
+        keyed = blocks.map(
+            lambda rows: (rows, keys_of(rows)), num_parallel_calls=2, deterministic=True
+        )
+        nothing = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
+
+        def step(held: tuple, block: tuple) -> tuple:
+            rows, keys = (tf.concat(parts, axis=0) for parts in zip(held, block[:2]))
+            count = tf.size(keys, tf.int64)
+            starts = _starts(keys, longest)
+            # The last run may go on in the next block.
+            end = tf.where(block[2], count, tf.reduce_max(tf.concat([[0], starts], axis=0)))
+            lengths = _differences(tf.boolean_mask(starts, starts < end), end)
+            return (rows[end:], keys[end:]), (rows[:end], lengths)
+
+        return _with_end(keyed).scan(nothing, step).filter(lambda rows, lengths: tf.size(rows) > 0)
+
+    return cut
+
+
+def shuffled_runs(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
+    """As `shuffling.shuffled_epoch`, of runs: they change places, their rows do not."""
+    shuffled = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=shuffling.mixed(seed, epoch))
+
+    def permute(index: tf.Tensor, block: tuple) -> tuple:
+        rows, lengths = (part.flat_values for part in block)
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(tf.size(lengths)), seed=[shuffling.mixed(seed, epoch), index]
+        )
+        runs = tf.RaggedTensor.from_row_lengths(rows, lengths, validate=False)
+        runs = tf.gather(runs, order)
+        return runs.flat_values, runs.row_lengths()
+
+    windows = shuffled.ragged_batch(_BLOCKS_A_WINDOW)
+    return windows.map(lambda *block: block).enumerate().map(
+        permute, num_parallel_calls=2, deterministic=True
+    )
+
+
+def epochs(
+    one_epoch: Callable[[tf.Tensor], tf.data.Dataset],
+    *,
+    batch_size: int,
+    rows_an_epoch: shuffling.RowsAnEpoch | None,
+    skip_rows: int,
+    count: int | None,
+    empty: str = "an epoch holds no record",
+) -> tf.data.Dataset:
+    """Batches of one epoch after the other, as `shuffling.epochs` counts and skips them.
+
+    `one_epoch` gives runs; the result is a string [rows] a batch.
+    """
+    first, offset = shuffling.epoch_of(skip_rows, rows_an_epoch)
+    if count is None:
+        one_epoch = shuffling.never_empty(one_epoch, empty)
+    numbers = tf.data.Dataset.range(first, count if count is not None else tf.int64.max)
+    return whole_batches(numbers.flat_map(one_epoch), batch_size, offset)
+
+
+def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) -> tf.data.Dataset:
+    """Batches of whole runs, as string tensors of about `batch_size` rows.
+
+    A run belongs to the batch in which its last row would be if batches were cut after every
+    `batch_size` rows. So batches are of that size on average, none is empty, there are as many of
+    them as for single rows, and what a number of batches has read is known without reading.
+
+    Args:
+      runs: rows with lengths of up to `batch_size`.
+      batch_size: rows.
+      skip_rows: rows of batches that were read before.
+    """
+    nothing = (
+        tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
+    )  # fmt: skip
+
+    def step(held: tuple, block: tuple) -> tuple:
+        position, *parts = held
+        rows, lengths = (tf.concat(pair, axis=0) for pair in zip(parts, block[:2]))
+        batch = (position + tf.cumsum(lengths) - 1) // batch_size
+        # More of the last batch may come.
+        done = block[2] | (batch < tf.reduce_max(batch))
+        whole = tf.math.count_nonzero(done)
+        end = tf.reduce_sum(lengths[:whole])
+        old = tf.math.count_nonzero(done & (batch < 0))
+        begin = tf.reduce_sum(lengths[:old])
+        starts = tf.boolean_mask(
+            tf.cumsum(lengths[old:whole], exclusive=True), row_changes(batch[old:whole])
+        )
+        sizes = _differences(starts, end - begin)
+        return (position + end, rows[end:], lengths[whole:]), (rows[begin:end], sizes)
+
+    def one_by_one(rows: tf.Tensor, sizes: tf.Tensor) -> tf.data.Dataset:
+        ends = tf.cumsum(sizes)
+        slices = tf.data.Dataset.from_tensor_slices((ends - sizes, ends))
+        return slices.map(lambda begin, end: rows[begin:end])
+
+    return _with_end(runs).scan(nothing, step).flat_map(one_by_one)
+
+
+def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
+    """Warns when most records have no neighbour of their group; arguments as of `neighbours`.
+
+    Raises:
+      DataError: none of them has one.
+    """
+    text, unusable = neighbours(spec, records)
+    if unusable:
+        raise DataError(text)
+    if text:
+        _log.warning("%s", text)
+
+
+def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tuple[str, bool]:
+    """Looks at some records of each file, before a run would learn from groups of one row.
+
+    Args:
+      spec: the feature spec.
+      records: serialized ones by file, as `tfrecords.first_records` gives them.
+
+    Returns:
+      (sentence, unusable): "" when half of them or more have a neighbour of their group, or the
+      spec has no objective of the head `ranking`; and whether none has one.
+    """
+    if spec.kept_together is None:
+        return "", False
+    keys_of = _keys_of(spec)
+    selection = Selection(spec)
+    alone = missing = total = 0
+    for some in records.values():
+        try:
+            keys = keys_of(selection.passing(tf.constant(list(some))))
+        except checks.BAD_RECORD_ERRORS:
+            continue  # The run itself will say so, with the record.
+        same = (keys[1:] == keys[:-1]) & (keys[1:] >= 0)
+        beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
+        alone += len(keys) - int(tf.math.count_nonzero(beside))
+        missing += int(tf.math.count_nonzero(keys < 0))
+        total += len(keys)
+    if 2 * alone <= total:
+        return "", False
+    if missing == total:
+        text = (
+            f"the first {total} records of {len(records)} files all lack the feature "
+            f"{spec.kept_together!r}, or have a value of it that stands for none, and the head "
+            "ranking compares the rows of each value; write it into the records, or choose another "
+            "group_by"
+        )
+        return text, True
+    text = (
+        f"of the first {total} records of {len(records)} files {alone} have no neighbour of the "
+        f"same {spec.kept_together!r}, and the head ranking learns from rows that follow each "
+        "other; sort the records of each file by it, or choose another group_by"
+    )
+    return text, alone == total
+
+
+def row_changes(values: tf.Tensor) -> tf.Tensor:
+    """bool [rows]: whether a value differs from the one before it; the first one does."""
+    first = tf.ones_like(values[:1], tf.bool)
+    return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
+
+
+def _keys_of(spec: FeatureSpec) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function from serialized rows to the int64 hashes of their groups, -1 for none."""
+    name = spec.kept_together
+    assert name is not None
+    parser = RecordParser(spec)
+    return lambda rows: group_hash(parser.parse_label_feature(rows, name))
+
+
+def _starts(keys: tf.Tensor, longest: int) -> tf.Tensor:
+    """The positions int64 [runs] at which runs begin."""
+    begins = row_changes(keys) | (keys < 0)
+    position = tf.range(tf.size(keys, tf.int64))
+    first = tf.boolean_mask(position, begins)
+    offset = position - tf.gather(first, tf.cumsum(tf.cast(begins, tf.int64)) - 1)
+    return tf.boolean_mask(position, tf.equal(offset % longest, 0))
+
+
+def _differences(starts: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+    """The lengths of parts that begin at `starts`, the last of which ends at `end`."""
+    edges = tf.concat([starts, [end]], axis=0)
+    return edges[1:] - edges[:-1]
+
+
+def _with_end(blocks: tf.data.Dataset) -> tf.data.Dataset:
+    """Blocks of (string, int64) with False, and an empty block with True after them."""
+    end = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64), True)
+    blocks = blocks.map(lambda rows, numbers: (rows, numbers, False))
+    return blocks.concatenate(tf.data.Dataset.from_tensors(end))

@@ -1,0 +1,342 @@
+"""Which rows of the files are used: those that pass the spec's `filter`, and some of the negatives.
+
+Rows are dropped where they are read, block by block and before they are shuffled, so that batches
+are full and windows hold nothing but what is used. Only the few features that decide are parsed
+there. Whether a negative is kept is a hash of (seed, epoch, file, place in the file): another part
+in each epoch, and the same part at each reading and over any number of workers.
+
+    selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1)
+    selection.count(files)          # RowCounts(read=1000, kept=(190,))
+
+Of a file that is damaged the places are those among the records that are read of it. Rows that are
+kept together (`row_groups`) can be filtered, not sampled: a list to rank loses what does not pass,
+before it is cut into runs, and a list without some of its negatives is another list.
+
+Never changes a row. What the kept negatives weigh is put beside the labels by `weigh`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from feature_specs.heads.objectives import Binary
+from feature_specs.reference import example_parsing
+from feature_specs.spec import FeatureSpec
+from input_pipelines.autograph import as_written
+from input_pipelines.reading.sharding import Shard
+from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import checks
+
+# Epochs that are counted in one pass.
+_EPOCHS_A_PASS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Negatives:
+    """Negative down-sampling.
+
+    Attributes:
+      label: of a binary head; rows where it is 0 are negatives.
+      share: the part of them that is kept, in (0, 1). Each kept one weighs 1 / share, in the losses
+        of all objectives: sums over all rows keep their expectation, and predictions stay
+        calibrated.
+    """
+
+    label: str
+    share: float
+
+    @classmethod
+    def of(cls, text: str, spec: FeatureSpec) -> Negatives:
+        """`click=0.1`, or `0.1` where the spec has one label of a binary head.
+
+        Raises:
+          ValueError: the text is neither, or the label cannot be sampled by.
+        """
+        name, _, number = text.rpartition("=")
+        try:
+            share = float(number)
+        except ValueError:
+            share = 0.0
+        if not 0 < share < 1:
+            raise ValueError(f"got {text!r}, expected a share above 0 and below 1, as in click=0.1")
+        labels = [
+            spec.label_of(objective)
+            for objective, entry in spec.objectives.items()
+            if isinstance(entry, Binary) and entry.steps_in_row is None
+        ]
+        if spec.kept_together is not None:
+            raise ValueError(
+                f"got {text!r}: the head ranking learns from all rows of one "
+                f"{spec.kept_together!r}, and a list without some of its negatives is another one"
+            )
+        if not name and len(labels) == 1:
+            name = labels[0]
+        if name not in labels:
+            known = f"labels of binary heads are: {', '.join(labels) or 'none'}"
+            problem = f"no binary head learns {name!r}" if name else "which label is it of?"
+            raise ValueError(f"got {text!r}: {problem} ({known})")
+        if spec.labels[name].missing is not None:
+            raise ValueError(
+                f"got {text!r}: label {name!r} may be missing (missing: "
+                f"{spec.labels[name].missing}), and such rows are neither negative nor positive"
+            )
+        return cls(name, share)
+
+
+@dataclasses.dataclass(frozen=True)
+class RowCounts:
+    """Rows of some files.
+
+    Attributes:
+      read: in the files (of a shard).
+      kept: of them in each epoch, from the first; one number where all epochs are alike.
+    """
+
+    read: int
+    kept: tuple[int, ...]
+
+    @property
+    def rows_an_epoch(self) -> RowsAnEpoch:
+        """`kept`, as the input functions take it."""
+        return self.kept[0] if len(self.kept) == 1 else self.kept
+
+    def in_epochs(self, number: int) -> int:
+        """Rows of so many epochs."""
+        return rows_of_epochs(self.rows_an_epoch, number)
+
+
+class Selection:
+    """What is kept of the rows of a spec.
+
+    Args:
+      spec: the feature spec, with its `filter`.
+      negatives: in training, which negatives are kept; None keeps all.
+      seed: of the training.
+    """
+
+    def __init__(self, spec: FeatureSpec, *, negatives: Optional[Negatives] = None, seed: int = 1):
+        self._spec = spec
+        self._negatives = negatives
+        self._seed = seed
+        names = [*spec.filter_features(), *([negatives.label] if negatives else [])]
+        self._entries = example_parsing.parse_entries(spec, names)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything may be dropped."""
+        return bool(self._entries)
+
+    @property
+    def same_each_epoch(self) -> bool:
+        return self._negatives is None
+
+    def blocks(
+        self,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        epoch: Any = 0,
+        interleaved: bool = False,
+        cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ) -> tf.data.Dataset:
+        """As `tfrecords.blocks`, without what is dropped; blocks may be small, or empty.
+
+        `cut` gets the blocks without what the filter drops; it does not go with `negatives`.
+        """
+        if cut is not None and self._negatives is not None:
+            raise ValueError("of rows that are kept together no negatives can be dropped")
+        if cut is not None or not self.any:
+            return tfrecords.blocks(
+                files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
+            )
+
+        numbered = tfrecords.numbered_blocks(
+            files, shard, interleaved=interleaved, damaged=damaged
+        )
+        return numbered.map(
+            lambda block, path, places: self.kept(block, path, places, epoch),
+            num_parallel_calls=tf.data.AUTOTUNE, deterministic=True,
+        )  # fmt: skip
+
+    def kept(
+        self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any
+    ) -> tf.Tensor:
+        """The records of a block of `numbered_blocks` that are kept in an epoch."""
+        if not self.any:
+            return block
+        epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
+        passes, drawn = self._masks(block, path, places, epochs)
+        return tf.boolean_mask(block, passes & drawn[:, 0])
+
+    def _before(
+        self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
+    ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
+        """`cut`, behind the filter."""
+        if cut is None or not self.any:
+            return cut
+        then = cut
+        return lambda of_file: then(
+            of_file.map(self.passing, num_parallel_calls=2, deterministic=True)
+        )
+
+    def passing(self, block: tf.Tensor) -> tf.Tensor:
+        """The records of a block that pass the filter."""
+        if not self._spec.filter:
+            return block
+        return tf.boolean_mask(block, self._passes(tf.io.parse_example(block, self._entries)))
+
+    def count(
+        self,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        epochs: int = 1,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ) -> RowCounts:
+        """How many rows there are, and how many are kept in each of so many epochs.
+
+        Reads the files once for 64 epochs; parses what decides, and nothing where nothing does. Of
+        a damaged file the good records are its rows.
+
+        Raises:
+          DataError: a file is corrupt, and not among those that are known to be `damaged`.
+          tf.errors.InvalidArgumentError: a record lacks what decides.
+        """
+        if not self.any:
+            rows = tfrecords.count_records(files, shard, damaged=damaged)
+            return RowCounts(rows, (rows,))
+        numbers = list(range(1 if self.same_each_epoch else epochs))
+        counts: list[np.ndarray] = []
+        for first in range(0, len(numbers), _EPOCHS_A_PASS):
+            some = numbers[first : first + _EPOCHS_A_PASS]
+            counts.append(self._pass(files, shard, some, damaged))
+        return RowCounts(int(counts[0][0]), tuple(int(n) for part in counts for n in part[1:]))
+
+    def count_until(
+        self,
+        files: Sequence[str],
+        shard: Shard = Shard(),
+        *,
+        rows: int,
+        epochs: int = 1,
+        damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    ) -> RowCounts:
+        """As `count`, of at least `epochs` epochs, and of as many as hold more than `rows` rows."""
+        counts = self.count(files, shard, epochs=epochs, damaged=damaged)
+        while not self.same_each_epoch and sum(counts.kept) <= rows:
+            if not any(counts.kept):
+                return counts
+            needed = int(1.1 * rows * len(counts.kept) / sum(counts.kept)) + 2
+            needed = max(needed, 2 * len(counts.kept))
+            counts = self.count(files, shard, epochs=needed, damaged=damaged)
+        return counts
+
+    def weigh(self, labels: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The labels of a training batch, all weights times 1 / share where a row is negative.
+
+        A label with a weight a step, [rows, steps], keeps it: all steps of a row weigh that more.
+        """
+        if self._negatives is None:
+            return labels
+        negative = tf.equal(labels[self._negatives.label], 0)
+        rows = tf.where(negative, tf.constant(1 / self._negatives.share, tf.float32), 1.0)
+        weights = {}
+        for name in self._spec.labels:
+            weight = labels.get(f"{name}/weight", tf.ones_like(rows))
+            a_row = rows[:, tf.newaxis] if weight.shape.rank == 2 else rows
+            weights[f"{name}/weight"] = a_row * weight
+        return {**labels, **weights}
+
+    @as_written
+    def _pass(
+        self,
+        files: Sequence[str],
+        shard: Shard,
+        epochs: list[int],
+        damaged: tfrecords.Damaged,
+    ) -> np.ndarray:
+        """int64 [1 + epochs]: all rows, and those kept in each epoch."""
+
+        def counted(block: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+            passes, drawn = self._masks(block, path, places, tf.constant(epochs, tf.int64))
+            kept = tf.math.count_nonzero(passes[:, tf.newaxis] & drawn, axis=0)
+            return tf.concat([[tf.size(block, tf.int64)], kept], axis=0)
+
+        with tfrecords.naming_what_is_corrupt(files, damaged):
+            numbered = tfrecords.numbered_blocks(
+                files, shard, interleaved=True, damaged=damaged
+            )
+            counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
+            nothing = tf.zeros([1 + len(epochs)], tf.int64)
+            return counts.reduce(nothing, lambda total, block: total + block).numpy()
+
+    def _masks(
+        self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epochs: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Which rows pass the filter, bool [rows], and are drawn, bool [rows, epochs]."""
+        parsed = tf.io.parse_example(block, self._entries)
+        passes = self._passes(parsed)
+        if self._negatives is None:
+            return passes, tf.ones([tf.size(block), tf.size(epochs)], tf.bool)
+        label = parsed[self._negatives.label]
+        words = self._spec.labels[self._negatives.label].vocabulary
+        negative = tf.equal(label, 0 if words is None else words[0])
+        drawn = uniform(self._seed, epochs, path, places) < self._negatives.share
+        return passes, drawn | ~negative[:, tf.newaxis]
+
+    def _passes(self, parsed: dict[str, tf.Tensor]) -> tf.Tensor:
+        first = next(iter(parsed.values()))
+        passes = tf.ones([tf.shape(first)[0]], tf.bool)
+        floats = {
+            name: parsed[name][:, tf.newaxis]
+            for name in self._spec.filter_features()
+            if parsed[name].dtype == tf.float32
+        }
+        parsed = {**parsed, **{n: v[:, 0] for n, v in checks.finite(floats).items()}}
+        for entry in self._spec.filter:
+            values = parsed[entry.feature]
+            for key, words in entry.words.items():
+                known = tf.constant(list(words), values.dtype)
+                found = tf.reduce_any(tf.equal(values[:, tf.newaxis], known), axis=1)
+                passes &= found if key == "in" else ~found
+            for key, bound in entry.bounds.items():
+                passes &= values >= bound if key == "min" else values <= bound
+        return passes
+
+
+def uniform(seed: int, epochs: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    """float64 [rows, epochs] in [0, 1), a hash of all arguments.
+
+    The hash is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable
+    pseudorandom number generators"), over one argument after the other.
+
+    Args:
+      seed: of the training.
+      epochs: int64 [epochs].
+      path: the file.
+      places: int64 [rows], the places of the rows in it.
+    """
+    file = tf.strings.to_hash_bucket_fast(path, 2**62)
+    state = _mix(tf.constant(seed % 2**63, tf.int64))
+    for part in (epochs, file, places[:, tf.newaxis]):
+        state = _mix(state + tf.bitcast(part, tf.uint64))
+    # The 53 upper bits, which a float64 holds.
+    bits = tf.bitcast(tf.bitwise.right_shift(state, tf.constant(11, tf.uint64)), tf.int64)
+    return tf.cast(bits, tf.float64) * 2.0**-53
+
+
+def _mix(value: tf.Tensor) -> tf.Tensor:
+    state = tf.bitcast(value, tf.uint64) + tf.constant(0x9E3779B97F4A7C15, tf.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        shifted = tf.bitwise.right_shift(state, tf.constant(shift, tf.uint64))
+        state = tf.bitwise.bitwise_xor(state, shifted) * tf.constant(factor, tf.uint64)
+    return tf.bitwise.bitwise_xor(
+        state, tf.bitwise.right_shift(state, tf.constant(31, tf.uint64))
+    )

@@ -1,0 +1,1 @@
+"""TFRecord files: their form, reading, writing, and what is damaged in them."""

@@ -1,0 +1,431 @@
+"""Reads and writes TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
+
+Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
+and not per byte. The bytes of a file's records are counted as they pass, and at its end held
+against what the file has (`file_end`), because TensorFlow takes some damaged files for whole. A
+file that is known to be damaged is read by `record_scanner`, without a copy. `write_examples` and
+`write_sequence_examples` write small data (a test, a demo, a converted CSV) from Python values; a
+file is GZIP when its name ends in .gz, and appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from input_pipelines.autograph import as_written
+from input_pipelines.errors import DataError
+from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files import file_bytes, file_end, file_lengths, record_scanner
+from input_pipelines.record_files.crc32c import FRAME
+from input_pipelines.transform import checks
+
+# Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
+# shuffle and to keep in memory (a few MB).
+BLOCK = 1024
+
+# Records at the start of a file that a run looks at before it begins.
+_FIRST = 64
+
+# Files that are read at the same time, so that a shuffled window holds rows of several.
+OPEN_FILES = 16
+
+_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+
+# What a reading of a damaged file raises.
+READ_ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+)
+
+# Of each file that is damaged, and read nevertheless: the numbers of records whose framing is right
+# and that are left out, too. (What has no right framing is always left out there.)
+Damaged = Mapping[str, frozenset[int]]
+NO_DAMAGE: Damaged = {}
+
+Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
+# Of a SequenceExample: the context, and the steps of each feature list.
+SequenceRow = tuple[Mapping[str, Any], Mapping[str, Optional[Sequence[Any]]]]
+
+
+def compression_type(path: str) -> str:
+    """`GZIP` for a name that ends in .gz or .gzip, otherwise none."""
+    return "GZIP" if file_bytes.is_gzip(path) else ""
+
+
+@as_written
+def blocks(
+    files: Sequence[str],
+    shard: Shard = Shard(),
+    *,
+    interleaved: bool = False,
+    cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
+    damaged: Damaged = NO_DAMAGE,
+) -> tf.data.Dataset:
+    """The records of some files as string tensors of up to `BLOCK` records.
+
+    Args:
+      files: paths; each is opened once, in this order.
+      shard: which records of each file are read; `Shard.deal` gives it beside the files.
+      interleaved: take blocks from several files in turn, for shuffling, instead of reading one
+        file after the other. The order is the same at each reading either way.
+      cut: cuts the blocks of a file anew.
+      damaged: the files of which only the good records are read. A file that is not named here
+        and is damaged raises one of `READ_ERRORS` while it is read; `corruption` says where.
+    """
+    read = _reader(damaged)
+
+    def part(*file: tf.Tensor) -> tf.data.Dataset:
+        of_file = read(*file)
+        if shard.count > 1:
+            of_file = _dealt(numbered(of_file), shard).map(lambda block, _: block)
+        return cut(of_file) if cut is not None else of_file
+
+    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
+
+
+@as_written
+def numbered_blocks(
+    files: Sequence[str],
+    shard: Shard = Shard(),
+    *,
+    interleaved: bool = False,
+    damaged: Damaged = NO_DAMAGE,
+) -> tf.data.Dataset:
+    """As `blocks`, each with where it is from: `(records, path, numbers)`.
+
+    `numbers`, int64 [records], are the places of the records in their file, from 0, whatever the
+    shard. Of a damaged file they are places among the records that are read of it: what is left out
+    has none. So they are the same at each reading as long as the same is left out.
+    """
+    read = _reader(damaged)
+
+    def part(*file: tf.Tensor) -> tf.data.Dataset:
+        of_file = numbered(read(*file))
+        if shard.count > 1:
+            of_file = _dealt(of_file, shard)
+        return of_file.map(lambda block, numbers: (block, file[0], numbers))
+
+    return of_files(_named(files, damaged), len(files), part, interleaved=interleaved)
+
+
+def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
+    """The blocks of one file of `_named`: all its records, or the good ones of a damaged file."""
+
+    def read(
+        path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, is_damaged: tf.Tensor
+    ) -> tf.data.Dataset:
+        whole = whole_file(path, compression, stored)
+        if not damaged:
+            return whole
+        good = tf.data.Dataset.from_generator(
+            _good_blocks(damaged),
+            args=(path,),
+            output_signature=tf.TensorSpec([None], tf.string),
+        )
+        times = tf.cast(is_damaged, tf.int64)
+        return whole.repeat(1 - times).concatenate(good.repeat(times))
+
+    return read
+
+
+def whole_file(
+    path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, *, in_graph: bool = False
+) -> tf.data.Dataset:
+    """The blocks of one file, with a look at its end; `stored` is of `file_end.stored_lengths`.
+
+    Python is asked where that length does not fit alone: an iterator that ends while its threads
+    wait for Python to answer may be waiting for them itself, for ever. With `in_graph` it never is,
+    as in a process that has no Python of ours: a GZIP file of several members then counts as cut.
+    """
+    problem = "the file ends before its last record does"
+    if in_graph:
+        problem += ", or is of several GZIP members (write it anew, as one)"
+    records = tf.data.TFRecordDataset(path, compression_type=compression).batch(BLOCK)
+    end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
+
+    def count(total: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        rows = tf.size(block, tf.int64)
+        length = tf.reduce_sum(tf.cast(tf.strings.length(block), tf.int64)) + FRAME * rows
+        measured = tf.where(tf.equal(compression, "GZIP"), total % 2**32, total)
+        whole = tf.cond(
+            (rows > 0) | ((total > 0) & tf.equal(measured, stored)),
+            lambda: tf.constant(True),
+            lambda: tf.constant(False) if in_graph else _asked(path, total),
+        )
+        check = tf.debugging.Assert(whole, [f"{problem}:", path])
+        with tf.control_dependencies([check]):
+            return total + length, tf.identity(block)
+
+    counted = records.concatenate(end).scan(tf.constant(0, tf.int64), count)
+    return counted.filter(lambda block: tf.size(block) > 0)
+
+
+def _asked(path: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+    return tf.ensure_shape(tf.numpy_function(_reached_end, [path, total], tf.bool), [])
+
+
+def _reached_end(path: bytes, total: int) -> np.bool_:
+    return np.bool_(file_end.reached_end(path.decode(), int(total)))
+
+
+def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
+    def read(path: bytes) -> Iterator[np.ndarray]:
+        name = path.decode()
+        for block in good_records(name, damaged[name]):
+            yield np.array(block, object)
+
+    return read
+
+
+def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
+    """The good records of a damaged file, in blocks, without those of some numbers."""
+    block: list[bytes] = []
+    for found in record_scanner.scan(path):
+        if isinstance(found, record_scanner.Record) and found.number not in left_out:
+            block.append(found.payload)
+            if len(block) == BLOCK:
+                yield block
+                block = []
+    if block:
+        yield block
+
+
+def numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
+    """The blocks of a file, each with the int64 places of its records among those of the file."""
+
+    def number(seen: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
+        end = seen + tf.size(block, tf.int64)
+        return end, (block, tf.range(seen, end))
+
+    return of_file.scan(tf.constant(0, tf.int64), number)
+
+
+def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
+    """Every `shard.count`th record of a file, in blocks; with the places that they had in it."""
+
+    def deal(block: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        first = tf.math.floormod(shard.index - numbers[0], shard.count)
+        return block[first :: shard.count], numbers[first :: shard.count]
+
+    return numbered.map(deal).rebatch(BLOCK)
+
+
+def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Dataset:
+    """The path, the compression and the stored length of each file, and whether it is damaged."""
+    file_lengths.check([path for path in files if path not in damaged])
+    compressions = [compression_type(path) for path in files]
+    stored = file_end.stored_lengths(files)
+    are_damaged = [path in damaged for path in files]
+    return tf.data.Dataset.from_tensor_slices((list(files), compressions, stored, are_damaged))
+
+
+def of_files(
+    named: tf.data.Dataset, count: int, read: Callable[..., tf.data.Dataset], *, interleaved: bool
+) -> tf.data.Dataset:
+    """What `read` gives of one file after the other, or of several in turn, read in parallel.
+
+    The order is the same at each reading. `named` has an element for each of `count` files.
+    """
+    if not interleaved:
+        return named.flat_map(read)
+    return named.interleave(
+        read,
+        cycle_length=min(OPEN_FILES, count),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+
+
+@as_written
+def count_records(
+    files: Sequence[str], shard: Shard = Shard(), *, damaged: Damaged = NO_DAMAGE
+) -> int:
+    """How many records a shard of the files holds, by reading them all once, unparsed.
+
+    Raises:
+      DataError: a file is corrupt, and not among those that are known to be `damaged`.
+    """
+    with naming_what_is_corrupt(files, damaged):
+        read = blocks(files, shard, interleaved=True, damaged=damaged)
+        sizes = read.map(lambda block: tf.size(block, tf.int64))
+        return int(sizes.reduce(tf.constant(0, tf.int64), lambda total, size: total + size))
+
+
+@as_written
+def first_records(
+    files: Sequence[str], *, damaged: Damaged = NO_DAMAGE
+) -> dict[str, list[bytes]]:
+    """The first records, up to 64, of each file that has any.
+
+    Raises:
+      DataError: a file is corrupt there, is empty, or is no TFRecord file.
+    """
+
+    def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+        records = tf.data.TFRecordDataset(path, compression_type=compression)
+        return records.take(_FIRST).batch(_FIRST).map(lambda first: (path, first))
+
+    found: dict[str, list[bytes]] = {}
+    whole = [path for path in files if path not in damaged]
+    if whole:
+        file_lengths.check(whole)
+        with naming_what_is_corrupt(whole):
+            compressions = [compression_type(path) for path in whole]
+            named = tf.data.Dataset.from_tensor_slices((whole, compressions))
+            first = of_files(named, len(whole), read, interleaved=True).as_numpy_iterator()
+            found = {path.decode(): list(records) for path, records in first}
+    for path in files:
+        if path in damaged:
+            records = next(good_records(path, damaged[path]), [])[:_FIRST]
+            if records:
+                found[path] = records
+        elif path not in found and not file_bytes.size(path):
+            raise DataError(corruption(path))
+    return {path: found[path] for path in files if path in found}
+
+
+@contextlib.contextmanager
+def naming_what_is_corrupt(
+    files: Sequence[str], damaged: Damaged = NO_DAMAGE
+) -> Iterator[None]:
+    """Turns the error of a reading that names no file into one that does."""
+    try:
+        yield
+    except READ_ERRORS as error:
+        for path in files:
+            broken = corruption(path) if path not in damaged else None
+            if broken is not None:
+                raise DataError(broken) from error
+        raise
+
+
+def first_line(error: Exception) -> str:
+    """What a TensorFlow error says, without the node and the op that it puts around it."""
+    lines = [line.strip() for line in checks.message_of(error).strip().splitlines()]
+    # Of an error inside of a function, the stack comes first, and the node behind the sentence.
+    node = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), 0)
+    text = lines[max(node - 1, 0)]
+    return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
+
+
+def corruption(path: str) -> Optional[str]:
+    """A sentence naming the first bad record of a file, or None for a file that is whole."""
+    bad = record_scanner.first_bad(path)
+    return None if bad is None else f"{path}: {bad.sentence}"
+
+
+def example(row: Mapping[str, Value]) -> tf.train.Example:
+    """A `tf.train.Example` of one row; a value is one number or string, or a list of them.
+
+    Integers and booleans are stored as int64, other numbers as float, text as UTF-8. A value of
+    None is left out, as a missing feature.
+    """
+    features = {name: _feature(name, value) for name, value in row.items() if value is not None}
+    return tf.train.Example(features=tf.train.Features(feature=features))
+
+
+def sequence_example(
+    context: Mapping[str, Any], feature_lists: Mapping[str, Optional[Sequence[Any]]]
+) -> tf.train.SequenceExample:
+    """A `tf.train.SequenceExample` of one row.
+
+    Args:
+      context: values as for `example`.
+      feature_lists: a list of steps each, and a step is one number or string. (It may be a list
+        of them, which the kit writes but does not read.) All steps are stored with one type. None
+        leaves the feature list out; an empty list is there and has no step.
+    """
+    lists = {n: _feature_list(n, steps) for n, steps in feature_lists.items() if steps is not None}
+    return tf.train.SequenceExample(
+        context=example(context).features, feature_lists=tf.train.FeatureLists(feature_list=lists)
+    )
+
+
+def _feature_list(name: str, steps: Sequence[Any]) -> tf.train.FeatureList:
+    if isinstance(steps, (str, bytes)) or not isinstance(steps, (list, tuple, np.ndarray)):
+        raise TypeError(f"{name!r}: got {steps!r}, expected a list of steps")
+    parts = [list(s) if isinstance(s, (list, tuple, np.ndarray)) else [s] for s in steps]
+    together = _feature(name, [value for part in parts for value in part])
+    kind = together.WhichOneof("kind")
+    features = []
+    end = 0
+    for part in parts:
+        step = tf.train.Feature()
+        end += len(part)
+        if part and kind:
+            getattr(step, kind).value.extend(getattr(together, kind).value[end - len(part) : end])
+        features.append(step)
+    return tf.train.FeatureList(feature=features)
+
+
+def _feature(name: str, value: Any) -> tf.train.Feature:
+    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    if not values:
+        return tf.train.Feature()  # An empty list has no type; readers of any type take this.
+    if all(isinstance(v, (str, bytes)) for v in values):
+        encoded = [v.encode() if isinstance(v, str) else v for v in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
+    if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
+        if not all(-(2**63) <= int(v) < 2**63 for v in values):
+            raise ValueError(f"{name!r}: got {value!r}, which is too large for int64")
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(v) for v in values]))
+    if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
+        if any(math.isfinite(v) and abs(v) > _LARGEST_FLOAT32 for v in values):
+            raise ValueError(f"{name!r}: got {value!r}, which no float32 holds")
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    raise TypeError(
+        f"{name!r}: got {value!r}, expected a number, a string, or a flat list of either"
+    )
+
+
+def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
+    """Writes one TFRecord file, with GZIP when its name ends in .gz, and returns the row count.
+
+    Missing folders are made. The file is written beside its place and renamed when it is whole,
+    so that a reader never finds half of it.
+    """
+    return _write(path, rows, example)
+
+
+def write_sequence_examples(path: str, rows: Iterable[SequenceRow]) -> int:
+    """As `write_examples`, of `tf.train.SequenceExample`s.
+
+        write_sequence_examples(path, [({"user": "ann", "click": 1}, {"prices": [2.5, 3.0]})])
+
+    Args:
+      path: the file.
+      rows: of each record its context and its feature lists, as `{name: value}` and
+        `{name: [value of step 0, value of step 1, ...]}`. None leaves a feature or a feature list
+        out; an empty list is a feature list without steps.
+    """
+    return _write(path, rows, lambda row: sequence_example(*row))
+
+
+def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
+    folder, name = os.path.split(path)
+    tf.io.gfile.makedirs(folder or ".")
+    temporary = os.path.join(folder, f".tmp-{name}")
+    count = 0
+    try:
+        with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
+            for row in rows:
+                try:
+                    record = encode(row)
+                except (TypeError, ValueError) as error:
+                    raise type(error)(f"{path}: row {count}: {error}") from error
+                writer.write(record.SerializeToString(deterministic=True))
+                count += 1
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+    return count

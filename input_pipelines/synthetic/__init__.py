@@ -1,0 +1,1 @@
+"""The default data: an impression log whose truth is known."""

@@ -1,0 +1,1 @@
+"""From serialized records to what a model gathers from."""

@@ -1,0 +1,196 @@
+"""Checks of values inside the input graph; each passes its tensor through or stops the step.
+
+A failed check names the feature or label but not the record: looking that up costs nothing until
+it is needed, and is then done by `diagnosis`. The checks run in training, evaluation, prediction
+and serving alike. Never changes a value.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import tensorflow as tf
+
+from feature_specs.encoded_bytes import Raw
+from feature_specs.kinds.column_kinds import Identity, Weighted
+from feature_specs.spec import Feature
+
+# How the messages begin, so that they can be told from TensorFlow's own.
+PREFIX = "estimator_kit input check: "
+
+# What TensorFlow raises for a record that cannot be used. Its message may quote the record, and
+# where that is not UTF-8, Python raises a UnicodeDecodeError in place of TensorFlow's error.
+BAD_RECORD_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    UnicodeDecodeError,
+)
+
+
+def message_of(error: Exception) -> str:
+    """TensorFlow's own words, of one of `BAD_RECORD_ERRORS` or another error of TensorFlow."""
+    if isinstance(error, UnicodeDecodeError):
+        return bytes(error.object).decode("utf-8", "replace")
+    return getattr(error, "message", None) or str(error)
+
+
+def text_of(error: Exception) -> Optional[str]:
+    """What a failed check says, without what TensorFlow puts around it; None for another error."""
+    line = next((line for line in str(error).splitlines() if PREFIX in line), None)
+    return line.partition(PREFIX)[2].replace("\\'", "'").strip(' []"') if line else None
+
+
+def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The same float tensors [rows, n], behind one check for NaN and infinity in all of them."""
+    if not numbers:
+        return numbers
+    message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(numbers)}"
+    together = tf.concat(list(numbers.values()), axis=1)
+    together = tf.debugging.check_numerics(together, message)
+    parts = tf.split(together, [int(n.shape[1]) for n in numbers.values()], axis=1)
+    return dict(zip(numbers, parts))
+
+
+def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Tensors [rows, ...] of a request, all of the same number of rows."""
+    if len(tensors) < 2:
+        return tensors
+    rows = tf.stack([tf.shape(values)[0] for values in tensors.values()])
+    good = tf.reduce_all(tf.equal(rows, rows[0]))
+    message = f"{PREFIX}the tensors differ in their number of rows: {', '.join(tensors)}:"
+    with tf.control_dependencies([tf.debugging.Assert(good, [message, rows], summarize=1000)]):
+        return {name: tf.identity(values) for name, values in tensors.items()}
+
+
+def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
+    """Ids of an identity column without a default, all inside its size."""
+    message = f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"
+    good = tf.reduce_all((values >= 0) & (values < column.size))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return tf.identity(values)
+
+
+def weights_of_ids(
+    column: Weighted, ids: tf.RaggedTensor, weights: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """float32 weights [rows, None], finite and as many in each row as there are ids."""
+    message = (
+        f"{PREFIX}feature {column.weight!r} must be finite, and have as many values as column "
+        f"{column.source!r} has ids in each record"
+    )
+    good = tf.reduce_all(tf.equal(ids.row_lengths(), weights.row_lengths()))
+    good &= tf.reduce_all(tf.math.is_finite(weights.flat_values))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return weights.with_flat_values(tf.identity(weights.flat_values))
+
+
+def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+    """The columns [rows, None] of a sequence group, all of one length in each row."""
+    first, *others = (values.row_lengths() for values in steps.values())
+    if not others:
+        return steps
+    message = f"{PREFIX}the lists of group {group!r} differ in length: {', '.join(steps)}"
+    good = tf.reduce_all([tf.reduce_all(tf.equal(first, other)) for other in others])
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return {
+            name: values.with_flat_values(tf.identity(values.flat_values))
+            for name, values in steps.items()
+        }
+
+
+def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
+    """A feature list [rows, steps, values] as [rows, steps], after a look at each step."""
+    message = f"{PREFIX}feature {name!r} must have one value in each step of its feature list"
+    good = tf.reduce_all(tf.equal(steps.values.row_lengths(), 1))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return steps.with_values(tf.identity(steps.flat_values))
+
+
+def row_lengths(
+    name: str, lengths_name: str, values: tf.RaggedTensor, lengths: tf.RaggedTensor
+) -> tf.RaggedTensor:
+    """A list [rows, None] as a list of lists [rows, None, None], of the lengths given.
+
+    None is below 0, and those of a row add up to its values.
+    """
+    message = (
+        f"{PREFIX}feature {lengths_name!r} must be 0 or more, and add up to the number of values "
+        f"of {name!r} in each record"
+    )
+    good = tf.reduce_all(lengths.flat_values >= 0)
+    good &= tf.reduce_all(tf.equal(tf.reduce_sum(lengths, axis=1), values.row_lengths()))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        flat = tf.identity(values.flat_values)
+        each = tf.identity(lengths.flat_values)
+    lists = tf.RaggedTensor.from_row_lengths(flat, each, validate=False)
+    return lengths.with_values(lists)
+
+
+def bytes_of_numbers(name: str, feature: Feature, stored: tf.Tensor) -> tf.Tensor:
+    """Strings [rows] of a feature with `decode: raw`, of the right number of bytes."""
+    assert isinstance(feature.decode, Raw)
+    expected = feature.decode.stored_bytes
+    message = f"{PREFIX}feature {name!r} must have {expected} bytes"
+    lengths = tf.strings.length(stored)
+    good = tf.equal(lengths, expected)
+    if feature.default is not None:
+        good |= tf.equal(lengths, 0)
+        message += ", or none"
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(good), [message])]):
+        return tf.identity(stored)
+
+
+def images(
+    name: str, feature: Feature, stored: tf.Tensor, beginnings: tuple[bytes, ...]
+) -> tf.Tensor:
+    """Strings [rows] of a feature with `decode: image` that begin as images do."""
+    message = f"{PREFIX}feature {name!r} must be a JPEG, PNG, GIF or BMP image"
+    if feature.default is not None:
+        beginnings = (b"", *beginnings)
+        message += ", or empty"
+    begins = tf.strings.substr(stored, 0, 2)
+    good = tf.reduce_any(tf.equal(begins[:, tf.newaxis], tf.constant(beginnings)), axis=1)
+    with tf.control_dependencies([tf.debugging.Assert(tf.reduce_all(good), [message])]):
+        return tf.identity(stored)
+
+
+def label(
+    name: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
+) -> tf.Tensor:
+    """Labels of any shape: finite, and inside the bounds (both included) that are given."""
+    low, high = bounds
+    good = tf.math.is_finite(tf.cast(values, tf.float32))
+    message = "must be finite"
+    if low is not None:
+        good &= values >= low
+        message = f"must be finite and {low} or more" if high is None else ""
+    if high is not None:
+        good &= values <= high
+        message = f"must be in [{low}, {high}]"
+    check = tf.debugging.Assert(tf.reduce_all(good), [f"{PREFIX}label {name!r} {message}"])
+    with tf.control_dependencies([check]):
+        return tf.identity(values)
+
+
+def label_present(name: str, present: tf.Tensor) -> tf.Tensor:
+    """bool [rows], all true."""
+    check = tf.debugging.Assert(tf.reduce_all(present), [f"{PREFIX}label {name!r} is missing"])
+    with tf.control_dependencies([check]):
+        return tf.identity(present)
+
+
+def label_length(name: str, values: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
+    """Labels that may be missing: of so many values, or of none."""
+    message = f"{PREFIX}label {name!r} must have {length} values, or none"
+    lengths = values.row_lengths()
+    good = tf.reduce_all(tf.equal(lengths, length) | tf.equal(lengths, 0))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return values.with_flat_values(tf.identity(values.flat_values))
+
+
+def weight(name: str, weight: tf.Tensor) -> tf.Tensor:
+    """Weights [rows] of a label: finite and 0 or more."""
+    message = f"{PREFIX}the weight of label {name!r} must be finite and not below zero"
+    good = tf.reduce_all(tf.math.is_finite(weight) & (weight >= 0))
+    with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
+        return tf.identity(weight)

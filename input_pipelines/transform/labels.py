@@ -1,0 +1,114 @@
+"""Labels of parsed records: words to ids, lists of classes to 0 and 1, masks to weights.
+
+    LabelReader(spec).read(parsed)     # {"click": ..., "click/weight": ...}
+
+`Transform` makes one. Never drops a row: one without a label that may be missing has the weight 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from feature_specs.spec import FeatureSpec, Label
+from input_pipelines.transform import checks, lookups
+
+
+class LabelReader:
+    """Reads the labels of one spec; make it outside of any map function (it holds lookup tables).
+
+    Args:
+      spec: the feature spec.
+    """
+
+    def __init__(self, spec: FeatureSpec):
+        self._spec = spec
+        self._tables = {
+            name: lookups.list_table(label.vocabulary, tf.string, default=-1)
+            for name, label in spec.labels.items()
+            if label.vocabulary is not None
+        }
+
+    def read(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
+        """The labels of a batch, and what goes with them.
+
+        Returns:
+          `<label>`: int64 or float32 [rows], or float32 [rows, n] of a vector or of n classes, 1
+            where the row has the class; [rows, steps] and float32 [rows, steps, n] with steps.
+          `<label>/weight`: float32 [rows], where the label has one or may be missing; 0 is masked.
+            [rows, steps] where each step has its own.
+          `<label>/true_probability`: float32 [rows], where the data know it.
+          `<label>/group`: int64 [rows], a hash of the feature of `group_by`; -1 is no group.
+
+        Raises (in the graph):
+          tf.errors.InvalidArgumentError: a label is missing and may not be, has another length than
+            declared or a value that its head cannot learn, or a weight is below 0 or not finite.
+        """
+        with tf.name_scope("labels"):
+            values, present = {}, {}
+            for name, label in self._spec.labels.items():
+                value = parsed[name]
+                if isinstance(value, tf.RaggedTensor):
+                    value, present[name] = self._dense(name, label, value)
+                elif name in self._tables:
+                    value = self._tables[name].lookup(value)
+                values[name] = value
+            result = dict(values)
+            for name, label in self._spec.labels.items():
+                if label.weight is not None:
+                    # A label that is missing weighs nothing.
+                    weight = values.get(label.weight, parsed.get(label.weight))
+                    result[f"{name}/weight"] = checks.weight(name, tf.cast(weight, tf.float32))
+                if label.missing == "mask":
+                    weight = result.get(f"{name}/weight", tf.ones_like(present[name], tf.float32))
+                    mask = tf.cast(present[name], tf.float32)
+                    mask = mask[:, tf.newaxis] if weight.shape.rank == 2 else mask
+                    result[f"{name}/weight"] = weight * mask
+                if label.true_probability is not None:
+                    result[f"{name}/true_probability"] = parsed[label.true_probability]
+            for name, label in self._spec.labels.items():
+                objective = self._spec.objective_of(name)
+                entry = self._spec.objectives[objective]
+                if not label.variable:
+                    result[name] = checks.label(name, result[name], entry.label_bounds)
+                if entry.width > 1:
+                    result[name] = tf.cast(result[name], tf.float32)
+                if entry.group is not None:
+                    result[f"{name}/group"] = group_hash(parsed[entry.group])
+        return result
+
+    def _dense(
+        self, name: str, label: Label, values: tf.RaggedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """A label that is stored as a list: dense, and bool [rows], whether it is there.
+
+        Where it is not, it is 0.
+        """
+        present = values.row_lengths() > 0
+        if label.missing is None:
+            present = checks.label_present(name, present)
+        if name in self._tables:
+            values = values.with_flat_values(self._tables[name].lookup(values.flat_values))
+        if label.variable:
+            classes = self._spec.label_classes(name)
+            assert classes is not None, "a list is of classes"
+            flat = checks.label(name, values.flat_values, (0, classes - 1))
+            rows = tf.stack([values.value_rowids(), flat], axis=1)
+            shape = tf.stack([values.nrows(), tf.constant(classes, tf.int64)])
+            hot = tf.scatter_nd(rows, tf.ones_like(flat, tf.float32), shape)
+            # A class that a list has twice is had.
+            return tf.ensure_shape(tf.minimum(hot, 1.0), [None, classes]), present
+        flat = checks.label_length(name, values, label.length)
+        dense = flat.to_tensor(shape=[None, label.length])
+        return tf.reshape(dense, [-1, *label.shape]), present
+
+
+def group_hash(values: tf.Tensor) -> tf.Tensor:
+    """int64 [rows] below 2^62, one hash a value; -1 for one that is missing.
+
+    Two of a million groups have the same hash with a probability of 1e-7.
+    """
+    text = values if values.dtype == tf.string else tf.strings.as_string(values)
+    hashed = tf.strings.to_hash_bucket_fast(text, 2**62)
+    return tf.where(lookups.is_missing(values), tf.constant(-1, tf.int64), hashed)

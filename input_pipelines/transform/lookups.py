@@ -1,0 +1,48 @@
+"""Lookup tables of vocabulary columns and string labels.
+
+A table belongs to the graph or eager context that it is made in; make it outside of map functions.
+A vocabulary file becomes an asset of any SavedModel that is exported with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.spec import FeatureSpec
+
+
+def is_missing(values: tf.Tensor) -> tf.Tensor:
+    """Which values (string or int64) stand for none, as in feature columns: `""` and -1."""
+    return tf.equal(values, tf.constant("" if values.dtype == tf.string else -1, values.dtype))
+
+
+def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
+    """The table from words (string or int64) to ids (int64) of a vocabulary column."""
+    dtype = tf.as_dtype(spec.features[column.source].dtype)
+    if column.words is not None:
+        return list_table(column.words, dtype, column.default_id, column.oov_buckets)
+    initializer = tf.lookup.TextFileInitializer(
+        str(spec.vocabulary_path(column)),
+        key_dtype=dtype,
+        key_index=tf.lookup.TextFileIndex.WHOLE_LINE,
+        value_dtype=tf.int64,
+        value_index=tf.lookup.TextFileIndex.LINE_NUMBER,
+        vocab_size=column.size,
+    )
+    return _table(initializer, column.default_id, column.oov_buckets)
+
+
+def list_table(words: Any, dtype: tf.DType, default: int, oov_buckets: int = 0) -> Any:
+    """A table from words in a list to their positions; others are `default` or hashed behind."""
+    ids = tf.range(len(words), dtype=tf.int64)
+    initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words, dtype), ids)
+    return _table(initializer, default, oov_buckets)
+
+
+def _table(initializer: Any, default: int, oov_buckets: int) -> Any:
+    if oov_buckets:
+        return tf.lookup.StaticVocabularyTable(initializer, oov_buckets)
+    return tf.lookup.StaticHashTable(initializer, default)

@@ -1,0 +1,174 @@
+"""Features as plain tensors, one each, instead of serialized records: for requests in JSON.
+
+A tensor is named after its feature and holds what a record would:
+
+  one value            [rows]
+  a fixed shape        [rows, *shape]
+  a list               [rows, width], each row filled up at its end
+  a list of lists      [rows, steps, width], in a SequenceExample; of an Example its values and its
+                       lengths are two lists
+
+What fills a list up is "" of strings, -1 of int64 and NaN of float32: the values that the kit takes
+for missing elsewhere, and that no list of floats may hold. Only the end of a row is cut, so that
+such a value before its last other one stays. What a record may leave out has to be sent: the
+`default` of the spec stands for a feature that is missing, as it does in the parser. The one thing
+that cannot be sent is a list that ends with such a value (or in an empty list): `sendable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from feature_specs.spec import Feature, FeatureSpec
+from input_pipelines.transform import checks
+
+_FILL: dict[str, Any] = {"string": "", "int64": -1, "float32": np.nan}
+
+
+def op_name(name: str) -> str:
+    """A name for ops of a feature or column: TensorFlow takes few characters there."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name).lstrip("_.") or "feature"
+
+
+def placeholders(spec: FeatureSpec) -> dict[str, tf.Tensor]:
+    """One placeholder for each feature that a group reads, by its name; the rows are free."""
+    with tf.name_scope("raw_inputs"):
+        return {
+            name: tf.compat.v1.placeholder(
+                tf.as_dtype(spec.features[name].dtype),
+                _shape(spec.features[name]),
+                op_name(name),
+            )
+            for name in spec.used_features()
+        }
+
+
+def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
+    """The tensors of `placeholders` as `RecordParser.flat` gives features of records.
+
+    Raises (in the graph):
+      tf.errors.InvalidArgumentError: the tensors differ in their number of rows.
+    """
+    with tf.name_scope("raw_parse"):
+        raw = checks.same_rows(raw)
+        return {
+            name: _ragged(spec.features[name], values) if spec.features[name].variable else values
+            for name, values in raw.items()
+        }
+
+
+def filled(spec: FeatureSpec, flat: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Values of `RecordParser.flat`, as a session gives them, as the tensors of a request."""
+    return {name: _dense(spec.features[name], flat[name]) for name in spec.used_features()}
+
+
+def one_row(spec: FeatureSpec, raw: Mapping[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
+    """A row of `filled` without what fills up its lists: as a request of it alone has them."""
+    result = {}
+    for name, values in raw.items():
+        one = values[row : row + 1]
+        feature = spec.features[name]
+        for axis in range(1, one.ndim) if feature.variable else ():
+            others = tuple(i for i in range(one.ndim) if i != axis)
+            used = np.flatnonzero(~_is_fill(feature, one).all(axis=others))
+            one = np.take(one, range(used[-1] + 1 if used.size else 0), axis)
+        result[name] = one
+    return result
+
+
+def sendable(spec: FeatureSpec, flat: dict[str, Any]) -> np.ndarray:
+    """bool [rows]: which of the rows of `filled` mean what their records do."""
+    good: Any = True
+    for name in spec.used_features():
+        feature = spec.features[name]
+        if not feature.variable:
+            continue
+        fill = _is_fill(feature, flat[name].flat_values)
+        rows = flat[name].to_list()
+        depth = 2 if isinstance(flat[name].values, tf.compat.v1.ragged.RaggedTensorValue) else 1
+        ends = _ends(rows, depth, iter(fill))
+        good = np.logical_and(good, ends)
+    return np.broadcast_to(good, [_rows(flat)])
+
+
+def _rows(flat: dict[str, Any]) -> int:
+    value = next(iter(flat.values()))
+    if isinstance(value, tf.compat.v1.ragged.RaggedTensorValue):
+        return int(value.row_splits.shape[0]) - 1
+    return len(value)
+
+
+def _ends(rows: list[Any], depth: int, fill: Any) -> list[bool]:
+    """Whether each row could be cut back to itself; `fill` says it of its values in turn."""
+    result = []
+    for row in rows:
+        lists = row if depth == 2 else [row]
+        marks = [[bool(next(fill)) for _ in values] for values in lists]
+        cut = any(mark and mark[-1] for mark in marks)
+        result.append(not cut and not (depth == 2 and lists and not lists[-1]))
+    return result
+
+
+def _shape(feature: Feature) -> list[Any]:
+    if feature.variable:
+        return [None, None, None] if _has_steps_of_lists(feature) else [None, None]
+    assert not isinstance(feature.shape, str)
+    return [None, *feature.shape]
+
+
+def _has_steps_of_lists(feature: Feature) -> bool:
+    return feature.feature_list and feature.shape == "variable"
+
+
+def _is_fill(feature: Feature, values: Any) -> Any:
+    fill = _FILL[feature.dtype]
+    if isinstance(values, np.ndarray):
+        if feature.dtype == "float32":
+            return np.isnan(values)
+        return values == (fill.encode() if feature.dtype == "string" else fill)
+    if feature.dtype == "float32":
+        return tf.math.is_nan(values)
+    return tf.equal(values, tf.constant(fill, values.dtype))
+
+
+def _lengths(used: tf.Tensor) -> tf.Tensor:
+    """bool [..., n] -> int64 [...]: the place behind the last True."""
+    places = tf.range(1, tf.shape(used, tf.int64)[-1] + 1)
+    return tf.maximum(tf.reduce_max(tf.where(used, places, tf.zeros_like(places)), axis=-1), 0)
+
+
+def _ragged(feature: Feature, values: tf.Tensor) -> tf.RaggedTensor:
+    lengths = _lengths(tf.logical_not(_is_fill(feature, values)))
+    if not _has_steps_of_lists(feature):
+        return tf.RaggedTensor.from_tensor(values, lengths=lengths, row_splits_dtype=tf.int64)
+    steps = _lengths(lengths > 0)
+    there = tf.sequence_mask(steps, tf.shape(values)[1])
+    lists = tf.RaggedTensor.from_tensor(
+        tf.boolean_mask(values, there), lengths=tf.boolean_mask(lengths, there),
+        row_splits_dtype=tf.int64,
+    )  # fmt: skip
+    return tf.RaggedTensor.from_row_lengths(lists, steps)
+
+
+def _dense(feature: Feature, values: Any) -> np.ndarray:
+    if not feature.variable:
+        return np.asarray(values)
+    rows = values.to_list()
+    shape = [len(rows), max(map(len, rows), default=0)]
+    if _has_steps_of_lists(feature):
+        shape.append(max((len(step) for row in rows for step in row), default=0))
+    kind = object if feature.dtype == "string" else np.dtype(feature.dtype)
+    fill = b"" if feature.dtype == "string" else _FILL[feature.dtype]
+    dense = np.full(shape, fill, kind)
+    for i, row in enumerate(rows):
+        for j, step in enumerate(row):
+            if len(shape) == 3:
+                dense[i, j, : len(step)] = step
+            else:
+                dense[i, j] = step
+    return dense

@@ -1,0 +1,82 @@
+"""Serialized records to tensors, one a feature: the parse that `Transform` begins with.
+
+A spec of SequenceExamples differs from one of Examples here and nowhere after: a feature list of
+one value a step becomes a list [rows, steps] like any other. Lists of lists are put together here,
+too. Parses whole batches; holds nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from feature_specs.reference import example_parsing
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform import checks
+
+
+class RecordParser:
+    """Parses batches of records of one spec.
+
+    Args:
+      spec: the feature spec.
+    """
+
+    def __init__(self, spec: FeatureSpec):
+        self._features = example_parsing.feature_parse_dict(spec)
+        self._labels = example_parsing.label_parse_dict(spec)
+        self._feature_lists = example_parsing.feature_list_parse_dict(spec)
+        self._sequence_examples = spec.sequence_examples
+        self._row_lengths = {
+            name: feature.row_lengths
+            for name, feature in spec.features.items()
+            if feature.row_lengths is not None
+        }
+        self._nested = {name for name, feature in spec.features.items() if feature.nested}
+
+    def parse_label_feature(self, serialized: tf.Tensor, name: str) -> tf.Tensor:
+        """One feature of `example_parsing.label_parse_dict` alone, as [rows]."""
+        entries = {name: self._labels[name]}
+        if self._sequence_examples:
+            return tf.io.parse_sequence_example(serialized, entries)[0][name]
+        return tf.io.parse_example(serialized, entries)[name]
+
+    def parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
+        """A string [rows] as `{feature: Tensor [rows, ...] or RaggedTensor [rows, None]}`.
+
+        Lists of lists are RaggedTensors [rows, None, None]. Labels and what weighs them are read
+        `with_labels` only.
+
+        Raises (in the graph):
+          tf.errors.InvalidArgumentError: a record lacks a required feature or feature list, or has
+            another dtype, length, or number of values in a step than declared, or the lengths of
+            its lists do not fit.
+        """
+        return self.checked(self.flat(serialized, with_labels=with_labels))
+
+    def checked(self, parsed: dict[str, Any]) -> dict[str, Any]:
+        """The same, with the lists of lists of Examples put together from two flat lists each."""
+        for name, lengths in self._row_lengths.items():
+            if name in parsed:
+                parsed[name] = checks.row_lengths(name, lengths, parsed[name], parsed[lengths])
+        return parsed
+
+    def flat(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
+        """As `parse`, before `checked`."""
+        entries = {**self._features, **self._labels} if with_labels else self._features
+        if not self._sequence_examples:
+            return tf.io.parse_example(serialized, entries)
+        context, lists, lengths = tf.io.parse_sequence_example(
+            serialized, entries, self._feature_lists
+        )
+        for name, steps in lists.items():
+            if name in self._nested:
+                continue  # [rows, steps, values], as it is.
+            if isinstance(steps, tf.RaggedTensor):
+                lists[name] = checks.one_value_a_step(name, steps)
+            else:  # A required list: padded, with its lengths beside it.
+                lists[name] = tf.RaggedTensor.from_tensor(
+                    steps, tf.cast(lengths[name], tf.int64), row_splits_dtype=tf.int64
+                )
+        return {**context, **lists}

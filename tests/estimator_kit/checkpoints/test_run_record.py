@@ -1,0 +1,48 @@
+"""run_record: what makes a spec another one than the spec kept in a model directory."""
+
+from __future__ import annotations
+
+import feature_specs
+from estimator_kit.checkpoints import run_record
+from estimator_kit.config.experiment_config import ExperimentConfig
+
+
+def spec_of(folder, **files):
+    """A spec with a vocabulary column for each name of `files`, which are `name: (path, words)`."""
+    for path, words in files.values():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text("\n".join(words) + "\n", encoding="utf-8")
+    columns = {f"{name}_id": {"vocabulary": name, "file": files[name][0]} for name in files}
+    document = {
+        "features": {name: {"dtype": "string"} for name in files},
+        "columns": columns,
+        "groups": {"wide": list(columns)},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+    }
+    return feature_specs.parse(document, directory=str(folder))
+
+
+def changes_between(folder, before, now):
+    config = ExperimentConfig(mode="validate", spec="s", model_dir=str(folder))
+    run_record.write_record(config, spec_of(folder, **before))
+    return run_record.changes_since(f"{folder}/feature_spec", spec_of(folder, **now))
+
+
+def test_the_same_words_under_another_path_are_the_same_vocabulary(tmp_path):
+    before = {"tag": ("tag.txt", ["a", "b"]), "city": ("city.txt", ["c"])}
+    assert changes_between(tmp_path, before, {**before, "tag": ("v2/tag.txt", ["a", "b"])}) == {}
+    # Also where the new path was that of another vocabulary.
+    moved = {"tag": ("city.txt", ["a", "b"]), "city": ("town.txt", ["c"])}
+    assert changes_between(tmp_path, before, moved) == {}
+
+
+def test_other_words_are_another_vocabulary_under_any_path(tmp_path):
+    before = {"tag": ("tag.txt", ["a", "b"])}
+    assert changes_between(tmp_path, before, {"tag": ("tag.txt", ["b", "a"])}) == {
+        ("columns", "tag_id"): "columns.tag_id: the words of tag.txt changed"
+    }
+    assert changes_between(tmp_path, before, {"tag": ("new.txt", ["b", "a"])}) == {
+        ("columns", "tag_id"): "columns.tag_id: was {'vocabulary': 'tag', 'file': 'tag.txt', "
+        "'size': 2}, is {'vocabulary': 'tag', 'file': 'new.txt', 'size': 2}"
+    }

@@ -1,0 +1,161 @@
+"""Where rows and logits of an older model go, worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import estimator_kit as ek
+from estimator_kit.checkpoints.warm_start.row_moves import (
+    MeaningError,
+    OutputMoves,
+    column_of,
+    is_new_column,
+    moved,
+    row_move,
+)
+
+
+@pytest.fixture
+def specs(document, tmp_path):
+    """The usual spec, and the same one after `change` was done to its document."""
+
+    def make(change):
+        old = ek.parse_spec(document, directory=tmp_path)
+        change(document)
+        return old, ek.parse_spec(document, directory=tmp_path)
+
+    return make
+
+
+def city(**fields):
+    def change(document):
+        document["columns"]["city"] = {"vocabulary": "city", "oov_buckets": 1, **fields}
+        document["columns"].pop("city_x_tag")
+        document["groups"]["wide"].remove("city_x_tag")
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"),
+    [
+        ({"list": ["oslo", "rome"]}, [1, 0, 2]),
+        ({"list": ["lima", "oslo", "bern"]}, [-1, 1, -1, 2]),
+        ({"list": ["rome"]}, [0, 2]),
+        ({"list": ["rome", "oslo"], "oov_buckets": 3}, [0, 1, -1, -1, -1]),
+        ({"list": ["rome", "oslo"], "oov_buckets": 0, "default_id": 1}, [0, 1]),
+        ({"list": ["rome", "oslo"]}, None),
+        ({"file": "cities.txt"}, [1, -1, 0, 2]),
+        ({"file": "cities.txt", "size": 2}, [1, -1, 2]),
+    ],
+)
+def test_words_take_their_rows_along(specs, tmp_path, fields, rows):
+    (tmp_path / "cities.txt").write_text("oslo\nbern\nrome\n")
+    old, new = specs(city(**fields))
+    move = row_move(old, "city", new, "city")
+    assert rows is None if move is None else move.tolist() == rows
+
+
+def test_what_has_no_words_must_be_made_alike(specs):
+    def change(document):
+        document["columns"]["user"]["size"] = 21
+        document["columns"]["tag_emb"]["combiner"] = "sum"
+        document["columns"]["user_emb"].update(trainable=False, initializer={"zeros": True})
+        document["columns"]["city"]["list"] = ["rome", "oslo", "lima"]
+        document["columns"]["price"].pop("normalizer")
+
+    old, new = specs(change)
+    for name, sentence in {
+        "user": "columns.user: was {'hash_bucket': 'user', 'size': 20}, is {'hash_bucket': "
+                "'user', 'size': 21}",
+        "user_emb": "columns.user: was {'hash_bucket': 'user', 'size': 20}, is {'hash_bucket': "
+                    "'user', 'size': 21}",
+        "tag_emb": "columns.tag_emb: was {'embedding': 'tag'}, is {'embedding': 'tag', "
+                   "'combiner': 'sum'}",
+        "city_x_tag": "columns.city: was {'vocabulary': 'city', 'list': ['rome', 'oslo'], "
+                      "'oov_buckets': 1}, is {'vocabulary': 'city', 'list': ['rome', 'oslo', "
+                      "'lima'], 'oov_buckets': 1}",
+        "price": "columns.price: was {'numeric': 'price', 'normalizer': [{'log1p': True}]}, is "
+                 "{'numeric': 'price'}",
+    }.items():  # fmt: skip
+        with pytest.raises(MeaningError) as error:
+            row_move(old, name, new, name)
+        assert str(error.value) == sentence
+    assert row_move(old, "tag", new, "tag") is None
+
+
+def test_columns_of_variables(specs):
+    old, _ = specs(lambda document: None)
+    for variable, column in {
+        "linear/linear_model/city/weights": "city",
+        "linear/linear_model/city_X_tags/weights": "city_x_tag",
+        "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights": "user_emb",
+        "dnn/hiddenlayer_0/kernel": None,
+        "linear/linear_model/bias_weights": None,
+    }.items():
+        assert column_of(old, variable) == column
+
+
+def outputs(document):
+    document["labels"] = {
+        "click": {"dtype": "int64"},
+        "kind": {"dtype": "string", "vocabulary": ["a", "b", "c"]},
+    }
+    document["objectives"] = {
+        "click": {"head": "binary"}, "kind": {"head": "multi_class", "num_classes": 3},
+    }  # fmt: skip
+
+
+def test_logits_move_with_their_objectives_and_classes(document):
+    outputs(document)
+    old = ek.parse_spec(document)
+    document["labels"]["kind"]["vocabulary"] = ["c", "d", "a", "b"]
+    document["labels"]["amount"] = {"dtype": "float32"}
+    document["objectives"] = {
+        "amount": {"head": "regression"},
+        "kind": {"head": "multi_class", "num_classes": 4},
+        "click": {"head": "binary"},
+    }
+    moves = OutputMoves(old, ek.parse_spec(document))
+    # The old logits are click, a, b, c; the new ones amount, c, d, a, b, click.
+    everything = [-1, 3, -1, 1, 2, 0]
+    assert moves.of("dnn/logits/kernel", (8, 4), (8, 6)).tolist() == everything
+    assert moves.of("dnn/logits/bias", (4,), (6,)).tolist() == everything
+    assert moves.of("linear/linear_model/city/weights", (3, 4), (3, 6)).tolist() == everything
+    assert moves.of("towers/kind/logits/bias", (3,), (4,)).tolist() == [2, -1, 0, 1]
+    assert moves.of("dnn/hiddenlayer_0/bias", (4,), (6,)) is None
+    assert moves.of("towers/click/logits/bias", (1,), (1,)) is None
+    assert OutputMoves(old, old).of("dnn/logits/kernel", (8, 4), (8, 4)) is None
+
+
+def test_a_binary_label_whose_words_changed_starts_anew(document):
+    document["labels"] = {"kind": {"dtype": "string", "vocabulary": ["no", "yes"]}}
+    document["objectives"] = {"kind": {"head": "binary"}}
+    old = ek.parse_spec(document)
+    document["labels"]["kind"]["vocabulary"] = ["yes", "no"]
+    new = ek.parse_spec(document)
+    assert OutputMoves(old, new).of("dnn/logits/bias", (1,), (1,)).tolist() == [-1]
+
+
+def test_moved_values():
+    found = np.arange(6.0).reshape(3, 2)
+    now = np.full((4, 3), 9.0)
+    rows, logits = np.array([2, -1, 0, 1]), np.array([1, -1, 0])
+    assert moved(now, found, {0: rows, 1: logits}).tolist() == [
+        [5, 9, 4], [9, 9, 9], [1, 9, 0], [3, 9, 2],
+    ]  # fmt: skip
+    assert moved(now[:, :2], found, {0: rows}).tolist() == [[4, 5], [9, 9], [0, 1], [2, 3]]
+    assert moved(now[:3], found, {1: logits}).tolist() == [[1, 9, 0], [3, 9, 2], [5, 9, 4]]
+    assert moved(now[0], found[0], {0: logits}).tolist() == [1, 9, 0]
+
+
+def test_a_column_is_new_if_no_group_that_has_it_had_it(specs):
+    def change(document):
+        document["columns"]["cheap"] = {"bucketized": "price", "boundaries": [1.0]}
+        document["groups"]["deep"].append("cheap")
+        document["groups"]["more"] = ["tag_emb"]
+
+    old, new = specs(change)
+    found = [n for n in ("cheap", "user_emb", "tag_emb", "tag") if is_new_column(old, new, n)]
+    assert found == ["cheap"]

@@ -1,0 +1,340 @@
+"""TF_CONFIG and the flags in its place: what they describe, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+import estimator_kit as ek
+from estimator_kit.config import cluster, cluster_rules
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.training.team import Team
+
+pytestmark = pytest.mark.no_tensorflow
+
+HOSTS = {"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"]}
+TRAINING = {
+    "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
+    "max_steps": 1,
+}  # fmt: skip
+EXAMPLE = (
+    '; an example is {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], '
+    '"ps": ["host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+)
+
+
+def config(**changes) -> ek.ExperimentConfig:
+    return ek.ExperimentConfig(**{**TRAINING, **changes})
+
+
+def text(hosts=HOSTS, **task) -> str:
+    return json.dumps({"cluster": hosts, "task": task})
+
+
+def test_a_view_of_a_cluster():
+    view = cluster.parse(text(type="worker", index=1))
+    assert view == ClusterView("a:1", ("b:2", "c:3"), ("d:4",), (), "worker", 1)
+    assert (view.trainers, view.trainer_index, view.address) == (3, 2, "c:3")
+    assert view.text() == (
+        "this is worker:1 of a cluster of 4 servers:\n"
+        "  chief:0     a:1\n"
+        "  worker:0    b:2\n"
+        "  worker:1    c:3  <- this task\n"
+        "  ps:0        d:4\n"
+        "  it reads shard 3 of 3"
+    )
+    assert cluster.parse(view.tf_config()) == view
+
+
+def test_an_evaluator_may_be_named_and_is_no_member():
+    named = cluster.parse(text({**HOSTS, "evaluator": ["e:5"]}, type="evaluator", index=0))
+    unnamed = cluster.parse(text(type="evaluator"))
+    assert (named.evaluators, unnamed.evaluators) == (("e:5",), ())
+    assert named.cluster_dict() == unnamed.cluster_dict() == HOSTS
+    assert named.address is None
+    by_hand = config(job_name="evaluator", worker_hosts=("a:1", "b:2", "c:3"), ps_hosts=("d:4",))
+    described = text({**HOSTS, "evaluator": ["e:5"]}, type="evaluator", index=0)
+    assert cluster.view_of(by_hand, {"TF_CONFIG": described}) == named
+
+
+def test_only_grpc_is_a_layer_for_calls():
+    document = {**json.loads(text(type="chief")), "rpc_layer": "grpc"}
+    assert cluster.parse(json.dumps(document)) == cluster.parse(text(type="chief"))
+    with pytest.raises(ek.ConfigError, match=r"rpc_layer: got 'grpc[+]verbs', expected grpc; an"):
+        cluster.parse(json.dumps({**document, "rpc_layer": "grpc+verbs"}))
+
+
+def test_what_is_no_cluster():
+    assert cluster.parse("{}") is None
+    assert cluster.parse('{"cluster": {}, "task": {"type": "worker", "index": 0}}') is None
+    assert cluster.parse(text({"chief": ["a:1"]}, type="chief", index=0)) is None
+    assert cluster.view_of(config(), {}) is None
+
+
+@pytest.mark.parametrize("task", ["master", "worker", "ps", "evaluator"])
+def test_a_master_is_the_chief(task):
+    hosts = {**HOSTS, "master": HOSTS["chief"]}
+    del hosts["chief"]
+    by_name = cluster.parse(text(type="chief" if task == "master" else task, index=0))
+    assert cluster.parse(text(hosts, type=task, index=0)) == by_name
+    assert by_name.chief == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        (("worker", 0), ("chief", 0)),
+        (("worker", 1), ("worker", 0)),
+        (("worker", "2"), ("worker", 1)),
+        (("ps", 0), ("ps", 0)),
+        (("evaluator", 0), ("evaluator", 0)),
+    ],
+)
+def test_of_workers_alone_the_first_is_the_chief(place, expected):
+    hosts = {"worker": ["a:1", "b:2", "c:3"], "ps": ["d:4"]}
+    view = cluster.parse(text(hosts, type=place[0], index=place[1]))
+    assert view == ClusterView("a:1", ("b:2", "c:3"), ("d:4",), (), *expected)
+    assert cluster.parse(text({**hosts, "chief": []}, type=place[0], index=place[1])) == view
+    assert cluster.parse(view.tf_config()) == view
+
+
+@pytest.mark.parametrize("job", ["master", "worker"])
+def test_a_lone_leader_trains_alone(job):
+    assert cluster.parse(text({job: ["a:1"]}, type=job, index=0)) is None
+    assert cluster.parse(text({}, type=job, index=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], "TF_CONFIG: got [], expected an object with cluster, task"),
+        ({"cluster": []}, "TF_CONFIG.cluster: got [], expected an object with chief, worker, ps, "
+         "evaluator"),
+        (
+            {"task": {"type": "worker", "index": 3}},
+            "TF_CONFIG.cluster: got none, expected the cluster that the worker 3 is of",
+        ),
+        (
+            {"cluster": {"chief": ["a:1"]}, "task": {"type": "evaluator"}},
+            "TF_CONFIG.cluster: got a chief alone, expected a worker or a ps beside it; a chief "
+            "that trains alone scores its checkpoints itself, without an evaluator",
+        ),
+        ({"clusters": {}}, "TF_CONFIG: got the name 'clusters', expected the names cluster, task"),
+        (
+            {"cluster": {"master": ["a:1", "b:1"]}, "task": {"type": "master"}},
+            "TF_CONFIG.cluster.master: got 2 addresses, expected one, that of the task that saves "
+            "checkpoints",
+        ),
+        (
+            {"cluster": {"master": ["a:1"], "chief": ["b:1"]}, "task": {"type": "chief"}},
+            "TF_CONFIG.cluster: got a chief and a master, expected one of the two",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "master"}},
+            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no master",
+        ),
+        (
+            {"cluster": {"chief": "a:1"}},
+            "TF_CONFIG.cluster.chief: got 'a:1', expected a list of addresses, as "
+            '["host0:2222"]',
+        ),
+        (
+            {"cluster": {"chief": ["a"]}},
+            "TF_CONFIG.cluster.chief[0]: got 'a', expected an address, as host0:2222",
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "b:65536"]}},
+            "TF_CONFIG.cluster.worker[1]: got 'b:65536', expected an address, as host0:2222",
+        ),
+        (
+            {"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps", "index": 0}},
+            "TF_CONFIG.cluster.chief: got 0 addresses, expected one, that of the task that saves "
+            "checkpoints",
+        ),
+        (
+            {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}},
+            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no chief",
+        ),
+        (
+            {"cluster": {"chief": ["a:1"], "ps": ["a:1"]}},
+            "TF_CONFIG.cluster: got a:1 twice, expected an address for each task",
+        ),
+        (
+            {"cluster": {"chief": ["localhost:1"], "worker": ["127.0.0.1:1"]}},
+            "TF_CONFIG.cluster: got localhost:1 and 127.0.0.1:1, which are one address, expected "
+            "an address for each task",
+        ),
+        (
+            {"cluster": {"chief": ["host:1"], "worker": ["HOST:1"]}},
+            "TF_CONFIG.cluster: got host:1 and HOST:1, which are one address, expected an address "
+            "for each task",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "server"}},
+            "TF_CONFIG.task.type: got 'server', expected one of chief, worker, ps, evaluator",
+        ),
+        (
+            {"cluster": HOSTS, "task": {"type": "worker", "index": 2}},
+            "TF_CONFIG.task.index: got 2, expected a number below 2, the tasks of worker",
+        ),
+        (
+            {"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker"}},
+            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no worker",
+        ),
+        (
+            {"task": {"type": "evaluator"}},
+            "TF_CONFIG.cluster: got none, expected the cluster that the evaluator 0 is of",
+        ),
+    ],
+)
+def test_a_wrong_tf_config_says_which_part(document, message):
+    with pytest.raises(ek.ConfigError) as error:
+        cluster.parse(json.dumps(document))
+    assert str(error.value) == message + EXAMPLE
+
+
+def test_text_that_is_no_json():
+    with pytest.raises(ek.ConfigError) as error:
+        cluster.parse("{chief")
+    assert str(error.value).startswith("TF_CONFIG is no JSON: Expecting property name")
+
+
+def test_flags_make_the_same_cluster():
+    hosts = {"worker_hosts": ("a:1", "b:2", "c:3"), "ps_hosts": ("d:4",)}
+    chief = cluster.view_of(config(job_name="chief", **hosts), {})
+    assert chief == cluster.parse(text(type="chief"))
+    assert cluster.view_of(config(job_name="worker", task_index=0, **hosts), {}) == chief
+    worker = cluster.view_of(config(job_name="worker", task_index=2, **hosts), {})
+    assert worker == cluster.parse(text(type="worker", index=1))
+    assert cluster.view_of(
+        config(job_name="worker", task_index=2, **hosts),
+        {"TF_CONFIG": text(type="worker", index=1)},
+    ) == worker
+    with pytest.raises(ek.ConfigError, match="describe another cluster than TF_CONFIG, which has"):
+        cluster.view_of(
+            config(job_name="chief", **hosts), {"TF_CONFIG": text(type="worker", index=1)}
+        )
+    with pytest.raises(ek.ConfigError) as error:
+        cluster.view_of(config(job_name="ps", task_index=1, **hosts), {})
+    assert str(error.value) == (
+        "--task_index: got 1, expected a number below 1: --ps_hosts has 1 of them"
+    )
+
+
+def test_a_lone_chief_by_flags_trains_alone():
+    assert cluster.view_of(config(job_name="worker", worker_hosts=("a:1",)), {}) is None
+    with pytest.raises(ek.ConfigError, match="--worker_hosts: got a chief alone, expected a wor"):
+        cluster.view_of(config(job_name="evaluator", worker_hosts=("a:1",)), {})
+
+
+def test_an_address_is_of_one_task():
+    with pytest.raises(ek.ConfigError) as error:
+        cluster.view_of(config(job_name="ps", worker_hosts=("a:1",), ps_hosts=("a:1",)), {})
+    assert str(error.value) == (
+        "--worker_hosts, --ps_hosts: got a:1 twice, expected an address for each task"
+    )
+
+
+    with pytest.raises(ek.ConfigError, match=r"localhost:1 and \[::1\]:1, which are one"):
+        cluster.view_of(config(job_name="ps", worker_hosts="localhost:1", ps_hosts="[::1]:1"), {})
+
+
+def test_tf_config_is_what_a_block_says():
+    environment = {"TF_CONFIG": "outer"}
+    view = cluster.parse(text(type="ps"))
+    with cluster.visible(view, environment):
+        assert json.loads(environment["TF_CONFIG"])["task"] == {"type": "ps", "index": 0}
+    with cluster.visible(None, environment):
+        assert environment == {}
+    assert environment == {"TF_CONFIG": "outer"}
+    assert os.environ.get("TF_CONFIG") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"worker_hosts": ("a:1",)},
+            "--worker_hosts is of a cluster whose tasks are started by hand; say which one this is "
+            "with --job_name",
+        ),
+        (
+            {"job_name": "ps"},
+            "--worker_hosts is missing; with --job_name it lists the tasks that train, the chief "
+            "first",
+        ),
+        ({"backup_workers": 1}, "--backup_workers is for --strategy=sync_replicas"),
+        (
+            {"launch_local": "chief:1,workers:2"},
+            "--launch_local: got 'workers:2', expected job:number, as in "
+            "chief:1,worker:2,ps:1,evaluator:1",
+        ),
+        (
+            {"launch_local": "worker:2"},
+            "--launch_local: got 'worker:2', expected one chief, and one evaluator at most",
+        ),
+        (
+            {"launch_local": "chief:1,evaluator:1"},
+            "--launch_local: got 'chief:1,evaluator:1', expected a worker or a ps beside the "
+            "evaluator; a chief that trains alone scores its checkpoints itself",
+        ),
+        (
+            {"launch_local": "chief:1,worker:1"},
+            "2 tasks train and none is a ps: say --strategy=multi_worker_mirrored, or add a ps, "
+            "which makes it parameter_server",
+        ),
+        (
+            {"launch_local": "chief:1,ps:1", "strategy": "multi_worker_mirrored"},
+            "--strategy=multi_worker_mirrored has no ps: each worker keeps all variables; take the "
+            "ps out of the cluster",
+        ),
+        (
+            {"strategy": "parameter_server", "deterministic": True},
+            "--deterministic does not go with --strategy=parameter_server, where sums depend on "
+            "who comes first; drop one of the two",
+        ),
+    ],
+)
+def test_flags_that_do_not_go_together(changes, message):
+    with pytest.raises(ek.ConfigError) as error:
+        config(**changes)
+    assert str(error.value) == message
+
+
+def test_what_does_not_go_with_a_cluster():
+    view = cluster.parse(text(type="chief"))
+    assert cluster_rules.view_problems(config(), view) == []
+    assert cluster_rules.strategy_of(config(), view) == "parameter_server"
+    assert cluster_rules.view_problems(config(strategy="mirrored"), view) == [
+        "--strategy=mirrored is for the devices of one machine, not for a cluster; say "
+        "--strategy=multi_worker_mirrored"
+    ]
+    (problem,) = cluster_rules.view_problems(config(data_service="grpc://host:1"), view)
+    assert problem.startswith("--data_service does not go with a cluster: there the files are ")
+    (problem,) = cluster_rules.view_problems(config(strategy="sync_replicas"), None)
+    assert problem == (
+        "--strategy=sync_replicas is for a cluster, and there is none: set TF_CONFIG or "
+        "--job_name, or try it on this machine with "
+        "--launch_local=chief:1,worker:1,ps:1,evaluator:1"
+    )
+
+
+def test_a_team_and_its_steps():
+    view = cluster.parse(text(type="worker", index=0))
+    team = Team.of(config(), view)
+    assert team == Team(size=3, index=1)
+    # 10 steps of all are 3 of each, as far as they tell.
+    assert team.own_rows(10, batch_size=50) == 150 and not team.pads
+    assert team.steps_of([150, 130, 1], batch_size=100) == 2 + 2 + 1
+    sync = Team.of(config(strategy="sync_replicas", backup_workers=1), view)
+    assert sync == Team(size=3, index=1, batches_a_step=2, ends_together=True)
+    # 9 steps of 2 batches are 18, of which each has read 6.
+    assert sync.own_rows(9, batch_size=50) == 300 and not sync.pads
+    assert sync.steps_of([150, 130, 1], batch_size=100) == 3
+    mirrored = Team.of(config(strategy="multi_worker_mirrored"), view, devices=2)
+    assert mirrored == Team(size=3, index=1, batches_a_step=6, ends_together=True)
+    # The largest shard has 5 batches, of which each machine takes 2 a step.
+    assert mirrored.pads and mirrored.steps_of([450, 130, 1], batch_size=100) == 3
+    assert mirrored.own_rows(2, batch_size=100) == 400

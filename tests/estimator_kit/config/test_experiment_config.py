@@ -1,0 +1,353 @@
+"""config: what is said of fields that are wrong or do not go together, word for word."""
+
+from __future__ import annotations
+
+import pydantic
+import pytest
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.errors import ConfigError
+
+pytestmark = pytest.mark.no_tensorflow
+
+TRAINING = {
+    "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
+    "epochs": 1,
+}  # fmt: skip
+MODES = (
+    "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
+    "'inspect', 'transform', 'convert', 'import_schema', 'export_schema', 'check_data', "
+    "'data_service_dispatcher', 'data_service_worker', 'serve', 'serving_config', 'retrain', "
+    "'rollback', 'history' or 'reproduce'"
+)
+
+
+def problems_of(**changes):
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(**{**TRAINING, **changes})
+    return str(error.value).split("\n")
+
+
+def missing(field, mode):
+    return f"--{field} is missing; --mode={mode} needs it"
+
+
+BOTH = "train_and_evaluate"
+ENDLESS = "give --max_steps or --epochs, to say when training ends"
+
+
+@pytest.mark.parametrize(
+    "changes, problems",
+    [
+        # What a mode needs.
+        ({"model_dir": None}, [missing("model_dir", BOTH)]),
+        ({"model_dir": ""}, [missing("model_dir", BOTH)]),
+        ({"train_files": ()}, [missing("train_files", BOTH)]),
+        ({"eval_files": ()}, [missing("eval_files", BOTH)]),
+        ({"epochs": None}, [ENDLESS]),
+        (
+            {"model_dir": None, "train_files": (), "eval_files": (), "epochs": None},
+            [missing("model_dir", BOTH), missing("train_files", BOTH), missing("eval_files", BOTH),
+             ENDLESS],
+        ),
+        (
+            {"mode": "train", "train_files": (), "eval_files": (), "epochs": None},
+            [missing("train_files", "train"), ENDLESS],
+        ),
+        ({"mode": "evaluate", "eval_files": ()}, [missing("eval_files", "evaluate")]),
+        ({"mode": "export", "model_dir": None}, [missing("model_dir", "export")]),
+        (
+            {"mode": "predict", "model_dir": None},
+            [missing("model_dir", "predict"), missing("predict_files", "predict")],
+        ),
+        (
+            {"mode": "predict", "model_dir": None, "export_dir": "saved"},
+            [missing("predict_files", "predict")],
+        ),
+        # What does not go together.
+        (
+            {"save_checkpoints_steps": 5, "save_checkpoints_secs": 5},
+            ["give --save_checkpoints_steps or --save_checkpoints_secs, not both"],
+        ),
+        (
+            {"input_cache_gib": 5},
+            ["--input_cache_gib is a limit of --input_cache_dir; give the folder too"],
+        ),
+        (
+            {"mode": "train", "eval_files": (), "eval_days": "2026-01-05"},
+            ["--eval_days chooses from --eval_files; give them too"],
+        ),
+        (
+            {"train_files": ("c", "a", "b"), "eval_files": ("b", "d", "c")},
+            ["--train_files and --eval_files share b, c: "
+             "a model must not be scored on what it was trained on"],
+        ),
+        ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'; did you mean 'best'?"]),
+        (
+            {"exporters": ("latest", "every", "all")},
+            ["--exporters: no exporter 'every'; known: latest, best, best_k, step, final",
+             "--exporters: no exporter 'all'; known: latest, best, best_k, step, final"],
+        ),
+        # Analysis: a first spec, or the files of one that is there.
+        (
+            {"mode": "analyze", "spec": "", "train_files": ()},
+            [missing("train_files", "analyze"),
+             "--analysis_dir is missing; --mode=analyze writes a first spec there, or refreshes "
+             "the files of a --spec",
+             "--labels is missing; name the features that are to be learned, as in "
+             "--labels=click,purchase"],
+        ),
+        (
+            {"mode": "analyze", "spec": "", "analysis_dir": "a", "labels": ("x", "x", "")},
+            ["--labels: 'x' is there twice", "--labels: '' is no name"],
+        ),
+        (
+            {"mode": "analyze", "analysis_dir": "a", "labels": ("x",)},
+            ["--analysis_dir is for a first spec; with --spec, --mode=analyze refreshes the files "
+             "that this spec refers to",
+             "--labels is for a first spec; with --spec, --mode=analyze refreshes the files "
+             "that this spec refers to"],
+        ),
+        (
+            {"mode": "analyze", "csv_delimiter": "||"},
+            ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
+        ),
+        (
+            {"mode": "validate", "baseline_statistics": "s", "csv_delimiter": "||"},
+            ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
+        ),
+        # Fields, one by one.
+        ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
+        ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
+        (
+            {"max_steps": -5, "epochs": 0},
+            ["--max_steps: got -5, expected greater than or equal to 1",
+             "--epochs: got 0, expected greater than or equal to 1"],
+        ),
+        (
+            {"eval_name": "a/b"},
+            ["--eval_name: got 'a/b', expected letters, digits, _, - and ., since files are named "
+             "after it"],
+        ),
+        (
+            {"eval_throttle_secs": -1},
+            ["--eval_throttle_secs: got -1, expected greater than or equal to 0"],
+        ),
+        ({"log_every_secs": 0}, ["--log_every_secs: got 0, expected greater than 0"]),
+        (
+            {"log_every_secs": float("inf")},
+            ["--log_every_secs: got inf, expected a finite number"],
+        ),
+        ({"best_direction": "up"}, ["--best_direction: got 'up', expected 'min' or 'max'"]),
+        ({"eval_files": ("a", 1)}, ["--eval_files: got 1, expected a valid string"]),
+        ({"model_params": []}, ["--model_params: got [], expected a valid dictionary"]),
+        ({"batchsize": 5}, ["unknown field 'batchsize'; did you mean 'batch_size'?"]),
+        pytest.param(
+            {"mode": "xyz"}, [f"--mode: got 'xyz', expected {MODES}"],
+        ),
+        pytest.param(
+            {"train_files": 5}, ["--train_files: got 5, expected a list of strings"],
+        ),
+        pytest.param({"spec": ""}, ["--spec is missing"]),
+        pytest.param(
+            {"train_files": ("a", "")}, ["--train_files: a name is empty"],
+        ),
+        pytest.param(
+            {"exporters": ("step",)},
+            ["--export_every_steps is missing; say how many steps are between the exports of step"],
+        ),
+        pytest.param(
+            {"export_every_steps": 5},
+            ["--export_every_steps is for the exporter step; add it to --exporters"],
+        ),
+        pytest.param(
+            {"exporters": ("best_k",), "best_metric": "auc/click"},
+            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
+             "(max)"],
+        ),
+        pytest.param(
+            {"exporters": ("best", "best")}, ["--exporters: 'best' is there twice"],
+        ),
+        pytest.param(
+            {"early_stopping_metric": "auc/click"},
+            ["--early_stopping_direction is missing; say whether a better auc/click is lower (min) "
+             "or higher (max)"],
+        ),
+        (
+            {"best_metric": "auc/click"},
+            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
+             "(max)"],
+        ),
+        ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
+         [ENDLESS]),
+        ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
+        (
+            {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
+            ["--warm_start_rename: got 'a', expected old=new",
+             "--warm_start_rename: '(' is no regular expression: "
+             "missing ), unterminated subpattern at position 0",
+             "--warm_start_rename: got 'a=', expected old=new"],
+        ),
+        (
+            {"warm_start_vars": "("},
+            ["--warm_start_vars: '(' is no regular expression: "
+             "missing ), unterminated subpattern at position 0"],
+        ),
+        pytest.param(
+            {"batch_size": True}, ["--batch_size: got True, expected a valid integer"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_broken_config_is_told(changes, problems):
+    assert problems_of(**changes) == problems
+
+
+class Mine:
+    """Stands for a ModelFn: that it is one is checked where the model is made."""
+
+    class Inner:
+        pass
+
+
+def test_a_model_may_be_given_as_a_class():
+    config = ExperimentConfig(**TRAINING, model=Mine)
+    assert config.model == f"{__name__}:Mine"
+    assert f"--model={__name__}:Mine\n" in resolved_flags(config)
+
+
+def test_a_model_that_no_name_finds_again_is_refused():
+    class Local:
+        pass
+
+    for model in (Mine.Inner, Local):
+        assert problems_of(model=model) == [
+            f"--model: got {model!r}, expected a class at the top of a module, where its name "
+            "finds it again; one inside a function or another class cannot be found"
+        ]
+    assert problems_of(model=print) == [
+        f"--model: got {print!r}, expected the name of a model, as 'wide_deep' or "
+        "'package.module:ClassName', or a subclass of estimator_kit.ModelFn"
+    ]
+
+
+def test_one_string_is_a_list_of_one():
+    config = ExperimentConfig(**{**TRAINING, "train_files": "a,b.tfrecord", "exporters": "final"})
+    assert config.train_files == ("a,b.tfrecord",)
+    assert config.exporters == ("final",)
+    assert problems_of(train_files="") == ["--train_files: a name is empty"]
+
+
+def test_a_config_needs_a_spec():
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig()
+    assert str(error.value).split("\n")[0] == "--spec is missing"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        TRAINING,
+        {**TRAINING, "epochs": None, "max_steps": 10},
+        {**TRAINING, "max_steps": 10},
+        {**TRAINING, "mode": "train", "eval_files": ()},
+        {"mode": "evaluate", "spec": "s", "model_dir": "m", "eval_files": ("e",)},
+        # Scoring files that a model has seen is no mistake when that is all that is asked for.
+        {**TRAINING, "mode": "evaluate", "train_files": ("b",)},
+        {"mode": "predict", "spec": "s", "model_dir": "m", "predict_files": ("p",)},
+        {"mode": "predict", "spec": "s", "export_dir": "e", "predict_files": ("p",)},
+        {"mode": "predict", "export_dir": "e", "predict_files": ("p",), "predict_dir": "d"},
+        {"mode": "export", "spec": "s", "model_dir": "m"},
+        {"mode": "validate", "spec": "s"},
+        {"mode": "analyze", "train_files": ("t",), "labels": ("x",), "analysis_dir": "a"},
+        {"mode": "analyze", "train_files": ("t",), "spec": "s"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d"},
+        {"mode": "convert", "convert_files": ("t",), "convert_dir": "d", "spec": "s",
+         "split_key": "u", "eval_fraction": 0.1},
+        {**TRAINING, "save_checkpoints_secs": 5},
+        {**TRAINING, "exporters": ()},
+    ],
+)
+def test_what_is_enough(fields):
+    config = ExperimentConfig(**fields)
+    assert {name: getattr(config, name) for name in fields} == fields
+
+
+def test_defaults():
+    config = ExperimentConfig(mode="validate", spec="s")
+    assert config.model_dump(exclude={"mode", "spec"}) == {
+        "model": "wide_deep", "model_params": {}, "model_dir": None,
+        "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
+        "train_days": None, "eval_days": None, "train_mix": (),
+        "keep_negatives": None, "deterministic": False,
+        "batch_size": 512, "eval_batch_size": 2048, "shuffle": True, "seed": 1,
+        "input_cache_dir": None, "input_cache_gib": None,
+        "corrupt_data_policy": "fail", "max_bad_records": None, "max_bad_fraction": None,
+        "max_steps": None, "epochs": None, "save_checkpoints_steps": None,
+        "save_checkpoints_secs": None, "keep_checkpoint_max": 5, "warm_start_from": None,
+        "warm_start_mode": "weights_and_stats", "warm_start_vars": ".*", "warm_start_rename": (),
+        "eval_steps": None, "eval_throttle_secs": 0, "eval_name": "evaluate",
+        "early_stopping_metric": None, "early_stopping_direction": None,
+        "early_stopping_patience": 3, "exporters": ("best", "final"), "best_metric": "loss",
+        "best_direction": None, "best_k": 3, "export_every_steps": None, "exports_to_keep": 5,
+        "export_check_rows": 100,
+        "default_signature": "predict_examples", "predict_output": None,
+        "predict_limit": None, "predict_outputs": (), "export_dir": None, "predict_dir": None,
+        "keep_columns": (), "predict_processes": None,
+        "inspect_path": None, "graph_dir": None, "transform": None,
+        "transform_dir": None, "transform_tolerance": 1e-5, "transform_max_loss_increase": 0.01,
+        "transform_inputs": "features", "representative_files": (),
+        "analysis_dir": None, "labels": (), "min_count": 5,
+        "csv_columns": (), "csv_delimiter": None, "csv_skip_spaces": None,
+        "csv_comment": None, "csv_missing": (),
+        "convert_files": (), "convert_dir": None, "convert_order": "stable",
+        "beam_options": None,
+        "data_service": None, "data_service_port": 0, "data_service_host": None,
+        "data_service_dir": None, "data_service_timeout_secs": 60.0, "profile_input": False,
+        "serving_models": (), "serving_versions": (), "serving_labels": (),
+        "serving_host": "127.0.0.1", "serving_grpc_port": 8500, "serving_rest_port": 8501,
+        "serving_threads": 16, "serving_max_request_mib": 16, "serving_poll_secs": 1.0,
+        "serving_allowed_hosts": (), "serving_lame_duck_secs": 5.0,
+        "serving_config_dir": None, "serving_image": None, "serving_batch_rows": 128,
+        "serving_batch_timeout_micros": 1000,
+        "convert_processes": None, "shard_mib": 100, "shard_compression": "none",
+        "split_key": None, "eval_fraction": None, "step_columns": (),
+        "schema_file": None, "validate_rows": 0, "baseline_files": (), "baseline_statistics": None,
+        "log_every_secs": 10.0, "intra_op_threads": 0, "inter_op_threads": 0,
+        "memory_growth": True, "strategy": None, "job_name": None, "task_index": 0,
+        "worker_hosts": (), "ps_hosts": (), "launch_local": None, "cluster_timeout_secs": 600.0,
+        "listen_on_all_interfaces": False, "backup_workers": 0, "mirrored_devices": None,
+        "partition_mib": None,
+        "as_of": None, "window_days": None, "eval_window_days": 1, "window_min_days": 1,
+        "window_min_rows": 1, "window_max_age_days": None, "serving_dir": None, "force": False,
+        "keep_cycles": 7, "keep_cycle_days": None, "keep_versions": 3, "stage_limits": (),
+        "lock_stale_secs": 120.0, "prometheus_file": None, "webhook_url_file": None,
+        "webhook_timeout_secs": 10.0, "exit_code_style": "kit", "to": None, "cycle": None,
+    }  # fmt: skip
+
+
+def test_a_config_is_frozen():
+    config = ExperimentConfig(**TRAINING)
+    with pytest.raises(pydantic.ValidationError, match="Instance is frozen"):
+        config.batch_size = 1
+
+
+def test_configs_share_no_parameters():
+    ExperimentConfig(**TRAINING).model_params["a"] = 1
+    assert ExperimentConfig(**TRAINING).model_params == {}
+
+
+@pytest.mark.parametrize("field", ["batch_size", "eval_batch_size", "max_steps", "seed"])
+def test_numbers_beyond_int64_are_refused(field):
+    ExperimentConfig(mode="validate", spec="x.yaml", **{field: 2**63 - 1})
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(mode="validate", spec="x.yaml", **{field: 2**63})
+    assert str(error.value) == (
+        f"--{field}: got 9223372036854775808, expected less than or equal to 9223372036854775807"
+    )
+
+
+def test_a_seed_may_be_negative():
+    assert ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63)).seed == -(2**63)
+    with pytest.raises(ConfigError, match="--seed: got -9223372036854775809, expected greater"):
+        ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63) - 1)

@@ -1,0 +1,120 @@
+"""How CSV files are written: flags and the section `tables` of a spec, together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import feature_specs
+from estimator_kit.commands.convert import run_conversion
+from estimator_kit.config import table_settings
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from feature_specs.errors import SpecError
+from input_pipelines.prepare.tables.options import CsvOptions
+from tests.conftest import DOCUMENT
+
+pytestmark = pytest.mark.no_tensorflow
+
+CSV = ("a.csv",)
+TABLES = {"csv_missing": ["?", "NA"], "csv_skip_spaces": True, "csv_delimiter": ";"}
+
+
+def spec_of(tables):
+    document = {**DOCUMENT, **({} if tables is None else {"tables": tables})}
+    return feature_specs.parse(document, source="spec.yaml")
+
+
+def options(spec, paths=CSV, written=False, **flags):
+    config = ExperimentConfig(
+        mode="convert", convert_files=paths, convert_dir="out", **flags
+    )
+    return table_settings.csv_options(config, spec, paths, written=written)
+
+
+def test_the_spec_says_it_and_the_flags_need_not():
+    expected = CsvOptions(delimiter=";", skip_spaces=True, missing=("?", "NA"))
+    assert options(spec_of(TABLES)) == expected
+    # The same again is no contradiction, in whatever order.
+    assert options(spec_of(TABLES), csv_missing=("NA", "?"), csv_skip_spaces=True) == (
+        CsvOptions(delimiter=";", skip_spaces=True, missing=("NA", "?"))
+    )
+    # How one file is laid out changes no value.
+    assert options(spec_of(TABLES), csv_delimiter="|", csv_columns=("x",), csv_comment="#") == (
+        CsvOptions(("x",), "|", True, "#", ("?", "NA"))
+    )
+    assert options(spec_of(TABLES), ("a.parquet",)) == CsvOptions()
+    assert options(None, csv_missing=("?",)) == CsvOptions(missing=("?",))
+    assert options(spec_of(None), csv_missing=("?",)) == CsvOptions(missing=("?",))
+
+
+@pytest.mark.parametrize(
+    "tables, flags, message",
+    [
+        (TABLES, {"csv_missing": ("?",)},
+         '--csv_missing: got ["?"], and the section tables of spec.yaml says ["?", "NA"] there; '
+         "the records of a model are read one way: leave the flag out, or change the spec and "
+         "convert and train again"),
+        (TABLES, {"csv_skip_spaces": False},
+         "--csv_skip_spaces: got false, and the section tables of spec.yaml says true there; the "),
+        ({"csv_delimiter": ";"}, {"csv_missing": ("?",)},
+         '--csv_missing: got ["?"], and the section tables of spec.yaml says nothing there; the '),
+        ({"csv_delimiter": ";;"}, {},
+         "spec.yaml: tables: --csv_delimiter: got ';;', expected one character, as ; or \\t"),
+    ],
+)  # fmt: skip
+def test_flags_that_contradict_the_spec(tables, flags, message):
+    with pytest.raises(ConfigError) as error:
+        options(spec_of(tables), **flags)
+    assert str(error.value).startswith(message)
+
+
+def test_records_for_a_training_are_read_as_the_spec_says():
+    with pytest.raises(ConfigError) as error:
+        options(spec_of(None), written=True, csv_missing=("?",), csv_comment="#")
+    assert str(error.value) == (
+        "--csv_comment, --csv_missing: what a field of a table means belongs into the spec, or "
+        "predictions of other tables would read it otherwise; add to spec.yaml, and leave the "
+        'flags out:\ntables:\n  csv_comment: "#"\n  csv_missing: ["?"]'
+    )
+    assert options(spec_of(None), written=True, csv_delimiter=";") == CsvOptions(delimiter=";")
+
+
+def test_the_section_is_part_of_the_document():
+    spec = spec_of(TABLES)
+    assert spec.to_dict()["tables"] == TABLES and "tables" not in spec_of(None).to_dict()
+    assert feature_specs.parse(spec.to_dict()).tables == spec.tables
+    assert spec.fingerprint() != spec_of(None).fingerprint()
+    with pytest.raises(SpecError, match=r"tables.csv_mising: .*did you mean 'csv_missing'"):
+        spec_of({"csv_mising": ["?"]})
+
+
+def test_a_conversion_takes_them_from_the_spec(tmp_path):
+    (tmp_path / "a.csv").write_text("click,price,city\n1,?,rome\n0,2.5,?\n")
+    (tmp_path / "spec.json").write_text(json.dumps({
+        "features": {"price": {"dtype": "float32", "default": 0},
+                     "city": {"dtype": "string", "default": ""}},
+        "columns": {"price": {"numeric": "price"}, "city": {"hash_bucket": "city", "size": 9}},
+        "groups": {"wide": ["price", "city"]},
+        "labels": {"click": {"dtype": "int64"}},
+        "objectives": {"click": {"head": "binary"}},
+        "tables": {"csv_missing": ["?"]},
+    }))  # fmt: skip
+    config = ExperimentConfig(
+        mode="convert", spec=f"{tmp_path}/spec.json", convert_files=(f"{tmp_path}/a.csv",),
+        convert_dir=f"{tmp_path}/out",
+    )  # fmt: skip
+    run_conversion(config)
+    manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
+    assert manifest["csv"]["missing"] == ["?"]
+
+
+def test_a_line_of_names_is_no_row(tmp_path):
+    (tmp_path / "a.csv").write_text("click,price\n1,2\n")
+    config = ExperimentConfig(
+        mode="convert", convert_files=(f"{tmp_path}/a.csv",), convert_dir=f"{tmp_path}/out",
+        csv_columns=("click", "price"),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"a.csv: row 1 holds the names of the columns; --csv_col"):
+        run_conversion(config)

@@ -1,0 +1,147 @@
+"""Which versions are written and kept: over starts, with pins, by every exporter."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import versions
+from estimator_kit.exporters.best_k import BestKRecord
+from estimator_kit.exporters.run_exports import RunExports, export_folder
+from estimator_kit.exporters.step import StepRecord
+from estimator_kit.training import after_evaluation
+from estimator_kit.training.hooks.stop import StopRequest
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number in (9, 10, 11, 12):
+        (tmp_path / str(number)).mkdir()
+    (tmp_path / ".staging-5-1").mkdir()
+    return str(tmp_path)
+
+
+def names(folder):
+    return [os.path.basename(path) for path in versions.versions(folder)]
+
+
+def test_retention_keeps_the_newest_and_what_is_pinned_or_live(folder):
+    versions.pin(folder, "9", "the one of the audit")
+    versions.set_live(folder, ["10"])
+    assert [os.path.basename(path) for path in versions.delete_old(folder, 1)] == ["11"]
+    assert names(folder) == ["9", "10", "12"]
+    assert not versions.delete(folder, "9") and not versions.delete(folder, "10")
+    with open(f"{folder}/keep.json", encoding="utf-8") as file:
+        assert json.load(file) == {"live": ["10"], "pinned": {"9": "the one of the audit"}}
+    versions.unpin(folder, "9")
+    versions.set_live(folder, [])
+    assert versions.delete(folder, "9")
+    versions.delete_old(folder, 1)
+    assert names(folder) == ["12"]
+
+
+def test_what_is_not_there_cannot_be_kept(folder):
+    for keep in (lambda: versions.pin(folder, "7"), lambda: versions.set_live(folder, ["7"])):
+        with pytest.raises(ConfigError) as error:
+            keep()
+        assert str(error.value) == f"{folder} has no version '7'; there are: 9, 10, 11, 12"
+
+
+@pytest.mark.parametrize("text", ['{"pinned": []}', '{"live": [9]}', '{"liv": []}', "[]"])
+def test_a_keep_file_that_cannot_be_read_stops_retention(folder, text):
+    with open(f"{folder}/keep.json", "w", encoding="utf-8") as file:
+        file.write(text)
+    with pytest.raises(ConfigError) as error:
+        versions.delete_old(folder, 1)
+    assert str(error.value) == (
+        f'{folder}/keep.json: expected {{"pinned": {{version: why}}, "live": [version]}}; repair '
+        "it: without it versions that are pinned or live could be deleted"
+    )
+    assert names(folder) == ["9", "10", "11", "12"]
+
+
+def test_a_version_is_higher_than_those_that_are_there(folder):
+    staged = versions.new_staging(folder, 7.0)
+    os.makedirs(staged)
+    assert names(folder) == ["9", "10", "11", "12"]  # A staging folder is no version.
+    assert versions.publish(staged, folder, 7.0) == f"{folder}/13"
+    os.makedirs(staged)
+    assert versions.publish(staged, folder, 70.0) == f"{folder}/70"
+
+
+def test_what_a_dead_process_has_left_is_removed_a_day_later(folder):
+    versions.new_staging(folder, 5 + 24 * 3600.0)
+    assert os.path.isdir(f"{folder}/.staging-5-1")
+    versions.new_staging(folder, 6 + 24 * 3600.0)
+    assert not os.path.isdir(f"{folder}/.staging-5-1")
+
+
+def test_the_best_k_over_starts(tmp_path):
+    folder = str(tmp_path)
+    record = BestKRecord(folder, "auc/y", "max", 2)
+    assert record.best == [] and record.improves(0.5) and not record.improves(float("nan"))
+    assert record.add(0.5, 1, "x/1") == [] and record.add(0.7, 2, "x/2") == []
+    again = BestKRecord(folder, "auc/y", "max", 2)
+    assert not again.improves(0.5)  # A tie keeps the older one.
+    assert again.improves(0.6)
+    assert again.add(0.7, 3, "x/3") == ["1"]
+    assert [entry["version"] for entry in again.best] == ["2", "3"]
+    wider = BestKRecord(folder, "auc/y", "max", 3)
+    assert wider.improves(0.1)
+    assert BestKRecord(folder, "auc/y", "max", 1).add(0.9, 4, "x/4") == ["2", "3"]
+    with pytest.raises(ConfigError, match=r"holds the best auc/y \(max\), and now loss \(min\)"):
+        BestKRecord(folder, "loss", "min", 2)
+    (tmp_path / "best_k.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"best_k.json is damaged; repair or remove it"):
+        BestKRecord(folder, "auc/y", "max", 2)
+
+
+def test_the_step_exporter_is_due_once_for_each_multiple(tmp_path):
+    record = StepRecord(str(tmp_path), 10)
+    assert not record.is_due(9) and record.is_due(10) and record.is_due(25)
+    record.add(25)
+    again = StepRecord(str(tmp_path), 10)
+    assert not again.is_due(29) and again.is_due(30)
+
+
+def test_after_evaluations_each_exporter_has_its_own(tmp_path, monkeypatch):
+    written = []
+
+    def write(self, trained, exporter, checkpoint=None, metrics=None):
+        path = os.path.join(export_folder(str(tmp_path), exporter), str(len(written) + 1))
+        os.makedirs(path)
+        written.append((exporter, checkpoint, metrics["loss"]))
+        return path
+
+    monkeypatch.setattr(RunExports, "write", write)
+    config = ExperimentConfig(
+        spec="s.yaml", train_files=("a",), eval_files=("b",), model_dir=str(tmp_path), max_steps=9,
+        exporters=("latest", "best", "best_k", "step"), best_k=2, export_every_steps=20,
+        exports_to_keep=1,
+    )  # fmt: skip
+
+    def evaluate(*losses):
+        after = after_evaluation.AfterEvaluation(config, None, StopRequest())
+        for step, loss in losses:
+            after.export(None, "", f"ckpt-{step}", {"loss": loss, "global_step": step}, False)
+        return after
+
+    evaluate((10, 0.5), (20, 0.7))
+    after = evaluate((30, 0.6), (40, 0.4))  # As after a restart.
+    assert [(name, step[5:]) for name, step, _ in written] == [
+        ("latest", "10"), ("best", "10"), ("best_k", "10"),
+        ("latest", "20"), ("best_k", "20"), ("step", "20"),
+        ("latest", "30"), ("best_k", "30"),
+        ("latest", "40"), ("best", "40"), ("best_k", "40"), ("step", "40"),
+    ]  # fmt: skip
+    kept = {name: names(export_folder(str(tmp_path), name)) for name in config.exporters}
+    assert kept == {"latest": ["9"], "best": ["10"], "best_k": ["3", "11"], "step": ["12"]}
+    best = [entry["version"] for entry in after._best_k.best]
+    assert best == ["11", "3"]
+    assert {name: os.path.basename(path) for name, path in after.exports.items()} == {
+        "latest": "9", "best": "10", "best_k": "11", "step": "12",
+    }  # fmt: skip

@@ -1,0 +1,431 @@
+"""An export: its signatures, what is beside it, and that it is named only when it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit.commands import inspect, transform
+from estimator_kit.errors import ExportError
+from estimator_kit.exporters import c_session, sample_rows, saved_model, skew, verification
+from estimator_kit.exporters.extra_files import Origin
+from estimator_kit.exporters.graph_copy import CopyError, copied
+from estimator_kit.scoring import prediction
+from input_pipelines.record_files import tfrecords
+from tests.conftest import DOCUMENT, make_rows, place
+from tests.estimator_kit.small_training import trained_wide_deep
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """An Estimator after a step, its spec, and 40 rows in a file."""
+    folder = tmp_path_factory.mktemp("ads")
+    rows = make_rows(40)
+    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+    made, spec = trained_wide_deep(folder, DOCUMENT, rows, steps=1)
+    return made, spec, f"{folder}/eval.tfrecord"
+
+
+@pytest.fixture(scope="module")
+def rows(trained):
+    _, spec, path = trained
+    return sample_rows.sample_rows(spec, [path])
+
+
+@pytest.fixture(scope="module")
+def export(trained, rows, tmp_path_factory):
+    made, spec, _ = trained
+    folder = str(tmp_path_factory.mktemp("final"))
+    origin = Origin("best", {"loss": 0.5}, {"model": "wide_deep"}, "--max_steps=1\n")
+    path = saved_model.export_saved_model(made, spec, folder, rows=rows, origin=origin, now=NOW)
+    assert path == f"{folder}/1700000000"
+    return pathlib.Path(path)
+
+
+def read(path):
+    return json.loads(path.read_text())
+
+
+def test_every_signature_is_there_and_takes_any_number_of_rows(export):
+    loaded = tf.saved_model.load(str(export)).signatures
+    assert set(loaded) == {
+        "serving_default", "predict_examples", "predict_raw",
+        *(f"{method}/{name}" for method in ("predict", "classify", "regress")
+          for name in ("click", "buy")),
+    }  # fmt: skip
+    for name, signature in loaded.items():
+        inputs = signature.structured_input_signature[1]
+        assert all(spec.shape[0] is None for spec in inputs.values()), name
+    raw = loaded["predict_raw"].structured_input_signature[1]
+    assert {name: (spec.dtype.name, spec.shape.rank) for name, spec in raw.items()} == {
+        "price": ("float32", 1), "user": ("string", 1), "city": ("string", 1),
+        "tags": ("string", 2),
+    }  # fmt: skip
+    assert set(loaded["classify/click"].structured_outputs) == {"classes", "scores"}
+    assert list(loaded["classify/click"].structured_input_signature[1]) == ["inputs"]
+    assert list(loaded["regress/click"].structured_outputs) == ["outputs"]
+
+
+def test_what_is_beside_it(export, trained):
+    extra = export / "assets.extra"
+    assert (extra / "flags.txt").read_text() == "--max_steps=1\n"
+    assert read(extra / "metrics.json") == {"loss": 0.5}
+    lineage = read(extra / "lineage.json")
+    assert lineage["created"] == "2023-11-14T22:13:20+00:00"
+    expected = {
+        "exporter": "best", "global_step": 1, "model": "wide_deep", "checkpoint": "model.ckpt-1",
+        "feature_spec": trained[1].fingerprint(),
+    }  # fmt: skip
+    assert {key: lineage[key] for key in expected} == expected
+    check = lineage["check"]
+    assert (check["rows"], check["rows_as_tensors"], check["signatures"]) == (40, 40, 9)
+    assert check["largest_difference"] <= check["tolerance"] == 1e-5
+
+
+def test_the_warm_up_is_of_prediction_logs(export, rows):
+    logs_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+    path = str(export / "assets.extra" / "tf_serving_warmup_requests")
+    found = {}
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        log = logs_pb2.PredictionLog.FromString(record)
+        assert log.SerializeToString(deterministic=True) == record  # No field that it lacks.
+        kind = log.WhichOneof("log_type")
+        request = getattr(log, kind).request
+        assert request.model_spec.name == "clicks"
+        found[request.model_spec.signature_name] = (kind, request)
+    kinds = {name: kind for name, (kind, _) in found.items()}
+    assert kinds == {
+        "serving_default": "predict_log", "predict_examples": "predict_log",
+        "predict_raw": "predict_log", "predict/click": "predict_log",
+        "predict/buy": "predict_log", "classify/click": "classify_log",
+        "classify/buy": "classify_log", "regress/click": "regress_log",
+        "regress/buy": "regress_log",
+    }  # fmt: skip
+    examples = tf.make_ndarray(found["predict_examples"][1].inputs["examples"])
+    assert examples.tolist() == rows.records[:8]
+    price = tf.make_ndarray(found["predict_raw"][1].inputs["price"])
+    np.testing.assert_array_equal(price, rows.raw["price"][:8])
+    (first, *_) = found["classify/click"][1].input.example_list.examples
+    assert first.features.feature["price"].float_list.value[0] == price[0]
+
+
+def test_client_examples_are_of_a_real_row_without_its_labels(export):
+    row, folder = make_rows(1)[0], export / "client_examples"
+    request = read(folder / "request.json")
+    assert request["signature_name"] == "predict_raw"
+    assert request["inputs"] == {
+        "price": [pytest.approx(row["price"])], "user": [row["user"] or ""],
+        "city": [row["city"]], "tags": [row["tags"]],
+    }  # fmt: skip
+    # As text: a record that is no text in UTF-8 would come as {"b64": ...}.
+    (sent,) = read(folder / "request_examples.json")["inputs"]["examples"]
+    import base64
+
+    example = tf.train.Example.FromString(base64.b64decode(sent["b64"]))
+    assert set(example.features.feature) <= {"price", "user", "city", "tags"}
+    assert '/v1/models/${2:-clicks}:predict"' in (folder / "curl.sh").read_text()
+    predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
+    asked = predict_pb2.PredictRequest.FromString((folder / "request.pb").read_bytes())
+    assert tf.make_ndarray(asked.inputs["examples"]).tolist() == [example.SerializeToString(
+        deterministic=True)]  # fmt: skip
+    compile((folder / "predict_grpc.py").read_text(), "predict_grpc.py", "exec")
+
+
+@pytest.mark.nightly
+def test_another_default_signature(trained, rows, tmp_path):
+    made, spec, _ = trained
+    path = saved_model.export_saved_model(
+        made, spec, str(tmp_path), rows=rows, default_signature="classify/click"
+    )
+    signatures = tf.saved_model.load(path).signatures
+    assert set(signatures["serving_default"].structured_outputs) == {"classes", "scores"}
+    (batch,) = prediction.from_saved_model(path, list(rows.files), 50)
+    assert "click/logits" in batch and len(batch["buy/logits"]) == 40
+    with pytest.raises(ek.ConfigError) as error:
+        saved_model.export_saved_model(made, spec, str(tmp_path), default_signature="predict/clik")
+    assert str(error.value) == (
+        "--default_signature=predict/clik: the model has no such signature; did you mean "
+        "'predict/click'?"
+    )
+    assert sorted(os.listdir(tmp_path)) == [os.path.basename(path)]
+
+
+def test_an_export_that_answers_otherwise_is_refused_and_named_nowhere(trained, rows, tmp_path):
+    made, spec, _ = trained
+    price = rows.features["price"].copy()
+    price[7] += 0.25
+    other = {**rows.features, "price": price}
+    wrong = sample_rows.SampleRows(rows.files, rows.records, other, rows.raw, rows.sendable)
+    with pytest.raises(ExportError) as error:
+        saved_model.export_saved_model(made, spec, str(tmp_path), rows=wrong)
+    checkpoint, was = made.latest_checkpoint(), rows.features["price"][7, 0]
+    assert str(error.value) == (
+        f"the export of {checkpoint} was refused: features that the input pipeline and the export "
+        "read differently:\n"
+        f"  column 'price', of the feature price: row 7 has {price[7, 0]!s} in the "
+        f"input pipeline and {was!s} in the export"
+    )
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_damaged_export_is_refused(trained, rows, tmp_path, monkeypatch):
+    made, spec, _ = trained
+
+    def cut(loader, staged, *rest):
+        path = next(pathlib.Path(staged).glob("variables/*.data*"))
+        path.write_bytes(path.read_bytes()[:-9])
+        assert os.listdir(tmp_path) == [os.path.basename(staged)]
+        assert not os.path.basename(staged).isdigit()
+        return verify(loader, staged, *rest)
+
+    verify = verification.verify
+    monkeypatch.setattr(verification, "verify", cut)
+    with pytest.raises(ExportError, match=r"was refused: TensorFlow's C\+\+ loader: "):
+        saved_model.export_saved_model(made, spec, str(tmp_path), rows=rows)
+    assert os.listdir(tmp_path) == []
+
+
+def test_without_rows_it_says_that_it_is_not_checked(trained, tmp_path, caplog):
+    made, spec, _ = trained
+    with caplog.at_level("INFO", "estimator_kit"):
+        path = saved_model.export_saved_model(made, spec, str(tmp_path))
+    text = "not checked: no rows to ask with; give --eval_files"
+    assert read(pathlib.Path(path) / "assets.extra" / "lineage.json")["check"] == text
+    said = [record.getMessage() for record in caplog.records if record.name == "estimator_kit"]
+    assert said == [f"the export of {made.latest_checkpoint()} is {text}"]
+
+
+def test_the_c_session_says_what_is_wrong(export):
+    lib = c_session.load_library(c_session.library_path(os.path.dirname(tf.__file__)))
+    session = c_session.CSession(lib, str(export))
+    with pytest.raises(c_session.CApiError, match="no signature 'predict'; known: "):
+        session.ask("predict", {})
+    with pytest.raises(c_session.CApiError, match="'predict_examples' takes examples, got x"):
+        session.ask("predict_examples", {"x": np.zeros(1)})
+    with pytest.raises(c_session.CApiError, match="no signatures predict; known: "):
+        session.ask_together(["predict", "predict/click"], np.array([b""], object))
+    with pytest.raises(c_session.CApiError, match="not one input; known: "):
+        session.ask_together(["predict_raw", "predict/click"], np.array([b""], object))
+    with pytest.raises(c_session.CApiError, match="Could not parse"):
+        session.ask("predict_examples", {"examples": np.array([b"\xff"], object)})
+    session.close()
+    with pytest.raises(c_session.CApiError):
+        c_session.CSession(lib, str(export / "nothing"))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([[1.5, np.nan]], np.float32), np.array([], np.int64), np.array(True),
+        np.array([[b"a\0", b""]], object),
+    ],
+)  # fmt: skip
+def test_arrays_go_through_json_as_they_are(array):
+    found = c_session.decoded(json.loads(json.dumps(c_session.encoded(array))))
+    assert found.dtype == array.dtype and found.shape == array.shape
+    np.testing.assert_array_equal(found, array)
+
+
+def test_answers_may_differ_by_what_sums_of_float32_do():
+    """Logits of a trained model, asked with 100 rows and with 3; features are held to less."""
+    expected = {"logits": np.float32([[9.504173], [-1.0755432]])}
+    rounded = {"logits": np.float32([[9.504173], [-1.075542]])}
+    assert skew.check_answers(expected, rounded, "s") == pytest.approx(1.1e-6, rel=0.02)
+    with pytest.raises(skew.Skew, match="logits"):
+        skew.check_answers(expected, {"logits": expected["logits"] + np.float32(1e-4)}, "s")
+    spec = feature_specs.parse(DOCUMENT)
+    read = {"price": np.float32([[0.5]])}
+    names = {"price": ("p",)}
+    skew.check_features(spec, read, {"p": np.float32([[0.5 + 5e-7]])}, names)
+    with pytest.raises(skew.Skew, match="column 'price', of the feature price"):
+        skew.check_features(spec, read, {"p": np.float32([[0.5 + 3e-6]])}, names)
+
+
+def test_ids_may_differ_where_numbers_do_by_little():
+    expected = {"p": np.array([[0.5], [0.9]]), "id": np.array([[0], [1]])}
+    tie = {"p": np.array([[0.5 + 1e-7], [0.9]]), "id": np.array([[1], [1]])}
+    assert skew.check_answers(expected, tie, "s") == pytest.approx(1e-7, rel=1e-3)
+    with pytest.raises(skew.Skew) as error:
+        skew.check_answers(expected, {**tie, "id": np.array([[1], [0]])}, "signature s")
+    assert str(error.value) == (
+        "signature s: 'id' of row 1 is [1] through the input pipeline and [0] through the export"
+    )
+    with pytest.raises(skew.Skew) as error:
+        skew.check_answers(expected, {**tie, "p": np.array([[0.5], [0.8]])}, "signature s")
+    assert str(error.value) == (
+        "signature s: 'p' of row 1 is [0.9] through the input pipeline and [0.8] through the export"
+    )
+
+
+def test_a_part_of_a_graph_on_other_inputs():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.constant([1.0, 2.0])
+        first, second = tf.identity(x), tf.constant([3.0, 4.0])
+        weight = tf.compat.v1.get_variable("w", [], initializer=tf.constant_initializer(10.0))
+        product = first * weight
+        with tf.control_dependencies([tf.debugging.assert_positive(first, message="not positive")]):
+            total = tf.reduce_sum(product)
+        new_total, new_product, shared, same = copied(
+            [total, product, weight.read_value(), first], [(first, second)], name="again"
+        )
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run([new_total, shared]) == [70.0, 10.0]
+        assert session.run(new_product).tolist() == [30.0, 40.0]
+        assert same is second
+        assert len(tf.compat.v1.global_variables()) == 1
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not positive"):
+            session.run(new_total, {second: [-1.0, 1.0]})
+        frame = tf.raw_ops.Switch(data=first, pred=True).output_true
+        with pytest.raises(CopyError, match="conditions of TensorFlow 1, as Switch"):
+            copied([frame], [(first, second)], name="again")
+
+
+def config_of(path, **fields):
+    return ek.ExperimentConfig(mode="inspect", inspect_path=str(path), **fields)
+
+
+def test_inspecting_an_export(export, tmp_path):
+    lines = inspect.inspect(config_of(export, graph_dir=str(tmp_path / "graph"))).splitlines()
+    assert lines[0] == f"export {export}, of TensorFlow {tf.__version__}"
+    assert lines[1] == "  of step 1, exporter best"
+    assert lines[2].startswith("  asked with 40 rows; the largest difference was ")
+    assert "9 signatures" in lines
+    at = lines.index("  classify/click (classify)")
+    assert lines[at + 1 : at + 5] == [
+        "    takes inputs: string [?]", "    gives classes: string [?, 2]",
+        "    gives scores: float32 [?, 2]", "    needs city, price, tags, user",
+    ]  # fmt: skip
+    at = lines.index("  predict_raw (predict)")
+    assert lines[at + 1 : at + 5] == [
+        "    takes city: string [?]", "    takes price: float32 [?]",
+        "    takes tags: string [?, ?]", "    takes user: string [?]",
+    ]  # fmt: skip
+    # wide: 2 logits for price, user 20, city 3, tag 10, cross 30, a bias; deep: see the shapes.
+    assert any(line.endswith("float32 [20, 2]  linear/linear_model/user/weights") for line in lines)
+    assert any(line.endswith("  VarHandleOp") for line in lines)
+    assert "0 assets" in lines
+    at = lines.index("1 vocabularies")
+    assert lines[at + 1].split() == ["2", "city:", "a", "list", "in", "the", "spec"]
+    written = str(tmp_path / "graph" / "events.out.tfevents.0.graph")
+    events = list(tf.compat.v1.train.summary_iterator(written))
+    graph = tf.compat.v1.GraphDef.FromString(events[1].graph_def)
+    assert {"VarHandleOp", "ParseExampleV2"} <= {node.op for node in graph.node}
+
+
+def test_inspecting_a_checkpoint_and_what_is_none(trained, tmp_path):
+    checkpoint = trained[0].latest_checkpoint()
+    lines = inspect.inspect(config_of(checkpoint)).splitlines()
+    assert lines[0] == f"checkpoint {checkpoint}"
+    assert any(line.split() == ["8", "int64", "[]", "global_step"] for line in lines)
+    lines = inspect.inspect(config_of(trained[0].model_dir)).splitlines()
+    assert lines[0].endswith("/clicks, latest checkpoint model.ckpt-1")
+    with pytest.raises(ek.ConfigError) as error:
+        inspect.inspect(config_of(tmp_path))
+    assert str(error.value) == (
+        f"--inspect_path={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a "
+        "path without .index) or a model directory with a checkpoint"
+    )
+    with pytest.raises(ek.ConfigError, match="--graph_dir: there is no graph in "):
+        inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff")
+    with pytest.raises(ek.ConfigError, match=r"saved_model.pb is damaged: "):
+        inspect.inspect(config_of(tmp_path))
+
+
+def transforming(export, path, kind, folder, **fields):
+    config = ek.ExperimentConfig(
+        mode="transform", export_dir=str(export), transform=kind, predict_files=(path,),
+        transform_dir=str(folder), **fields,
+    )  # fmt: skip
+    return transform.transform(config)
+
+
+@pytest.mark.parametrize(
+    "kind", ["optimize", *(pytest.param(k, marks=pytest.mark.ci) for k in ("freeze", "text"))]
+)
+def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, kind):
+    _, _, path = trained
+    text = transforming(export, path, kind, tmp_path / "out")
+    assert text.splitlines()[0] == f"{kind}: {tmp_path}/out"
+    assert text.splitlines()[3].startswith("  largest difference on 40 rows: ")
+    meta = inspect.serving_graph(inspect.read_saved_model(str(tmp_path / "out")), "")
+    ops = inspect.op_counts(meta.graph_def)
+    assert (ops["VarHandleOp"] > 0) == (kind == "text")
+    if kind == "optimize":
+        before = inspect.serving_graph(inspect.read_saved_model(str(export)), "")
+        assert sum(ops.values()) < sum(inspect.op_counts(before.graph_def).values())
+    if kind == "text":
+        transforming(tmp_path / "out", path, "binary", tmp_path / "back")
+        again = inspect.read_saved_model(str(tmp_path / "back"))
+        assert again == inspect.read_saved_model(str(export))
+    assert sorted(os.listdir(tmp_path))[-1] == "out"
+
+
+@pytest.mark.parametrize("with_spec", [True, False])
+def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
+    source = export
+    if not with_spec:
+        source = shutil.copytree(export, tmp_path / "bare")
+        shutil.rmtree(source / "assets.extra")
+    out = tmp_path / "out"
+
+    def refused(name, error):
+        with pytest.raises(error) as caught:
+            transforming(source, f"{tmp_path}/{name}", "freeze", out)
+        assert not out.exists()
+        return str(caught.value)
+
+    for name in ("a.parquet", "empty.tfrecord"):
+        (tmp_path / name).write_bytes(b"")
+    assert refused("a.parquet", ek.ConfigError) == (
+        f"--predict_files: {tmp_path}/a.parquet is Parquet by its name; --mode=transform asks "
+        "with the records of TFRecord files: name some, as --mode=convert writes them"
+    )
+    path = f"{tmp_path}/empty.tfrecord"
+    assert refused("empty.tfrecord", ek.DataError) == (
+        f"{path}: record 0 at byte 0: the file is empty: it has no byte"
+    )
+    tfrecords.write_examples(f"{tmp_path}/none.tfrecord.gz", [])
+    assert refused("none.tfrecord.gz", ek.DataError) == (
+        f"--predict_files: there is no record in {tmp_path}/none.tfrecord.gz; nothing to ask with"
+    )
+    path = tmp_path / "flipped.tfrecord"
+    tfrecords.write_examples(str(path), make_rows(3))
+    data = bytearray(path.read_bytes())
+    data[-10] ^= 1
+    path.write_bytes(data)
+    text = refused("flipped.tfrecord", ek.DataError)
+    assert text.startswith(f"{path}: {place(str(path), 2)}: the checksum of its payload of ")
+    if with_spec:
+        path = f"{tmp_path}/nan.tfrecord"
+        tfrecords.write_examples(path, [{**row, "price": float("nan")} for row in make_rows(2)])
+        assert refused("nan.tfrecord", ek.DataError) == (
+            f"{path}: {place(path, 0)}: feature 'price' is nan, expected a finite number"
+        )
+
+
+def test_a_result_that_answers_otherwise_is_refused(export, trained, tmp_path, monkeypatch):
+    def other(source, meta):
+        graph = made(source, meta)
+        for node in graph.node:
+            if node.name.endswith("bias_weights"):
+                node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
+        return graph
+
+    made = transform.frozen
+    monkeypatch.setattr(transform, "frozen", other)
+    with pytest.raises(ExportError, match="the result of --mode=transform was refused: signature"):
+        transforming(export, trained[2], "freeze", tmp_path / "out")
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ek.ConfigError, match="is there already; name a new folder"):
+        transforming(export, trained[2], "freeze", tmp_path)

@@ -1,0 +1,77 @@
+"""What a run prints at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.observing import report
+from estimator_kit.observing.report import metrics_table
+from estimator_kit.result import RunResult, read_result
+from estimator_kit.scoring import prediction
+
+
+def test_the_table_has_a_column_an_objective():
+    metrics = {
+        "auc/click": 0.75, "bayes_auc/click": 0.8, "loss/click": 0.123456, "auc/buy": float("nan"),
+        "weight_sum/click": 20000.0, "loss": 1.0, "global_step": 3.0, "aaa/buy": 1.0,
+    }  # fmt: skip
+    assert metrics_table(metrics, ["click", "buy"]).splitlines() == [
+        "metric       click        buy",
+        "----------  ------  ---------",
+        "auc         0.7500  undefined",
+        "bayes_auc   0.8000           ",
+        "loss        0.1235           ",
+        "aaa                    1.0000",
+        "weight_sum   20000           ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("exports", "path"),
+    [
+        ({"latest": "l", "best": "b", "final": "f"}, "f"),
+        ({"latest": "l", "best": "b"}, "b"),
+        ({"latest": "l"}, "l"),
+        ({}, None),
+    ],
+)
+def test_the_export_to_serve(exports, path):
+    assert RunResult(mode="train", exports=exports).export_path == path
+
+
+def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
+    model_dir = str(tmp_path / "new")
+    assert read_result(model_dir) is None
+    RunResult(mode="train", metrics={"auc/y": float("nan"), "loss": 2.0}).write(model_dir)
+    assert read_result(model_dir) == {
+        "mode": "train", "status": "done", "stop_reason": None, "global_step": None,
+        "metrics": {"auc/y": None, "loss": 2.0}, "exports": {}, "export_path": None,
+        "examples_per_second": None, "rows_trained": 0, "rows_evaluated": 0, "bad_data": {},
+        "error": None, "rows_selected": {}, "rows_lost": 0, "steps_planned": None,
+        "input_cache": {}, "input_profile": {}, "task": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "changes", "line"),
+    [
+        ("input_exhausted", {"epochs": 4}, "finished: all 4 epochs are done (step 1404)"),
+        ("input_exhausted", {"epochs": 1}, "finished: the epoch is done (step 1404)"),
+        ("max_steps", {"max_steps": 1404}, "finished: --max_steps=1404 is reached (step 1404)"),
+        ("early_stopped", {"max_steps": 9000, "early_stopping_metric": "loss"},
+         "stopped early: loss did not improve in 3 evaluations (step 1404)"),
+    ],
+)  # fmt: skip
+def test_the_end_is_told_in_words(reason, changes, line):
+    config = ExperimentConfig(
+        spec="s.yaml", model_dir="m", train_files=("a",), eval_files=("b",), **changes
+    )
+    result = RunResult(mode="train", stop_reason=reason, global_step=1404)
+    assert report.summary(config, None, result).splitlines() == [line]
+
+
+def test_predictions_of_an_objective_are_together():
+    batch = {"click/p": [1, 2], "buy/p": [3, 4], "click/logits": [5, 6], "buy/logits": [7, 8]}
+    found = [list(row.items()) for row in prediction.rows(prediction.chosen(iter([batch]), ()), 1)]
+    assert found == [[("buy/logits", 7), ("buy/p", 3), ("click/logits", 5), ("click/p", 1)]]

@@ -1,0 +1,763 @@
+"""--mode=predict --predict_dir: an export predicts for many files what the Estimator does."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+
+import estimator_kit as ek
+import feature_specs
+from estimator_kit.errors import ExportError, NothingToDo
+from estimator_kit.exporters import saved_model
+from estimator_kit.scoring import export as exports
+from estimator_kit.scoring import outputs, plan, prediction, scoring, work
+from estimator_kit.scoring.rows import Batch
+from input_pipelines import input_fns
+from input_pipelines.prepare.convert.shard_files import ShardFile
+from input_pipelines.prepare.tables import kinds
+from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files import tfrecords
+from tests.conftest import DOCUMENT, ROOT, make_rows, place
+from tests.estimator_kit.serving.small_models import write_version
+from tests.estimator_kit.small_training import trained_wide_deep
+
+KINDS = ("tfrecord", "tfrecord.gz", "csv", "csv.gz", "tsv", "jsonl", "parquet")
+SIZES = (37, 1, 20)
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """An Estimator, its spec and its export."""
+
+    estimator: object
+    spec: feature_specs.FeatureSpec
+    export: str
+
+    def predictions(self, paths):
+        """{output: [rows, ...]} of the Estimator for TFRecord files, in their order."""
+        input_fn = input_fns.predict_input_fn(self.spec, paths, batch_size=7)
+        batches = list(prediction.from_estimator(self.estimator, input_fn))
+        return {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    estimator, spec = trained_wide_deep(folder, DOCUMENT, make_rows(40), steps=2)
+    path = saved_model.export_saved_model(estimator, spec, f"{folder}/export")
+    return Made(estimator, spec, path)
+
+
+def rows_to_predict(count, seed):
+    """Rows without labels, with one tag at most, which CSV can hold; `code` is text for eyes."""
+    rows = make_rows(count, seed=seed)
+    for i, row in enumerate(rows):
+        del row["click"], row["buy"]
+        row["tags"] = row["tags"][:1]
+        row["code"] = ["007", 'a "b", c', "", None, "ä\nb"][i % 5]
+    return rows
+
+
+def write(path, rows):
+    """Rows as a file of the kind that its name says."""
+    name = str(path)
+    if "tfrecord" in name:
+        tfrecords.write_examples(name, rows)
+    elif name.endswith("parquet"):
+        fields = {"tags": pa.list_(pa.string()), "user": pa.string(), "code": pa.string(),
+                  "city": pa.string(), "price": pa.float64(), "row": pa.int32()}  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema(list(fields.items()))), name)
+    elif name.endswith("jsonl"):
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        pathlib.Path(name).write_text(text, encoding="utf-8")
+    else:
+        separator = "\t" if "tsv" in name else ","
+        lines = [separator.join(rows[0])]
+        for row in rows:
+            cells = {**row, "tags": (row["tags"] or [None])[0]}
+            quoted = {n: '"' + v.replace('"', '""') + '"' for n, v in cells.items()
+                      if isinstance(v, str)}  # fmt: skip
+            cells = {n: "" if v is None else str(v) for n, v in cells.items()}
+            lines.append(separator.join({**cells, **quoted}.values()))
+        data = ("\n".join(lines) + "\n").encode()
+        pathlib.Path(name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+
+
+def written(path, outputs):
+    """The rows of an output as dicts; the values of an output are arrays, of CSV put together."""
+    name = str(path)
+    if "tfrecord" in name:
+        rows = []
+        compression = "GZIP" if name.endswith("gz") else ""
+        for record in tf.data.TFRecordDataset(name, compression).as_numpy_iterator():
+            features = tf.train.Example.FromString(record).features.feature
+            row = {}
+            for key, feature in features.items():
+                values = getattr(feature, feature.WhichOneof("kind")).value
+                values = [v.decode() if isinstance(v, bytes) else v for v in values]
+                row[key] = values if key in outputs else values[0]
+            rows.append(row)
+        return rows
+    if name.endswith("parquet"):
+        return pq.read_table(name).to_pylist()
+    if name.endswith("jsonl"):
+        return [json.loads(line) for line in pathlib.Path(name).read_text("utf-8").splitlines()]
+    options = pc.ConvertOptions(
+        strings_can_be_null=True, quoted_strings_can_be_null=False,
+        column_types={n: pa.string() for n in ("code", "click/classes", "buy/classes")},
+    )  # fmt: skip
+    parse = pc.ParseOptions(delimiter="\t" if "tsv" in name else ",", newlines_in_values=True)
+    rows = pc.read_csv(name, parse_options=parse, convert_options=options).to_pylist()
+    for row in rows:
+        for output in outputs:
+            parts = [key for key in row if key.startswith(f"{output}/")]
+            if parts:
+                row[output] = [row.pop(part) for part in parts]
+    return rows
+
+
+def config(made, files, folder, **changes):
+    given = {
+        "mode": "predict", "export_dir": made.export, "predict_files": (str(files),),
+        "predict_dir": str(folder), "eval_batch_size": 16, "predict_processes": 1,
+    }  # fmt: skip
+    return ek.ExperimentConfig(**{**given, **changes})
+
+
+def predict(*arguments, **changes):
+    return scoring.run(config(*arguments, **changes))
+
+
+def same(found, expected):
+    """Holds the rows of an output to those of the Estimator."""
+    for name, values in expected.items():
+        of_rows = [np.asarray(row[name]).reshape(-1) for row in found]
+        if values.dtype == np.object_:
+            assert [list(v) for v in of_rows] == [[w.decode() for w in v] for v in values], name
+        else:
+            np.testing.assert_allclose(
+                np.array(of_rows, np.float64), values.reshape(len(values), -1).astype(np.float64),
+                rtol=1e-6, atol=1e-6, err_msg=name,
+            )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected_of_parts(made, tmp_path_factory):
+    """The rows of three files, and what the Estimator predicts for them."""
+    folder = tmp_path_factory.mktemp("expected")
+    parts = [rows_to_predict(size, i) for i, size in enumerate(SIZES)]
+    for i, rows in enumerate(parts):
+        tfrecords.write_examples(f"{folder}/{i}", rows)
+    together = made.predictions([f"{folder}/{i}" for i in range(len(parts))])
+    ends = np.cumsum(SIZES)[:-1]
+    split = {name: np.split(values, ends) for name, values in together.items()}
+    return [(rows, {n: v[i] for n, v in split.items()}) for i, rows in enumerate(parts)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictions_are_those_of_the_estimator(made, expected_of_parts, tmp_path, kind):
+    for i, (rows, _) in enumerate(expected_of_parts):
+        write(tmp_path / f"part-{i}.{kind}", rows)
+    keep = ("row", "code")
+    files, out = tmp_path / f"part-*.{kind}", tmp_path / "out"
+    result, text = predict(made, files, out, keep_columns=keep)
+    assert result.rows_evaluated == sum(SIZES)
+    assert text.startswith(f"{out}: predicted 58 rows of 3 ")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "_MANIFEST.json", "_PLAN.json", "_SUCCESS", *(f"part-{i}.{kind}" for i in range(3)),
+    ]  # fmt: skip
+    manifest = json.loads((out / "_MANIFEST.json").read_text())
+    assert [shard["rows"] for shard in manifest["shards"]] == list(SIZES)
+    assert (manifest["rows"], manifest["signature"]) == (58, "predict_examples")
+    for i, (rows, expected) in enumerate(expected_of_parts):
+        assert len(expected) == 10
+        found = written(out / f"part-{i}.{kind}", expected)
+        assert [set(row) <= {*keep, *expected} for row in found] == [True] * len(rows)
+        for name in keep:
+            assert [row.get(name) for row in found] == [row[name] for row in rows], name
+        same(found, expected)
+
+
+def test_parquet_keeps_the_types_of_columns_and_what_no_feature_can_hold(made, tmp_path):
+    rows = rows_to_predict(5, 0)
+    table = pa.Table.from_pylist(rows)
+    extra = pa.array([{"a": i} for i in range(5)])
+    table = table.append_column("who", table["user"].dictionary_encode())
+    table = table.append_column("more", extra)
+    pq.write_table(table, tmp_path / "a.parquet")
+    predict(made, tmp_path / "a.parquet", tmp_path / "out", keep_columns=("more", "who", "price"))
+    found = pq.read_table(tmp_path / "out" / "a.parquet")
+    assert found.schema.names[:3] == ["more", "who", "price"]
+    for name in ("more", "who", "price"):
+        assert found[name].type == table[name].type and found[name].equals(table[name])
+    assert found["click/logits"].type == pa.float32()
+    assert found["click/probabilities"].type == pa.list_(pa.float32())
+    assert found["click/class_ids"].type == pa.int64()
+
+
+def test_csv_as_its_options_say(made, tmp_path):
+    (tmp_path / "a.csv").write_text("# note\n 1; rome;7.50;?\n 2; oslo;1;ann\n")
+    options = {"csv_columns": ("row", "city", "price", "user"), "csv_delimiter": ";",
+               "csv_comment": "#", "csv_missing": ("?",), "csv_skip_spaces": True}  # fmt: skip
+    _, text = predict(made, tmp_path / "a.csv", tmp_path / "out", **options,
+                      keep_columns=("price", "user", "city"))  # fmt: skip
+    assert "\n  note: tags: the table has no such column, so no record has it" in text
+    header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
+    names = [name.strip('"') for name in header.split(";")]
+    assert names[:3] == ["price", "user", "city"]
+    assert names[-2:] == ["click/probabilities/0", "click/probabilities/1"]
+    assert [line.split(";")[:3] for line in lines] == [
+        ['"7.50"', "", '"rome"'], ['"1"', '"ann"', '"oslo"'],
+    ]  # fmt: skip
+    rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "price": 1.0, "user": "ann"}]
+    tfrecords.write_examples(f"{tmp_path}/expected", rows)
+    expected = made.predictions([f"{tmp_path}/expected"])["click/logits"]
+    at = names.index("click/logits")
+    found = [float(line.split(";")[at]) for line in lines]
+    np.testing.assert_allclose(found, expected[:, 0], rtol=1e-6, atol=1e-6)
+
+
+def test_csv_as_the_export_says(made, tmp_path):
+    """What stands for a missing value is said once, in the spec that an export keeps."""
+    export = shutil.copytree(made.export, f"{tmp_path}/export/1")
+    kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": {"csv_missing": ["?"]}}))
+    (tmp_path / "a.csv").write_text("row,city,price,user\n1,rome,7.5,?\n2,oslo,?,ann\n")
+    told = dataclasses.replace(made, export=export)
+    predict(told, tmp_path / "a.csv", tmp_path / "out")
+    rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "user": "ann"}]
+    tfrecords.write_examples(f"{tmp_path}/expected", rows)
+    expected = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
+    header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
+    at = [name.strip('"') for name in header.split(",")].index("click/logits")
+    found = [float(line.split(",")[at]) for line in lines]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ek.ConfigError, match=r"^--csv_missing: got .* leave the flag out"):
+        predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
+
+
+KILLED = """
+import os, signal, sys
+from input_pipelines/prepare/convert import places
+
+rename = places.rename
+
+def killed(old, new):
+    if os.path.basename(new) == "part-1.parquet":
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(old, new)
+
+places.rename = killed
+from estimator_kit.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+@pytest.mark.ci
+def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
+    for i, size in enumerate(SIZES):
+        write(tmp_path / f"part-{i}.parquet", rows_to_predict(size, i))
+    files = tmp_path / "part-*.parquet"
+    predict(made, files, tmp_path / "whole")
+    (tmp_path / "killed.py").write_text(KILLED)
+
+    def start(program, processes):
+        return subprocess.run(
+            [sys.executable, program, "--mode=predict", f"--export_dir={made.export}",
+             "--predict_files=part-*.parquet", "--predict_dir=out", "--eval_batch_size=16",
+             f"--predict_processes={processes}"],
+            cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+            env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )  # fmt: skip
+
+    out = tmp_path / "out"
+    assert start("killed.py", 1).returncode == -signal.SIGKILL
+    assert sorted(path.name for path in out.iterdir()) == [
+        "_PLAN.json", "_unfinished", "part-0.parquet",
+    ]  # fmt: skip
+    first = (out / "part-0.parquet").stat()
+    done = start(ROOT / "run.py", 2)
+    assert done.returncode == 0, done.stderr
+    assert "\n  1 files were there from before\n" in done.stdout
+    assert "deprecated" not in done.stderr and "Traceback" not in done.stderr
+    again = (out / "part-0.parquet").stat()
+    assert (first.st_ino, first.st_mtime_ns) == (again.st_ino, again.st_mtime_ns)
+    for i in range(3):
+        name = f"part-{i}.parquet"
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert sorted(path.name for path in out.iterdir() if path.name[0] == "_") == [
+        "_MANIFEST.json", "_PLAN.json", "_SUCCESS",
+    ]  # fmt: skip
+    whole = tmp_path / "whole"
+    with pytest.raises(NothingToDo) as error:
+        predict(made, files, whole)
+    assert str(error.value) == (
+        f"--predict_dir: {str(whole)!r} has the predictions of all 3 files, whole; nothing was "
+        "touched"
+    )
+    # A file that is not whole any more is written once more.
+    (whole / "part-2.parquet").write_bytes(b"")
+    _, text = predict(made, files, whole)
+    assert "  2 files were there from before" in text
+    assert (whole / "part-2.parquet").read_bytes() == (out / "part-2.parquet").read_bytes()
+
+
+@pytest.mark.ci
+def test_a_process_that_is_killed(made, tmp_path):
+    for i in range(2):
+        write(tmp_path / f"part-{i}.parquet", rows_to_predict(3, i))
+    (tmp_path / "killed.py").write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, "killed.py", "--mode=predict", f"--export_dir={made.export}",
+         "--predict_files=part-*.parquet", "--predict_dir=out", "--predict_processes=2"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )  # fmt: skip
+    assert done.returncode == 75
+    assert done.stderr.endswith(
+        "error: a process of the prediction was killed from outside, as the system does when "
+        "memory is used up; the files that are finished are kept: start the same command again, "
+        "with a smaller --predict_processes or --eval_batch_size\n"
+    )
+    assert not (tmp_path / "out" / "_SUCCESS").exists()
+
+
+def refused(made, *arguments, kind=ek.ConfigError, **changes):
+    with pytest.raises(kind) as error:
+        predict(made, *arguments, **changes)
+    return str(error.value)
+
+
+def test_a_folder_that_holds_something_else(made, tmp_path):
+    write(tmp_path / "a.tfrecord", rows_to_predict(3, 0))
+    write(tmp_path / "b.tfrecord", rows_to_predict(3, 1))
+    one, both, out = tmp_path / "a.tfrecord", tmp_path / "*.tfrecord", tmp_path / "out"
+    assert refused(made, one, tmp_path) == (
+        f"--predict_dir: {str(tmp_path)!r} holds 'a.tfrecord' and no _PLAN.json, so no prediction "
+        "wrote it; name another folder, or move it away"
+    )
+    predict(made, one, out)
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    there = f"--predict_dir: {str(out)!r} holds another prediction, which differs in "
+    remedy = "; name another folder, or remove this one"
+    assert refused(made, one, out, keep_columns=("row",)) == (
+        f'{there}the columns that are kept: [] there, ["row"] here{remedy}'
+    )
+    assert refused(made, both, out).startswith(f"{there}the files that are predicted")
+    copied = tmp_path / "copies" / "77"
+    shutil.copytree(made.export, copied)
+    other = dataclasses.replace(made, export=str(copied))
+    version = pathlib.Path(made.export).name
+    assert refused(other, one, out) == (
+        f'{there}the export (version): "{version}" there, "77" here{remedy}'
+    )
+    index = copied / "variables" / "variables.index"
+    index.write_bytes(index.read_bytes() + b"x")
+    assert f"{there}the export (version, digest): " in refused(other, one, out)
+    index.write_bytes(index.read_bytes()[:-1])
+    kept = copied / "assets.extra" / "feature_spec" / "spec.json"
+    kept.write_text(kept.read_text() + "\n")
+    assert f"{there}the export (version, digest): " in refused(other, one, out)
+    write(tmp_path / "a.tfrecord", rows_to_predict(4, 0))
+    changed = refused(made, one, out)
+    assert changed == f"{there}the files that are predicted, which were changed since{remedy}"
+    (out / "notes.txt").write_text("")
+    assert {p.name: p.stat().st_mtime_ns for p in out.iterdir() if p.name != "notes.txt"} == before
+
+
+def test_a_manifest_that_is_torn(made, tmp_path):
+    write(tmp_path / "a.tfrecord", rows_to_predict(3, 0))
+    record, out = tmp_path / "a.tfrecord", tmp_path / "out"
+    predict(made, record, out)
+    manifest, predicted = (out / "_MANIFEST.json"), (out / "a.tfrecord").read_bytes()
+    whole = manifest.read_bytes()
+    for torn in (whole[:200], b"", b"[]", b'{"shards": [{"name": "a.tfrecord"}]}', b"\xff"):
+        manifest.write_bytes(torn)
+        assert refused(made, record, out) == (
+            f"--predict_dir: '{manifest}' is not what a prediction writes; move it away, and the "
+            "files are written anew"
+        )
+    assert (out / "a.tfrecord").read_bytes() == predicted
+    manifest.unlink()
+    predict(made, record, out)
+    assert (manifest.read_bytes(), (out / "a.tfrecord").read_bytes()) == (whole, predicted)
+
+
+def test_bad_rows_are_named_and_finished_files_stay(made, tmp_path):
+    good = rows_to_predict(30, 0)
+    for kind in ("tfrecord", "parquet"):
+        for what, change in (("city", None), ("price", float("nan"))):
+            folder = tmp_path / f"{what}-{kind}"
+            folder.mkdir()
+            write(folder / f"a.{kind}", good)
+            bad = [dict(row) for row in good]
+            bad[20][what] = change
+            write(folder / f"b.{kind}", bad)
+            text = refused(made, folder / f"*.{kind}", folder / "out", kind=ek.DataError)
+            reason = "feature 'price' is nan, expected a finite number"
+            where = f"{folder}/b.{kind}: row 21"
+            if kind == "tfrecord":
+                where = f"{folder}/b.{kind}: {place(f'{folder}/b.{kind}', 20)}"
+                if what == "city":
+                    reason = ("feature 'city' is missing, and it has no default in the spec; give "
+                              "it one if records may lack it")  # fmt: skip
+            elif what == "city":
+                spec = f"{made.export}/assets.extra/feature_spec/spec.json"
+                reason = (f"column 'city' has no value, which is required, as {spec} says; "
+                          "correct the row")  # fmt: skip
+            assert text == f"{where}: {reason}"
+            names = {path.name for path in (folder / "out").iterdir()}
+            assert names == {"_PLAN.json", "_unfinished", f"a.{kind}"}
+
+
+def test_bad_records_that_are_left_out(made, tmp_path):
+    rows = rows_to_predict(10, 0)
+    rows[4]["city"] = None
+    write(tmp_path / "a.tfrecord", rows)
+    write(tmp_path / "b.tfrecord", rows[:4])
+    result, _ = predict(made, tmp_path / "?.tfrecord", tmp_path / "out", keep_columns=("row",),
+                        corrupt_data_policy="skip_record")  # fmt: skip
+    found = written(tmp_path / "out" / "a.tfrecord", ())
+    assert [row["row"] for row in found] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    assert result.bad_data["predict_files"]["bad_records"] == 1
+    predict(made, tmp_path / "?.tfrecord", tmp_path / "rest", corrupt_data_policy="quarantine")
+    assert not (tmp_path / "rest" / "a.tfrecord").exists()
+    assert (tmp_path / "rest" / "b.tfrecord").exists()
+
+
+def test_what_cannot_be_predicted(made, tmp_path):
+    rows = rows_to_predict(3, 0)
+    out = tmp_path / "out"
+    for name in ("a.tfrecord", "a.parquet", "a.csv"):
+        write(tmp_path / name, rows)
+    record, table = tmp_path / "a.tfrecord", tmp_path / "a.parquet"
+    assert refused(made, tmp_path / "a.*", out, kind=ek.DataError) == (
+        f"by their names, {tmp_path}/a.csv is CSV and {tmp_path}/a.parquet is Parquet; give files "
+        "of one kind"
+    )
+    hint = "; did you mean 'code'?"
+    assert refused(made, record, out, keep_columns=("cod",)) == (
+        f"--keep_columns: no record at the start of the files has a feature 'cod'{hint}"
+    )
+    assert refused(made, table, out, keep_columns=("cod",)) == (
+        f"--keep_columns: the table has no column 'cod', as {table} says{hint}"
+    )
+    assert refused(made, record, out, keep_columns=("buy/logits",)) == (
+        "--keep_columns: 'buy/logits' is the name of a prediction; rename it"
+    )
+    assert refused(made, record, out, csv_missing=("?",)) == (
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing are "
+        f"for CSV files; {record} is TFRecord by its name"
+    )
+    assert refused(made, table, out, corrupt_data_policy="skip_record") == (
+        "--corrupt_data_policy=skip_record finds bad records in TFRecord files by the spec of the "
+        "export; Parquet is read by rows"
+    )
+    pq.write_table(pq.read_table(table).drop_columns("city"), tmp_path / "b.parquet")
+    spec = f"{made.export}/assets.extra/feature_spec/spec.json"
+    assert refused(made, tmp_path / "b.parquet", out, kind=ek.DataError) == (
+        f"{tmp_path}/b.parquet does not fit the spec\ncolumn 'city' is missing, which {spec} "
+        "requires; known: tags, user, price, code, row"
+    )
+    pq.write_table(pq.read_table(table).slice(0, 0), tmp_path / "c.parquet")
+    assert refused(made, tmp_path / "c.parquet", out, kind=ek.DataError) == (
+        f"there is no row in {tmp_path}/c.parquet; nothing to predict"
+    )
+    whole = pq.read_table(table)
+    words = whole.set_column(whole.column_names.index("price"), "price", [["a", "b", "c"]])
+    pq.write_table(words, tmp_path / "d.parquet")
+    assert refused(made, tmp_path / "d.parquet", out, kind=ek.DataError) == (
+        f"{tmp_path}/d.parquet does not fit the spec\ncolumn 'price' is string, and {spec} says "
+        "float32; correct the table"
+    )
+    steps = tfrecords.sequence_example({"city": "rome"}, {"words": ["a"]})
+    with tf.io.TFRecordWriter(f"{tmp_path}/s.tfrecord") as writer:
+        writer.write(steps.SerializeToString())
+    text = refused(made, tmp_path / "s.tfrecord", out, kind=ek.DataError)
+    assert text.startswith(f"{tmp_path}/s.tfrecord: record 0: is a tf.train.SequenceExample")
+    assert not out.exists()
+
+
+def test_exports_that_cannot_be_used(made, tmp_path):
+    write(tmp_path / "a.tfrecord", rows_to_predict(3, 0))
+    write(tmp_path / "a.parquet", rows_to_predict(3, 0))
+    record, out = tmp_path / "a.tfrecord", tmp_path / "out"
+    nothing = dataclasses.replace(made, export=str(tmp_path))
+    assert refused(nothing, record, out) == (
+        f"--export_dir: {tmp_path} has no saved_model.pb; name the folder of an export"
+    )
+    other = dict(DOCUMENT, columns={**DOCUMENT["columns"], "price": {"numeric": "price"}})
+    (tmp_path / "other.yaml").write_text(json.dumps(other))
+    text = refused(made, record, out, spec=f"{tmp_path}/other.yaml")
+    assert text.startswith(
+        f"--spec={tmp_path}/other.yaml is not the spec of the export {made.export}:\n  "
+    )
+    assert text.endswith("leave --spec out: an export is asked by the spec that it keeps")
+    foreign = dataclasses.replace(made, export=str(write_version(tmp_path / "foreign", 3)))
+    assert refused(foreign, record, out) == (
+        f"--export_dir={foreign.export}: no signature that takes serialized records: neither "
+        "predict_examples nor serving_default does"
+    )
+    bare = shutil.copytree(made.export, tmp_path / "bare")
+    shutil.rmtree(bare / "assets.extra")
+    without = dataclasses.replace(made, export=str(bare))
+    assert refused(without, tmp_path / "a.parquet", out) == (
+        f"--export_dir={bare} keeps no feature spec, which says how rows of a table become "
+        "records; give the one that it was made by with --spec"
+    )
+    assert not out.exists()
+    predict(without, record, out)  # Records need none.
+    found = written(out / "a.tfrecord", ["click/logits"])
+    same(found, {"click/logits": made.predictions([str(record)])["click/logits"]})
+    (bare / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
+    assert refused(without, record, tmp_path / "more", kind=ExportError) == (
+        f"--export_dir={bare} does not load: Read less bytes than requested"
+    )
+
+
+def test_empty_files_have_no_rows(made, tmp_path):
+    write(tmp_path / "b.tfrecord", rows_to_predict(3, 0))
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    bare = shutil.copytree(made.export, tmp_path / "bare")
+    shutil.rmtree(bare / "assets.extra")
+    for name, export in (("out", made), ("rest", dataclasses.replace(made, export=str(bare)))):
+        result, text = predict(export, tmp_path / "?.tfrecord", tmp_path / name,
+                               keep_columns=("row",))  # fmt: skip
+        assert (tmp_path / name / "a.tfrecord").read_bytes() == b""
+        assert [row["row"] for row in written(tmp_path / name / "b.tfrecord", ())] == [0, 1, 2]
+        assert result.rows_evaluated == 3
+        assert text.splitlines()[-1] == (
+            f"  note: {tmp_path}/a.tfrecord is empty, and so is the file of its predictions"
+        )
+    alone = refused(dataclasses.replace(made, export=str(bare)), tmp_path / "a.tfrecord",
+                    tmp_path / "more", kind=ek.DataError)  # fmt: skip
+    assert alone == f"there is no record in {tmp_path}/a.tfrecord; nothing to predict"
+
+
+def test_bad_records_without_a_spec(made, tmp_path):
+    bare = shutil.copytree(made.export, tmp_path / "bare")
+    shutil.rmtree(bare / "assets.extra")
+    without = dataclasses.replace(made, export=str(bare))
+    rows = rows_to_predict(20, 0)
+    rows[17]["price"] = float("inf")
+    write(tmp_path / "a.tfrecord", rows)
+    text = refused(without, tmp_path / "a.tfrecord", tmp_path / "out", kind=ek.DataError)
+    assert text.startswith(f"{tmp_path}/a.tfrecord: record 17: NaN or infinity in one of the")
+
+
+def test_outputs_of_a_foreign_export():
+    def output(dtype, *sizes):
+        info = tf.compat.v1.saved_model.build_tensor_info(
+            tf.compat.v1.placeholder(dtype, list(sizes) if sizes else None)
+        )
+        return exports._output("y", info, "e")
+
+    with tf.Graph().as_default():
+        assert output(tf.float32, None) == exports.Output("y", "float32", 1)
+        assert output(tf.int64, None, 2, 3) == exports.Output("y", "int64", 6)
+        assert output(tf.string, None, None) == exports.Output("y", "string", None)
+        assert output(tf.string) == exports.Output("y", "string", None)
+        with pytest.raises(ek.ConfigError) as error:
+            output(tf.float32, 5, 2)
+    assert str(error.value) == (
+        "--export_dir=e: the output 'y' has the shape [5, 2], and so no value for each row"
+    )
+
+
+def test_numbers_and_bytes_of_a_foreign_export(tmp_path):
+    """Types that no head of the kit answers, by each kind of file."""
+    answers = {
+        "half": np.array([[0.5], [2.0]], np.float16), "wide": np.array([1e-9, 2.5]),
+        "flag": np.array([[True], [False]]), "big": np.array([[2**64 - 1], [0]], np.uint64),
+        "text": np.array([[b"a", b"\xff"], [b"", b"b"]], object),
+    }  # fmt: skip
+    declared = [exports.Output(n, v.dtype.name if n != "text" else "string", v[0].size)
+                for n, v in answers.items()]  # fmt: skip
+
+    def write(name, **changes):
+        batch = Batch(np.array([b"", b""], object), (), f"x/{name}", 5)
+        chosen = {**answers, **changes}
+        with ShardFile(str(tmp_path), name, str(tmp_path), ".tmp") as file:
+            kind = kinds.kind_of(name)
+            writer = outputs.writer(kind, file, name, declared, (), CsvOptions())
+            try:
+                writer.write(chosen, batch)
+                writer.finish()
+            except BaseException:
+                writer.discard()
+                raise
+            file.finish()
+
+    for name, where, what in (("a.tfrecord", "record 5", "'big' is a number that no int64"),
+                              ("a.jsonl", "row 6", " is no text in UTF-8"),
+                              ("a.parquet", "row 6", "'text' is no text in UTF-8"),
+                              ("a.csv", "row 6", "'text' is no text in UTF-8")):  # fmt: skip
+        with pytest.raises(ek.DataError) as error:
+            write(name)
+        assert str(error.value).startswith(f"x/{name}: {where}") and what in str(error.value)
+        assert not (tmp_path / name).exists()
+    with pytest.raises(ek.DataError) as error:
+        write("a.tfrecord", big=answers["flag"], wide=np.array([0.0, 1e300]))
+    assert str(error.value) == (
+        "x/a.tfrecord: record 6: the output 'wide' is a number that no float32 holds, and an "
+        "Example has no other; predict Parquet, CSV or JSON lines"
+    )
+    text = np.array([[b"a", b"c"], [b"", b"b"]], object)
+    for name in ("a.parquet", "a.csv", "a.jsonl"):
+        write(name, text=text)
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert [str(t) for t in table.schema.types] == [
+        "halffloat", "double", "bool", "uint64", "list<element: string>",
+    ]  # fmt: skip
+    expected = {"half": 0.5, "wide": 1e-9, "flag": True, "big": 2**64 - 1, "text": ["a", "c"]}
+    assert table.to_pylist()[0] == expected
+    assert json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0]) == expected
+    assert (tmp_path / "a.csv").read_text().splitlines()[1].split(",")[2:] == [
+        "true", "18446744073709551615", '"a"', '"c"',
+    ]  # fmt: skip
+
+
+def test_names_of_outputs():
+    assert plan.output_names(["x/a.csv", "y/b.csv"]) == {"x/a.csv": "a.csv", "y/b.csv": "b.csv"}
+    paths = ["/d/dt=1/p.csv", "/d/dt=1/q.csv", "/d/dt=2/p.csv"]
+    assert list(plan.output_names(paths).values()) == [
+        "dt=1__p.csv", "dt=1__q.csv", "dt=2__p.csv",
+    ]  # fmt: skip
+    with pytest.raises(ek.ConfigError) as error:
+        plan.output_names(["a__b/c", "a/b__c", "x/c", "x/b__c"])
+    assert str(error.value) == (
+        "--predict_files: the predictions of 2 of them would be named 'a__b__c'; predict them "
+        "into folders of their own"
+    )
+    with pytest.raises(ek.ConfigError) as error:
+        plan.output_names(["x/_a.csv"])
+    assert str(error.value) == (
+        "--predict_files: the predictions of a file would be named '_a.csv', which readers of "
+        "folders pass over; rename the file"
+    )
+
+
+def test_flags_that_do_not_go_together():
+    def problems(**fields):
+        with pytest.raises(ek.ConfigError) as error:
+            ek.ExperimentConfig(mode="predict", predict_files=("p",), **fields)
+        return str(error.value).split("\n")
+
+    fields = {"predict_dir": "d", "predict_output": "o.jsonl", "predict_limit": 3}
+    assert problems(**fields, keep_columns=("a", "a", ""), predict_outputs=("a", "a")) == [
+        "--predict_outputs: 'a' is there twice",
+        "--export_dir is missing; --predict_dir takes the predictions of an export (write one of a "
+        "checkpoint with --mode=export)",
+        "give --predict_output, for one file, or --predict_dir, for a file of each input",
+        "--predict_limit is for --predict_output; --predict_dir has all rows",
+        "--keep_columns: 'a' is there twice",
+        "--keep_columns: '' is no name",
+    ]
+    assert problems(spec="s", export_dir="e", keep_columns=("a",), predict_processes=2) == [
+        f"--{field} is for --predict_dir, the predictions of an export into a folder"
+        for field in ("keep_columns", "predict_processes")
+    ]
+
+
+CHOSEN = ("click/class_ids", "buy/logistic")
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "csv", "jsonl", "parquet"])
+def test_chosen_outputs_are_all_that_is_written(made, expected_of_parts, tmp_path, kind):
+    rows, expected = expected_of_parts[0]
+    write(tmp_path / f"a.{kind}", rows)
+    _, text = predict(
+        made, tmp_path / f"a.{kind}", tmp_path / "out", predict_outputs=CHOSEN,
+        keep_columns=("user",),
+    )  # fmt: skip
+    assert f"  by {made.export}: click/class_ids, buy/logistic\n" in text
+    found = written(tmp_path / "out" / f"a.{kind}", CHOSEN)
+    assert all({*CHOSEN} <= {*row} <= {"user", *CHOSEN} for row in found)
+    same(found, {name: expected[name] for name in CHOSEN})
+    manifest = json.loads((tmp_path / "out" / "_MANIFEST.json").read_text())
+    assert list(manifest["outputs"]) == list(CHOSEN)
+
+
+def test_a_second_start_with_other_outputs(made, tmp_path):
+    write(tmp_path / "a.jsonl", rows_to_predict(3, 0))
+    predict(made, tmp_path / "a.jsonl", tmp_path / "out", predict_outputs=CHOSEN)
+    with pytest.raises(NothingToDo):
+        predict(made, tmp_path / "a.jsonl", tmp_path / "out", predict_outputs=CHOSEN)
+    with pytest.raises(ek.ConfigError, match=r"differs in the export \(outputs\): \[\"click/class"):
+        predict(made, tmp_path / "a.jsonl", tmp_path / "out")
+
+
+NO_SUCH_OUTPUT = (
+    "--predict_outputs: the model has no output 'click/classs'; did you mean 'click/classes'?"
+)
+
+
+def test_chosen_outputs_in_one_file(made, expected_of_parts, tmp_path):
+    rows, expected = expected_of_parts[2]
+    write(tmp_path / "a.tfrecord", rows)
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+
+    def run(*outputs):
+        ek.run(ek.ExperimentConfig(
+            mode="predict", spec=f"{tmp_path}/spec.yaml", export_dir=made.export,
+            predict_files=f"{tmp_path}/a.tfrecord", predict_output=f"{tmp_path}/o.jsonl",
+            predict_outputs=outputs,
+        ))  # fmt: skip
+
+    with pytest.raises(ek.ConfigError) as error:
+        run("click/classs")
+    assert str(error.value) == NO_SUCH_OUTPUT
+    assert {path.name for path in tmp_path.iterdir()} == {"a.tfrecord", "spec.yaml"}
+    run(*CHOSEN)
+    found = written(tmp_path / "o.jsonl", CHOSEN)
+    assert [list(row) for row in found] == [list(CHOSEN)] * len(rows)
+    same(found, {name: expected[name] for name in CHOSEN})
+    with pytest.raises(ek.ConfigError) as error:
+        predict(made, tmp_path / "a.tfrecord", tmp_path / "out", predict_outputs=("click/classs",))
+    assert str(error.value) == NO_SUCH_OUTPUT
+    assert not (tmp_path / "out").exists()
+
+
+def test_outputs_of_batches():
+    batches = [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
+    assert list(prediction.chosen(iter(batches), ("b",))) == [{"b": 2}, {"b": 4}]
+    assert list(prediction.chosen(iter(batches), ())) == batches
+    assert list(prediction.chosen(iter([]), ("c",))) == []
+    with pytest.raises(ek.ConfigError, match="no output 'c'; known: a, b"):
+        prediction.chosen(iter(batches), ("c",))
+
+
+def test_a_table_without_a_folder(made, tmp_path):
+    write(tmp_path / "a.csv", rows_to_predict(3, 0))
+    (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(ek.ExperimentConfig(
+            mode="predict", spec=f"{tmp_path}/spec.yaml", export_dir=made.export,
+            predict_files=(f"{tmp_path}/a.csv",),
+        ))  # fmt: skip
+    assert str(error.value) == (
+        f"--predict_files: {tmp_path}/a.csv is CSV by its name; an export predicts tables: give "
+        "--export_dir and --predict_dir"
+    )
+
+
+def test_a_program_runs_it_too(made, tmp_path):
+    write(tmp_path / "a.tfrecord", rows_to_predict(3, 0))
+    result = ek.run(config(made, tmp_path / "a.tfrecord", tmp_path / "out"))
+    assert (result.mode, result.rows_evaluated) == ("predict", 3)
+    assert not work._loaded

@@ -1,0 +1,176 @@
+"""Progress, stopping, early stopping: with a clock of the test's own."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import signal
+
+import pytest
+import tensorflow as tf
+
+from estimator_kit.errors import Stopped
+from estimator_kit.exporters.best import BestRecord, ConfigError, is_better
+from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.training.hooks.early_stopping import has_stalled
+from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
+from estimator_kit.training.hooks.stop import (
+    SIGTERM,
+    InterruptHook,
+    StopHook,
+    StopRequest,
+    stop_on_sigterm,
+)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def train(hook, clock, steps, *, seconds, start=0, save_after=(), pause=100.0):
+    """Runs a training loop of ten rows a step in which time passes as told."""
+    with tf.Graph().as_default():
+        step = tf.compat.v1.train.get_or_create_global_step()
+        tf.constant(10, name=ROWS_TENSOR)
+        tf.constant(0.25, name=LOSS_TENSOR)
+        train_op = tf.compat.v1.assign_add(step, 1)
+
+        class Saver(tf.compat.v1.train.SessionRunHook):
+            done = 0
+
+            def after_run(self, run_context, run_values):
+                clock.now += seconds
+                self.done += 1
+                if self.done in save_after:
+                    PauseAtSave(hook).before_save(None, 0)
+                    clock.now += pause
+
+        with tf.compat.v1.train.SingularMonitoredSession([Saver(), hook]) as session:
+            step.load(start, session.raw_session())
+            hook.after_create_session(session.raw_session(), None)
+            for _ in range(steps):
+                session.run(train_op)
+
+
+def test_plain_lines_every_so_often():
+    clock, stream = Clock(), io.StringIO()
+    hook = ProgressHook(100, every_secs=4.0, stream=stream, clock=clock)
+    train(hook, clock, 6, seconds=2.0, start=90)
+    # Ten rows in two seconds; the first step, which builds the graph, is not in the rate.
+    assert stream.getvalue().splitlines() == [
+        "step 92 of 100  loss 0.25000  5 examples/s  0:16 left",
+        "step 94 of 100  loss 0.25000  5 examples/s  0:12 left",
+        "step 96 of 100  loss 0.25000  5 examples/s  0:08 left",
+        "step 96 of 100  loss 0.25000  5 examples/s  0:08 left",
+    ]
+    assert (hook.rows, hook.examples_per_second) == (60, 5.0)
+
+
+def test_one_line_that_renews_itself_on_a_terminal():
+    clock, stream = Clock(), Terminal()
+    train(ProgressHook(None, stream=stream, clock=clock), clock, 3, seconds=2.0)
+    text = stream.getvalue()
+    assert text.count("\r") == 4 and text.count("\n") == 1 and text.endswith("\n")
+    assert text.split("\r")[1].rstrip() == "step 1  loss 0.25000"
+
+
+def test_time_spent_on_checkpoints_and_evaluations_is_not_training():
+    clock = Clock()
+    hook = ProgressHook(None, stream=io.StringIO(), clock=clock)
+    train(hook, clock, 5, seconds=2.0, save_after=(2, 4))
+    assert hook.seconds == 8.0
+
+
+def run_until_stopped(request, hook, ask_after):
+    with tf.Graph().as_default():
+        tf.compat.v1.train.get_or_create_global_step()
+        nothing = tf.no_op()
+        done = 0
+        with tf.compat.v1.train.SingularMonitoredSession([hook]) as session:
+            while not session.should_stop() and done < 10:
+                session.run(nothing)
+                done += 1
+                if done == ask_after:
+                    request.ask(SIGTERM)
+    return done
+
+
+def test_a_stop_ends_the_loop_after_the_step_under_way():
+    request = StopRequest()
+    assert run_until_stopped(request, StopHook(request), ask_after=3) == 4
+
+
+def test_an_evaluation_is_broken_off():
+    request = StopRequest()
+    with pytest.raises(Stopped, match="stopped by SIGTERM; the checkpoint is saved"):
+        run_until_stopped(request, InterruptHook(request), ask_after=3)
+    request.reason = "early_stopped"
+    assert run_until_stopped(request, InterruptHook(request), ask_after=99) == 10
+
+
+def test_sigterm_becomes_a_request_and_the_old_handler_comes_back():
+    before = signal.getsignal(signal.SIGTERM)
+    request = StopRequest()
+    with stop_on_sigterm(request):
+        assert request.reason is None
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.reason == SIGTERM
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # A second one is final.
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "patience", "stalled"),
+    [
+        ([3, 2, 2, 2], "min", 2, True),
+        ([3, 2, 2, 2], "min", 3, False),
+        ([3, 2, 2, 1.9], "min", 2, False),
+        ([0.5, 0.6, 0.55], "max", 1, True),
+        ([0.5, 0.6, 0.7], "max", 1, False),
+        ([math.nan, math.nan, math.nan], "min", 2, False),
+        ([None, 1.0], "min", 1, False),
+        ([], "min", 1, False),
+    ],
+)
+def test_early_stopping(values, direction, patience, stalled):
+    history = [{"global_step": i, "metrics": {"loss": v}} for i, v in enumerate(values)]
+    assert has_stalled(history, "loss", direction, patience) is stalled
+
+
+@pytest.mark.parametrize(
+    ("value", "best", "direction", "better"),
+    [
+        (1.0, 2.0, "min", True), (2.0, 1.0, "min", False), (1.0, 2.0, "max", False),
+        (2.0, 1.0, "max", True), (1.0, 1.0, "min", False), (1.0, 1.0, "max", False),
+        (math.nan, 1.0, "max", False), (1.0, math.nan, "max", True),
+        (math.inf, 1.0, "max", False), (math.nan, math.nan, "min", False),
+    ],
+)  # fmt: skip
+def test_better(value, best, direction, better):
+    assert is_better(value, best, direction) is better
+
+
+def test_the_best_is_remembered_with_its_metric(tmp_path):
+    folder = str(tmp_path)
+    record = BestRecord(folder, "auc/y", "max")
+    assert record.best is None and record.improves(0.5)
+    record.add(0.5, 10, "export/1")
+    again = BestRecord(folder, "auc/y", "max")
+    assert again.best == {"value": 0.5, "global_step": 10, "version": "1"}
+    assert again.improves(0.6) and not again.improves(0.5)
+    with pytest.raises(ConfigError) as error:
+        BestRecord(folder, "loss", "min")
+    assert str(error.value) == (
+        f"{folder}/best.json holds the best auc/y (max), and now loss (min) is asked for; go back, "
+        "or move that folder away"
+    )

@@ -1,0 +1,143 @@
+"""The lock of a model directory: one owner at a time, whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import logging
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from estimator_kit.errors import Locked
+from estimator_kit.training import lock
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.no_tensorflow
+
+OTHER = lock.Owner("ann", "elsewhere", 12, "token", since=900.0, heartbeat=1000.0)
+
+
+def test_who_holds_it_is_on_disk_and_gone_at_the_end(tmp_path):
+    with lock.held(str(tmp_path), clock=lambda: 5.0):
+        owner = lock.read(str(tmp_path / "lock.json"))
+        assert (owner.pid, owner.since, owner.heartbeat) == (os.getpid(), 5.0, 5.0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_LOCK"]
+
+
+def test_a_second_start_names_the_owner(tmp_path):
+    owner = dataclasses.replace(OTHER, host="here")
+    with lock.held(str(tmp_path), clock=lambda: 1000.0, owner=owner):
+        with pytest.raises(Locked) as error, lock.held(str(tmp_path)):
+            pass
+        assert lock.read(str(tmp_path / "lock.json")) == owner
+    assert str(error.value) == (
+        f"{tmp_path} is locked by ann on here, process 12; one start works in a folder at a time: "
+        "try again when it is through"
+    )
+
+
+def left_behind(folder, owner):
+    held = lock.Lock(str(folder), owner, lambda: owner.heartbeat)
+    held._write()
+
+
+@pytest.mark.parametrize("age", [0.0, 119.0])
+def test_a_living_owner_elsewhere_is_left_alone(tmp_path, age):
+    left_behind(tmp_path, OTHER)
+    with pytest.raises(Locked, match="ann on elsewhere, process 12"), lock.held(
+        str(tmp_path), clock=lambda: 1000.0 + age
+    ):
+        pass
+    # The refused start lets go of what it had taken.
+    with lock.held(str(tmp_path), clock=lambda: 1200.0):
+        pass
+
+
+def test_a_stale_lock_is_taken_over_with_a_line_in_the_log(tmp_path, caplog):
+    left_behind(tmp_path, OTHER)
+    with caplog.at_level(logging.WARNING), lock.held(str(tmp_path), clock=lambda: 1120.0):
+        assert lock.read(str(tmp_path / "lock.json")).token != "token"
+    assert caplog.messages == [
+        f"the lock of {tmp_path} was left by ann on elsewhere, process 12, last heard of 120 s "
+        "ago; it is taken over"
+    ]
+
+
+def test_a_killed_owner_on_this_machine_leaves_nothing_to_wait_for(tmp_path):
+    code = (
+        "import os, sys\nfrom estimator_kit.training import lock\n"
+        f"with lock.held({str(tmp_path)!r}):\n    os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=60)
+    assert done.returncode == -9 and (tmp_path / "lock.json").exists()
+    with lock.held(str(tmp_path)):
+        pass
+
+
+@pytest.mark.parametrize("host", ["elsewhere", "here"])
+def test_without_flock_the_file_alone_decides(tmp_path, monkeypatch, host):
+    def none(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(lock.fcntl, "flock", none)
+    other = dataclasses.replace(OTHER, host=host)
+    mine = dataclasses.replace(OTHER, host="here", token="mine", heartbeat=1119.0)
+    with lock.held(str(tmp_path), clock=lambda: 1000.0, owner=other):
+        for _ in range(2):
+            with pytest.raises(Locked, match=f"ann on {host}, process 12"), lock.held(
+                str(tmp_path), clock=lambda: 1119.0, owner=mine
+            ):
+                pass
+        with lock.held(str(tmp_path), clock=lambda: 1120.0, owner=mine) as taken:
+            taken.check()
+
+
+def test_of_two_starts_at_once_exactly_one_works_50_times(tmp_path):
+    for _ in range(50):
+        barrier, through = threading.Barrier(2), threading.Barrier(2)
+        worked = []
+
+        def start(barrier=barrier, through=through, worked=worked):
+            barrier.wait()
+            with contextlib.suppress(Locked), contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(lock.held(str(tmp_path)))
+                    worked.append(True)
+                finally:
+                    through.wait()  # The other has tried, too.
+
+        threads = [threading.Thread(target=start) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert worked == [True]
+
+
+def test_an_owner_that_lost_its_lock_notices_and_leaves_the_new_one_alone(tmp_path):
+    with lock.held(str(tmp_path)) as mine:
+        mine.check()
+        left_behind(tmp_path, OTHER)
+        mine.renew()
+        with pytest.raises(Locked, match="ann on elsewhere"):
+            mine.check()
+    assert lock.read(str(tmp_path / "lock.json")) == OTHER
+
+
+def test_the_heartbeat_is_renewed(tmp_path):
+    now = [1.0]
+    with lock.held(str(tmp_path), clock=lambda: now[0]) as mine:
+        now[0] = 7.0
+        mine.renew()
+        assert lock.read(str(tmp_path / "lock.json")).heartbeat == 7.0
+
+
+def test_a_lock_file_that_was_never_whole_is_no_owner(tmp_path):
+    (tmp_path / "lock.json").write_text("{")
+    with lock.held(str(tmp_path)):
+        pass

@@ -1,0 +1,203 @@
+"""Embedding tables in a spec: initializers, sharing, pretrained vectors, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from feature_specs import SpecError
+from feature_specs.embeddings import pretrained
+from feature_specs.reference import columns
+
+DOCUMENT = {
+    "features": {
+        "words": {"dtype": "string", "shape": "variable"},
+        "seen": {"dtype": "string", "shape": "variable"},
+        "user": {"dtype": "string", "required": True},
+        "weights": {"dtype": "float32", "shape": "variable"},
+    },
+    "columns": {
+        "word": {"vocabulary": "words", "list": ["a", "b", "ü"], "oov_buckets": 1},
+        "seen_word": {"vocabulary": "seen", "list": ["a", "b", "ü"], "oov_buckets": 1},
+        "user": {"hash_bucket": "user", "size": 3},
+        "weighted": {"weighted": "word", "weight": "weights"},
+        "word_emb": {"embedding": "weighted", "dimension": 2},
+        "seen_emb": {"embedding": "seen_word", "dimension": 2},
+        "user_emb": {"embedding": "user", "dimension": 2},
+    },
+    "groups": {"deep": ["word_emb", "seen_emb", "user_emb"]},
+    "labels": {"y": {"dtype": "int64"}},
+    "objectives": {"y": {"head": "binary"}},
+}
+
+
+def parse(directory=".", **changes):
+    """The spec above with entries of its columns changed; `{}` of a name keeps the rest."""
+    document = copy.deepcopy(DOCUMENT)
+    for name, change in changes.items():
+        document["columns"][name].update(change)
+    return feature_specs.parse(document, directory=directory)
+
+
+def problem(**changes):
+    with pytest.raises(SpecError) as error:
+        parse(**changes)
+    (line,) = str(error.value).splitlines()[1:]
+    return line.strip().removeprefix("<dict>: ")
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"weighted": {"weighted": "user"}},
+         "columns.weighted.weighted: column 'user' is of one value a record, expected a list; "
+         "declare its feature with shape: variable"),
+        ({"weighted": {"weight": "wieghts"}},
+         "columns.weighted.weight: got 'wieghts', expected a feature; did you mean 'weights'?"),
+        ({"weighted": {"weight": "words"}},
+         "columns.weighted.weight: feature 'words' is string with the shape variable, expected "
+         "float32 with shape: variable, one weight an id"),
+        ({"weighted": {"weighted": "seen_emb"}},
+         "columns.weighted.weighted: column 'seen_emb' is embedding, expected a categorical column "
+         "for weighted"),
+        ({"word_emb": {"embedding": "seen_emb"}},
+         "columns.word_emb.embedding: column 'seen_emb' is embedding, expected a categorical "
+         "column for embedding"),
+        ({"word_emb": {"shared": "table"}},
+         "columns.word_emb.shared: no other embedding shares 'table'; remove it or name another"),
+        ({"word_emb": {"shared": "t"}, "seen_emb": {"shared": "t", "dimension": 3}},
+         "columns.seen_emb: shares the table 't' with 'word_emb', but differs in dimension; make "
+         "them equal"),
+        ({"word_emb": {"shared": "t"}, "user_emb": {"shared": "t"}},
+         "columns.user_emb: shares the table 't' with 'word_emb', but has 3 ids and that one 4; "
+         "make them equal"),
+        ({"word_emb": {"shared": "global_step"}, "seen_emb": {"shared": "global_step"}},
+         "columns.word_emb.shared: got 'global_step', which is a variable of TensorFlow's own"),
+        ({"word_emb": {"initializer": "ones"}},
+         "columns.word_emb.initializer: got 'ones', expected zeros, {truncated_normal: {stddev}}, "
+         "{normal: {stddev}}, or {uniform: {min, max}}"),
+        ({"word_emb": {"initializer": {"uniform": {"min": 1.0, "max": 1.0}}}},
+         "columns.word_emb.initializer.uniform: min 1.0 must be below max 1.0"),
+        ({"word_emb": {"max_norm": 0.0}},
+         "columns.word_emb.max_norm: got 0.0, expected greater than 0"),
+        ({"word_emb": {"trainable": False}},
+         "columns.word_emb: trainable: false freezes random vectors; give pretrained vectors, or "
+         "an initializer if that is meant"),
+        ({"word_emb": {"pretrained": {}}},
+         "columns.word_emb.pretrained: give `file`, or `checkpoint` and `tensor`"),
+        ({"word_emb": {"pretrained": {"checkpoint": "x"}}},
+         "columns.word_emb.pretrained: `checkpoint` and `tensor` go together"),
+    ],
+)  # fmt: skip
+def test_what_a_broken_column_is_told(changes, message):
+    assert problem(**changes) == message
+
+
+def test_a_cross_of_a_weighted_column_names_the_one_under_it():
+    document = copy.deepcopy(DOCUMENT)
+    document["columns"]["cross"] = {"crossed": ["weighted", "user"], "size": 9}
+    document["groups"]["wide"] = ["cross"]
+    with pytest.raises(SpecError, match="column 'weighted' is weighted; cross 'word' itself"):
+        feature_specs.parse(document)
+
+
+def test_a_spec_of_a_newer_version():
+    document = {**DOCUMENT, "version": 2, "new_section": {}}
+    with pytest.raises(SpecError) as error:
+        feature_specs.parse(document)
+    assert str(error.value).endswith(
+        "version: the spec is of version 2, and this estimator_kit reads up to 1; upgrade "
+        "estimator_kit"
+    )
+    assert feature_specs.parse({**DOCUMENT, "version": 1}) == feature_specs.parse(DOCUMENT)
+
+
+def test_a_spec_with_tables_reads_its_own_document_back():
+    spec = parse(
+        word_emb={"shared": "t", "initializer": "zeros", "max_norm": 2.0, "trainable": False},
+        seen_emb={"shared": "t", "initializer": "zeros", "max_norm": 2.0, "trainable": False},
+        user_emb={"pretrained": {"checkpoint": "model.ckpt-1", "tensor": "table"}},
+    )
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+    assert spec.made_from("word") == ("word", "weighted", "word_emb")
+
+
+@pytest.mark.parametrize(
+    "given, check",
+    [
+        ("zeros", lambda t: (t == 0).all()),
+        ({"uniform": {"min": 2.0, "max": 3.0}}, lambda t: ((t >= 2) & (t < 3)).all()),
+        ({"normal": {"stddev": 5.0}}, lambda t: 4 < t.std() < 6 and np.abs(t).max() > 10),
+        ({"truncated_normal": {"stddev": 5.0}}, lambda t: np.abs(t).max() <= 10 and t.std() > 3.5),
+        (None, lambda t: np.abs(t).max() <= 2 / np.sqrt(2) and t.std() > 0.5),
+    ],
+)
+def test_initializers(given, check):
+    from feature_specs.embeddings.initializers import initializer
+
+    column = parse(user_emb={"initializer": given}).columns["user_emb"]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.set_random_seed(1)
+        assert check(session.run(initializer(column)([5000, 2], dtype=tf.float32)))
+
+
+# --- Pretrained vectors -------------------------------------------------------------------------
+
+
+def with_file(tmp_path, text, name="vectors.txt", column="seen_emb"):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return parse(tmp_path, **{column: {"pretrained": {"file": name}}})
+
+
+def test_a_text_file_gives_the_words_that_it_has(tmp_path):
+    table = pretrained.read(with_file(tmp_path, "3 2\nü 1 2.5\nother 9 9\na -1 0\n"), "seen_emb")
+    np.testing.assert_array_equal(table.values, [[-1, 0], [0, 0], [1, 2.5], [0, 0]])
+    np.testing.assert_array_equal(table.known, [True, False, True, False])
+    assert (table.unused, table.values.dtype) == (1, np.float32)
+
+
+def test_a_text_file_for_a_vocabulary_file_with_a_size(tmp_path):
+    (tmp_path / "words.txt").write_text("x\ny\nz\n")
+    (tmp_path / "vectors.txt").write_text("z 1 1\nx 2 3\n")
+    document = copy.deepcopy(DOCUMENT)
+    document["columns"]["seen_word"] = {"vocabulary": "seen", "file": "words.txt", "size": 2}
+    document["columns"]["seen_emb"]["pretrained"] = {"file": "vectors.txt"}
+    table = pretrained.read(feature_specs.parse(document, directory=tmp_path), "seen_emb")
+    np.testing.assert_array_equal(table.values, [[2, 3], [0, 0]])
+    assert table.unused == 1
+
+
+def test_an_npy_file_may_leave_out_the_last_ids(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.arange(6.0).reshape(3, 2))
+    spec = parse(tmp_path, seen_emb={"pretrained": {"file": "vectors.npy"}})
+    table = pretrained.read(spec, "seen_emb")
+    np.testing.assert_array_equal(table.values, [[0, 1], [2, 3], [4, 5], [0, 0]])
+    np.testing.assert_array_equal(table.known, [True, True, True, False])
+
+
+def checkpoint(tmp_path, values):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tf.compat.v1.get_variable("table", initializer=tf.constant(values))
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.train.Saver().save(session, str(tmp_path / "old"))
+    return {"pretrained": {"checkpoint": "old", "tensor": "table"}}
+
+
+def test_a_tensor_of_a_checkpoint(tmp_path):
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    table = pretrained.read(parse(tmp_path, seen_emb=checkpoint(tmp_path, values)), "seen_emb")
+    np.testing.assert_array_equal(table.values, values)
+    assert table.known.all()
+
+
+def test_the_reference_reading_starts_from_the_vectors_too(tmp_path):
+    spec = with_file(tmp_path, "a 7 8\n")
+    column = columns.feature_column(spec, "seen_emb")
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        table = session.run(column.initializer([4, 2], dtype=tf.float32))
+    np.testing.assert_array_equal(table[0], [7, 8])
+    assert np.abs(table[1:]).min() > 0

@@ -1,0 +1,176 @@
+"""Objectives of a spec: what a wrong loss, metric, label or group is told; the short forms."""
+
+from __future__ import annotations
+
+import pytest
+
+import feature_specs
+from feature_specs import SpecError
+from feature_specs.heads.losses import Huber, options_of
+
+pytestmark = pytest.mark.no_tensorflow
+
+INTEGER = {"dtype": "int64"}
+FLOAT = {"dtype": "float32"}
+IDS = {"dtype": "int64", "shape": "variable"}
+
+
+def parse(objective, label, features=None):
+    return feature_specs.parse(
+        {
+            "features": {"x": FLOAT, **(features or {})},
+            "columns": {"x": {"numeric": "x"}},
+            "groups": {"deep": ["x"]},
+            "labels": {"y": label},
+            "objectives": {"y": objective},
+        }
+    )
+
+
+def test_a_loss_by_name_is_the_one_without_options():
+    spec = parse({"head": "regression", "loss": "huber"}, FLOAT)
+    loss = spec.objectives["y"].loss
+    assert isinstance(loss, Huber) and options_of(loss).delta == 1.0
+    assert parse({"head": "regression", "loss": {"huber": {"delta": 1.0}}}, FLOAT).objectives == (
+        spec.objectives
+    )
+    assert spec.to_dict()["objectives"]["y"] == {"head": "regression", "loss": {"huber": {}}}
+
+
+@pytest.mark.parametrize(
+    ("objective", "label"),
+    [
+        ({"head": "binary", "loss": {"focal": {"gamma": 1.5}}, "positive_penalty": 4.0}, INTEGER),
+        ({"head": "binary", "metrics": ["log_loss", {"recall_at_precision": 0.9}]}, INTEGER),
+        ({"head": "multi_class", "num_classes": 3, "class_penalties": [1.0, 1.0, 9.0],
+          "metrics": [{"top_k_accuracy": 2}]}, INTEGER),
+        ({"head": "multi_label", "num_classes": 3, "reduction": "sum"}, IDS),
+        ({"head": "multi_label", "num_classes": 3}, {**IDS, "missing": "no_class"}),
+        ({"head": "quantile", "quantiles": [0.1, 0.9], "non_crossing": True}, FLOAT),
+        ({"head": "cosine", "dimension": 3}, {**FLOAT, "shape": [3], "missing": "mask"}),
+    ],
+)  # fmt: skip
+def test_a_spec_is_what_its_dict_says(objective, label):
+    spec = parse(objective, label)
+    assert spec.to_dict()["objectives"]["y"] == objective
+    assert spec.to_dict()["labels"]["y"] == label
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+
+
+QUERY = {"query": {"dtype": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "bounds"),
+    [
+        ({}, (0, None)),
+        ({"loss": {"list_mle": {}}, "metrics": ["mrr"], "reduction": "sum"}, (0, None)),
+        ({"loss": {"approx_ndcg": {"temperature": 1.0}}}, (0, None)),
+        ({"loss": {"pairwise_hinge": {"lambda_weight": "ndcg"}}}, (0, 30)),
+        ({"loss": {"unique_softmax": {}}}, (0, 30)),
+    ],
+)
+def test_a_ranking_is_what_its_dict_says(fields, bounds):
+    objective = {"head": "ranking", "group_by": "query", **fields}
+    spec = parse(objective, INTEGER, QUERY)
+    assert spec.to_dict()["objectives"]["y"] == objective
+    assert feature_specs.parse(spec.to_dict()).to_dict() == spec.to_dict()
+    assert spec.objectives["y"].label_bounds == bounds
+    assert spec.kept_together == "query"
+    assert parse({"head": "binary"}, INTEGER).kept_together is None
+
+
+def test_rankings_of_one_spec_have_one_group():
+    ranking = {"head": "ranking", "group_by": "query"}
+    with pytest.raises(SpecError) as error:
+        feature_specs.parse(
+            {
+                "features": {"x": FLOAT, "query": INTEGER, "user": INTEGER},
+                "columns": {"x": {"numeric": "x"}},
+                "groups": {"deep": ["x"]},
+                "labels": {"y": INTEGER, "z": INTEGER},
+                "objectives": {"y": ranking, "z": {**ranking, "group_by": "user"}},
+            }
+        )
+    assert str(error.value).endswith(
+        "objectives.z.group_by: got 'user', and another objective ranks the rows of 'query'; rows "
+        "can be kept together by one feature alone"
+    )
+
+
+@pytest.mark.parametrize(
+    ("objective", "label", "problem"),
+    [
+        ({"head": "binary", "loss": "focall"}, INTEGER,
+         "objectives.y.loss: got 'focall', expected a loss of this head; did you mean 'focal'?"),
+        ({"head": "regression", "loss": {"pinball": 0.3}}, FLOAT,
+         "objectives.y.loss.pinball: got 0.3, expected a mapping of quantile"),
+        ({"head": "regression", "loss": {"log_cosh": 3}}, FLOAT,
+         "objectives.y.loss.log_cosh: got 3, expected {}, as there is nothing to say"),
+        ({"head": "poisson", "loss": "squared"}, INTEGER,
+         "objectives.y.loss: got 'squared', expected a loss of this head; known: poisson"),
+        ({"head": "regression", "loss": {"huber": {"delta": 0}}}, FLOAT,
+         "objectives.y.loss.huber.delta: got 0, expected greater than 0"),
+        ({"head": "binary", "metrics": ["gauk"]}, INTEGER,
+         "objectives.y.metrics: got 'gauk', expected a metric of this head; did you mean 'gauc'?"),
+        ({"head": "binary", "metrics": ["recall_at_precision"]}, INTEGER,
+         "objectives.y.metrics: got 'recall_at_precision', expected a number between 0 and 1, as "
+         "in {recall_at_precision: 0.9}"),
+        ({"head": "binary", "metrics": [{"ndcg": 0}], "group_by": "x"}, INTEGER,
+         "objectives.y.metrics: got {'ndcg': 0}, expected a whole number of 1 or more, as in "
+         "{ndcg: 10}"),
+        ({"head": "binary", "metrics": [{"log_loss": 1}]}, INTEGER,
+         "objectives.y.metrics: got {'log_loss': 1}, expected log_loss alone, which has no number"),
+        ({"head": "binary", "metrics": ["log_loss", "log_loss"]}, INTEGER,
+         "objectives.y.metrics: metric 'log_loss' is listed twice"),
+        ({"head": "binary", "metrics": ["gauc"]}, INTEGER,
+         "objectives.y: the metric gauc is one of groups; add group_by: the feature whose rows of "
+         "one value are a group"),
+        ({"head": "binary", "group_by": "x"}, INTEGER,
+         "objectives.y: no metric uses group_by; add one of gauc, mrr, ndcg, hit_rate to metrics, "
+         "or remove group_by"),
+        ({"head": "binary", "metrics": ["gauc"], "group_by": "x"}, INTEGER,
+         "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
+         "int64"),
+        ({"head": "binary", "metrics": ["gauc"], "group_by": "z"}, INTEGER,
+         "objectives.y.group_by: got 'z', expected the name of a feature; known: x"),
+        ({"head": "multi_class", "num_classes": 30, "metrics": ["confusion"]}, INTEGER,
+         "objectives.y: confusion is of up to 20 classes, as each pair of them is a metric; ask "
+         "for f1 or mean_iou instead"),
+        ({"head": "multi_class", "num_classes": 3, "metrics": [{"top_k_accuracy": 3}]}, INTEGER,
+         "objectives.y: top_k_accuracy: got 3, expected less than the 3 classes (it would always "
+         "be 1)"),
+        ({"head": "ranking", "group_by": "x"}, INTEGER,
+         "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
+         "int64"),
+        ({"head": "ranking", "group_by": "z", "loss": "softmax"}, INTEGER,
+         "objectives.y.group_by: got 'z', expected the name of a feature; known: x"),
+        ({"head": "ranking", "group_by": "z", "loss": {"softmax": {"lambda_weight": "ndcg"}}},
+         INTEGER, "objectives.y.loss.softmax.lambda_weight: unknown key"),
+        ({"head": "quantile", "quantiles": [0.5, 0.5]}, FLOAT,
+         "objectives.y: quantiles must increase strictly"),
+        ({"head": "multi_label", "num_classes": 3}, INTEGER,
+         "objectives.y: label 'y' has the shape [], expected shape: variable for a list of "
+         "classes, or shape: [3] for one 0 or 1 a class"),
+        ({"head": "multi_label", "num_classes": 3},
+         {"dtype": "string", "shape": "variable", "vocabulary": ["a", "b"]},
+         "objectives.y: the head has 3 classes and the vocabulary of label 'y' 2 words; make them "
+         "equal"),
+        ({"head": "cosine", "dimension": 3}, {**FLOAT, "shape": [2]},
+         "objectives.y: label 'y' has the shape [2], expected shape: [3] for one number a logit"),
+        ({"head": "binary"}, {**INTEGER, "shape": [2]},
+         "objectives.y: label 'y' has the shape [2], and the head binary learns one value; remove "
+         "shape, or choose the head multi_label or cosine"),
+        ({"head": "poisson"}, {"dtype": "string", "vocabulary": ["a", "b"]},
+         "objectives.y: label 'y' is a string, expected a number"),
+        ({"head": "binary"}, {**INTEGER, "missing": "no_class"},
+         "labels.y: missing: no_class is for lists (shape: variable); say mask to leave rows "
+         "without a value out, or nothing to make them an error"),
+        ({"head": "multi_label", "num_classes": 3}, {**FLOAT, "shape": "variable"},
+         "labels.y: a list of classes is int64 or string, not float32"),
+    ],
+)  # fmt: skip
+def test_what_a_wrong_objective_is_told(objective, label, problem):
+    with pytest.raises(SpecError) as error:
+        parse(objective, label)
+    assert str(error.value) == f"<dict>: 1 problem in the feature spec\n  <dict>: {problem}"

@@ -1,0 +1,142 @@
+"""A spec feeds canned estimators, and checkpoints of theirs and ours interchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from estimator_kit.models import MODELS
+from feature_specs.reference.columns import feature_columns
+from feature_specs.reference.example_parsing import make_parse_example_spec
+from input_pipelines import input_fns
+from input_pipelines.record_files import tfrecords
+from tests.conftest import make_rows
+
+
+@pytest.fixture
+def spec(document):
+    del document["labels"]["buy"], document["objectives"]["buy"]
+    return feature_specs.parse(document)
+
+
+@pytest.fixture
+def records(tmp_path):
+    path = str(tmp_path / "rows.tfrecord")
+    tfrecords.write_examples(path, make_rows(64))
+    return path
+
+
+def canned_input(spec, path):
+    def input_fn():
+        parsed = tf.data.TFRecordDataset(path).batch(64).map(
+            lambda batch: tf.io.parse_example(batch, make_parse_example_spec(spec))
+        )
+        return parsed.map(lambda features: (features, features.pop("click")[:, tf.newaxis]))
+
+    return input_fn
+
+
+def canned(spec, name, model_dir, **options):
+    wide, deep = feature_columns(spec, "wide"), feature_columns(spec, "deep")
+    if name == "linear":
+        return tf.estimator.LinearClassifier(wide, model_dir=model_dir)
+    if name == "dnn":
+        return tf.estimator.DNNClassifier([8, 4], deep, model_dir=model_dir, **options)
+    return tf.estimator.DNNLinearCombinedClassifier(
+        model_dir, linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[8, 4]
+    )
+
+
+def logits(estimator, input_fn, key, checkpoint):
+    rows = estimator.predict(input_fn, predict_keys=[key], checkpoint_path=checkpoint)
+    return np.array([row[key] for row in rows])
+
+
+def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
+    """Trains both for three steps; each gives the logits of the other from its checkpoint."""
+    theirs = canned(spec, name, str(tmp_path / "theirs"), **options)
+    theirs_input = canned_input(spec, path)
+    params = {} if name == "linear" else {"hidden_units": [8, 4], **options}
+    ours = tf.estimator.Estimator(
+        MODELS[name](spec, params), model_dir=str(tmp_path / "ours"), params={}
+    )
+    ours_input = input_fns.eval_input_fn(spec, [path], batch_size=64)
+    theirs.train(theirs_input, steps=3)
+    ours.train(input_fns.train_input_fn(spec, [path], batch_size=64), steps=3)
+    for trained in (theirs, ours):
+        checkpoint = tf.train.latest_checkpoint(trained.model_dir)
+        expected = logits(theirs, theirs_input, "logits", checkpoint)
+        found = logits(ours, ours_input, "click/logits", checkpoint)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert np.abs(expected).max() > 0.01
+
+
+# tf.feature_column's own layers call a method of theirs that they have deprecated.
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("wide_deep", {}),
+        *(
+            pytest.param(name, options, marks=pytest.mark.nightly)
+            for name, options in (("dnn", {}), ("dnn", {"batch_norm": True}), ("linear", {}))
+        ),
+    ],
+)
+def test_each_restores_the_others_checkpoint(spec, records, tmp_path, name, options):
+    assert_checkpoints_interchange(spec, records, name, tmp_path, **options)
+
+
+EVERY_KIND = {
+    "features": {
+        "words": {"dtype": "string", "shape": "variable"},
+        "weights": {"dtype": "float32", "shape": "variable"},
+        "seen": {"dtype": "string", "shape": "variable"},
+        "box": {"dtype": "float32", "shape": [2, 2]},
+        "edges": {"dtype": "float32", "shape": [3]},
+    },
+    "columns": {
+        "word": {"vocabulary": "words", "list": ["a", "b", "c"], "oov_buckets": 1},
+        "weighted": {"weighted": "word", "weight": "weights"},
+        "seen_word": {"vocabulary": "seen", "list": ["a", "b", "c"], "oov_buckets": 1},
+        "box": {"numeric": "box"},
+        "edge_buckets": {"bucketized": "edges", "boundaries": [0.0, 1.0]},
+        "weighted_emb": {"embedding": "weighted", "dimension": 2},
+        "weighted_sum": {"indicator": "weighted"},
+        "word_emb": {"embedding": "word", "dimension": 3, "shared": "words_table"},
+        "seen_emb": {"embedding": "seen_word", "dimension": 3, "shared": "words_table"},
+    },
+    "groups": {
+        "wide": ["weighted", "seen_word", "box", "edge_buckets"],
+        "deep": ["weighted_emb", "weighted_sum", "word_emb", "seen_emb", "box", "edge_buckets"],
+    },
+    "labels": {"click": {"dtype": "int64"}},
+    "objectives": {"click": {"head": "binary"}},
+}
+
+
+# tf.feature_column's own layers call a method of theirs that they have deprecated.
+@pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
+@pytest.mark.parametrize("name", [pytest.param("linear", marks=pytest.mark.ci), "dnn"])
+def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
+    rng = np.random.default_rng(0)
+    path = str(tmp_path / "rows.tfrecord")
+    tfrecords.write_examples(
+        path,
+        [
+            {
+                "words": list(rng.choice(["a", "b", "c", "d"], size)),
+                "weights": list(rng.uniform(0.5, 2.0, size)),
+                "seen": list(rng.choice(["a", "b", "x"], 2)),
+                "box": list(rng.normal(size=4)),
+                "edges": list(rng.normal(size=3)),
+                "click": int(rng.integers(2)),
+            }
+            for size in rng.integers(0, 4, 64)
+        ],
+    )
+    spec = feature_specs.parse(EVERY_KIND)
+    assert_checkpoints_interchange(spec, path, name, tmp_path)

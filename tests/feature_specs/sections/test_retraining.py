@@ -1,0 +1,58 @@
+"""The section `retraining` of a spec: what it may say, and what is said of a mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from feature_specs import SpecError
+from feature_specs.parser import parser
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"gate": {"conditions": [{"metric": "auc/clik", "min": 0.5}]}},
+         "retraining.gate.conditions[0].metric: got 'auc/clik', expected a metric of the gate; did "
+         "you mean 'auc/click'?"),
+        ({"gate": {"conditions": [{"metric": "auc/click"}]}},
+         "retraining.gate.conditions[0]: says nothing; give min, max or max_loss"),
+        ({"gate": {"conditions": [{"metric": "auc/click", "min": 0.6, "max": 0.5}]}},
+         "retraining.gate.conditions[0]: min 0.6 is above max 0.5: no model would pass"),
+        ({"gate": {"conditions": [{"metric": "size_mib", "max_loss": 1}]}},
+         "retraining.gate.conditions[0]: size_mib is of one model, not of rows; give min or max "
+         "alone"),
+        ({"gate": {"conditions": [{"metric": "auc/click", "min": 0.5, "slice": "price"}]}},
+         "retraining.gate.conditions[0].slice: feature 'price' is no single string or integer a "
+         "row"),
+        ({"gate": {"bootstrap": {"group_by": "usr"}}},
+         "retraining.gate.bootstrap.group_by: got 'usr', expected the name of a feature; did you "
+         "mean 'user'?"),
+        ({"label_rate": {"click": {}}},
+         "retraining.label_rate.click: says nothing; give min or max"),
+        ({"label_rate": {"clik": {"min": 0.1}}},
+         "retraining.label_rate.clik: got 'clik', expected the name of a label; did you mean "
+         "'click'?"),
+        ({"gat": {}}, "retraining.gat: unknown key; did you mean 'gate'?"),
+        ([], "retraining: got [], expected a mapping of "
+         "label_rate, day_rows, drift, vocabularies, warm_start, warm_start_epochs, full_every, "
+         "gate"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(document, section, message):
+    with pytest.raises(SpecError) as error:
+        parser.parse({**document, "retraining": section})
+    assert str(error.value).splitlines()[1].strip() == f"<dict>: {message}"
+
+
+def test_it_is_kept_and_read_again(document):
+    section = {
+        "label_rate": {"click": {"min": 0.01, "otherwise": "leave_out_day"}},
+        "full_every": 7,
+        "gate": {"conditions": [{"metric": "auc/click", "max_loss": 0.01, "slice": "city"}]},
+    }
+    spec = parser.parse({**document, "retraining": section})
+    assert spec.to_dict()["retraining"] == section
+    assert parser.parse(spec.to_dict()).retraining == spec.retraining
+    assert "retraining" not in parser.parse(document).to_dict()

@@ -1,0 +1,188 @@
+"""distances: each measure against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from feature_specs.statistics import Statistics
+from input_pipelines.prepare.analyze import distances
+from input_pipelines.prepare.analyze.summary import RecordSummary
+from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
+
+
+def analysed(values, **kwargs):
+    """The statistics of the feature f, one record a value; None is a record without one."""
+    import tensorflow as tf
+
+    records = []
+    for value in values:
+        example = tf.train.Example()
+        items = [] if value is None else value if isinstance(value, list) else [value]
+        for item in items:
+            if isinstance(item, str):
+                example.features.feature["f"].bytes_list.value.append(item.encode())
+            elif isinstance(item, int):
+                example.features.feature["f"].int64_list.value.append(item)
+            else:
+                example.features.feature["f"].float_list.value.append(item)
+        records.append(example.SerializeToString())
+    summary = RecordSummary(**kwargs)
+    summary.add(parse_block(records), len(records), "a", 0)
+    return summary.statistics(1).features.get("f")
+
+
+def infinity(before, now, **kwargs):
+    shares = [distances.shares(analysed(v, **kwargs)) for v in (before, now)]
+    return distances.l_infinity(*shares)
+
+
+def test_the_example_of_l_infinity():
+    found = infinity(["rome", "rome", "oslo", "oslo"], ["rome", "rome", "rome", "lima"])
+    assert found.value == 0.5
+    assert found.moved == (
+        "'oslo' 50.00% -> 0.00%", "'lima' 0.00% -> 25.00%", "'rome' 50.00% -> 75.00%",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "before, now, distance",
+    [
+        (["a", "b"], ["b", "a", "a", "b"], 0.0),
+        ([1, 1, 2], [1, 2, 2], 1 / 3),  # 1: 2/3 -> 1/3
+        ([["a", "b"], ["a"], []], ["a", "b"], 2 / 3 - 1 / 2),  # values of lists, one by one
+        (["", "a"], ["a", "a"], 0.5),  # the empty string is a value
+        ([None, None], ["a"], 1.0),
+        ([None], [None, None], 0.0),
+        (["a"], [None], 1.0),
+        ([-1, 5], [5, -1], 0.0),
+    ],
+)
+def test_l_infinity_by_hand(before, now, distance):
+    assert infinity(before, now).value == pytest.approx(distance, abs=1e-12)
+    assert infinity(now, before).value == pytest.approx(distance, abs=1e-12)
+
+
+def test_bytes_that_are_no_text_are_one_value():
+    import tensorflow as tf
+
+    def shares(values):
+        feature = tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+        features = tf.train.Features(feature={"f": feature})
+        summary = RecordSummary()
+        block = parse_block([tf.train.Example(features=features).SerializeToString()])
+        summary.add(block, 1, "a", 0)
+        return distances.shares(summary.statistics(1).features["f"])
+
+    found = distances.l_infinity(shares([b"\xff", b"a"]), shares([b"a", b"a", b"\xfe", b"\xfd"]))
+    assert (found.value, found.moved) == (0.0, ())
+    found = distances.l_infinity(shares([b"a"]), shares([b"a", b"\xfe"]))
+    assert found.moved == ("(no text) 0.00% -> 50.00%", "'a' 100.00% -> 50.00%")
+
+
+def test_a_value_that_is_not_listed_had_what_it_may_have_had():
+    # 1,500 words of one value each: 1,000 are listed, and a 1,001st may have had 1 of 1,500.
+    before = [f"w{i:04}" for i in range(1500)]
+    assert infinity(before, before).value == 0.0
+    found = infinity(before, ["w1499"] * 3 + ["w0000"] * 997)
+    # w0000: 1/1500 -> 997/1000. w1499 is not listed before, so it had 1/1500 at most.
+    assert found.value == pytest.approx(0.997 - 1 / 1500)
+    assert found.moved[:2] == (
+        "'w0000' 0.07% -> 99.70%", "'w1499' at most 0.07% -> 0.30%",
+    )  # fmt: skip
+
+
+def test_estimated_counts_are_intervals():
+    before = ["a"] * 600 + [f"w{i:03}" for i in range(400)]
+    now = ["a"] * 300 + [f"w{i:03}" for i in range(200)]
+    assert analysed(before, limit=100).words.exact is False
+    assert infinity(before, now, limit=100).value == pytest.approx(0.0, abs=0.002)
+    assert infinity(before, ["a"] * 500, limit=100).value == pytest.approx(0.4, abs=0.002)
+
+
+def test_float_labels_of_two_classes_count_zeros():
+    found = distances.l_infinity(
+        distances.shares(analysed([0.0, 0.0, 1.0, 1.0]), binary=True),
+        distances.shares(analysed([0.0, 1.0, 1.0, 1.0, math.nan]), binary=True),
+    )
+    assert found.value == pytest.approx(0.3)  # 0: 2/4 -> 1/5
+    assert found.moved == (
+        "'0' 50.00% -> 20.00%", "'nan' 0.00% -> 20.00%", "'1' 50.00% -> 60.00%",
+    )  # fmt: skip
+
+
+def test_the_example_of_jensen_shannon():
+    # Of all values 3/4 are 1 and 1/4 are 3: the bins are up to 1, to 3, over 3; P = (1/2, 1/2, 0).
+    found = distances.jensen_shannon(analysed([1.0, 3.0]), analysed([1.0, 1.0]))
+    assert found.value == pytest.approx(
+        (0.5 * math.log2(2 / 3) + 0.5 * math.log2(2)) / 2 + math.log2(4 / 3) / 2
+    )
+    assert f"{found.value:.4f}" == "0.3113"
+    assert found.moved == ("over 1 to 3 50.00% -> 0.00%", "up to 1 50.00% -> 100.00%")
+
+
+@pytest.mark.parametrize(
+    "before, now, distance",
+    [
+        ([1.0, 2.0], [2.0, 1.0, 1.0, 2.0], 0.0),
+        ([5, 5], [7, 7], 1.0),  # no value in common: one bit
+        ([7, 7], [5, 5], 1.0),
+        ([1.0], [None], 1.0),
+        ([None], [None], 0.0),
+        # NaN is a bin of its own: P = (1, 0), Q = (1/2, 1/2).
+        ([1.0, 1.0], [1.0, math.nan], 0.3112781244591328),
+        ([math.inf], [math.nan], 0.0),
+        ([math.inf], [1.0], 1.0),
+        # P = (3/4, 1/4), Q = (1/4, 3/4), M = (1/2, 1/2): 3/4 log2(3/2) + 1/4 log2(1/2).
+        ([1, 1, 1, 2], [1, 2, 2, 2], 0.75 * math.log2(1.5) - 0.25),
+        ([[1.0, 2.0], [], [1.0, 2.0]], [[1.0], [2.0]], 0.0),
+    ],
+)
+def test_jensen_shannon_by_hand(before, now, distance):
+    one, two = analysed(before), analysed(now)
+    assert distances.jensen_shannon(one, two).value == pytest.approx(distance, abs=1e-12)
+    assert distances.jensen_shannon(two, one).value == pytest.approx(distance, abs=1e-12)
+
+
+def test_jensen_shannon_of_normal_numbers():
+    rng = np.random.default_rng(1)
+
+    def sample(count, mean=0.0):
+        summary = RecordSummary()
+        block = FeatureBlock(
+            "float32", rows=np.arange(count), lengths=np.ones(count, np.int64),
+            values=rng.normal(mean, 1, count).astype(np.float32),
+        )  # fmt: skip
+        summary.add({"f": [block]}, count, "a", 0)
+        return summary.statistics(1).features["f"]
+
+    base = sample(20_000)  # More than are counted one by one: the quantiles are a t-digest's.
+    assert not base.numbers.quantiles_exact
+    # Two samples of one distribution: about 9 / (4 n ln 2) = 0.0002.
+    assert distances.jensen_shannon(base, sample(20_000)).value < 0.001
+    # N(0, 1) against N(1, 1), by numeric integration; bins lose a little of it.
+    x = np.linspace(-10, 11, 200_001)
+    p, q = (np.exp(-((x - mean) ** 2) / 2) / math.sqrt(2 * math.pi) for mean in (0, 1))
+    m = (p + q) / 2
+    exact = (p * np.log2(p / m) + q * np.log2(q / m)).sum() / 2 * (x[1] - x[0])
+    moved = distances.jensen_shannon(base, sample(20_000, mean=1.0)).value
+    assert 0.95 * exact < moved < 1.05 * exact and 0.16 < exact < 0.162
+
+
+def test_missing_by_hand():
+    before, now = analysed([1, None, 2, 3]), analysed([None, 1, None, None])
+    found = distances.missing(before, now, rows_before=4, rows=4)
+    assert (found.value, found.moved) == (0.5, ("missing 25.00% -> 75.00%",))
+    assert distances.missing(before, None, rows_before=4, rows=9).value == 0.75
+
+
+def test_statistics_of_before_keep_their_distances(tmp_path):
+    from feature_specs import statistics
+
+    found = analysed(["a", "b"])
+    path = tmp_path / "statistics.json"
+    path.write_text(Statistics(rows=2, files=1, features={"f": found}).text())
+    again = statistics.load(path).features["f"]
+    assert distances.l_infinity(distances.shares(found), distances.shares(again)).value == 0.0

@@ -1,0 +1,66 @@
+"""The hashes that decide a row's side and place, as others can compute them."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.convert import row_order, split
+from input_pipelines.prepare.tables.reader import Rows
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+def test_the_side_of_a_key_by_hand():
+    # sha256("ann") begins with 8f: a little above 0x8e / 0x100 = 0.5547.
+    first = hashlib.sha256(b"ann").digest()[0]
+    assert not split.is_eval(b"ann", first / 256)
+    assert split.is_eval(b"ann", (first + 1) / 256)
+
+
+def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
+    text = pa.record_batch({"k": pa.array([str(i).encode() for i in range(500)])})
+    numbers = pa.record_batch({"k": pa.array(range(500))})
+    sides = [split.eval_mask(Rows(batch, "a", 0), "k", 0.3) for batch in (text, numbers)]
+    assert sides[0].tolist() == sides[1].tolist()
+    expected = [
+        int.from_bytes(hashlib.sha256(str(i).encode()).digest()[:8], "big") / 2**64 < 0.3
+        for i in range(500)
+    ]
+    assert sides[0].tolist() == expected
+    assert 0.24 < sides[0].mean() < 0.36
+
+
+def test_a_row_without_a_key():
+    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), "a.csv", 10)
+    with pytest.raises(DataError) as error:
+        split.eval_mask(rows, "k", 0.5)
+    assert str(error.value) == (
+        "a.csv: row 12: column 'k' has no value, and --split_key needs one in every row, to know "
+        "the side that it is on"
+    )
+
+
+def test_mix_is_the_finalizer_of_splitmix64():
+    # The first three numbers of SplitMix64 from the state 0; the state grows by the golden ratio.
+    golden = 0x9E3779B97F4A7C15
+    states = np.array([0, golden, 2 * golden % 2**64], np.uint64)
+    assert [hex(n) for n in row_order.mix(states).tolist()] == [
+        "0xe220a8397b1dcdaf", "0x6e789e6aa1b965f4", "0x6c45d188009454f",
+    ]  # fmt: skip
+
+
+def test_rows_are_dealt_evenly_and_the_same_in_pieces():
+    whole = row_order.random_numbers(0, 10_000, seed=7)
+    pieces = [row_order.random_numbers(i, 2500, seed=7) for i in range(0, 10_000, 2500)]
+    assert np.concatenate(pieces).tolist() == whole.tolist()
+    assert row_order.random_numbers(0, 10_000, seed=8).tolist() != whole.tolist()
+    shards = row_order.shards_of(whole, 7)
+    counts = np.bincount(shards, minlength=7)
+    assert len(counts) == 7 and counts.min() > 1300 and counts.max() < 1560
+    assert len(set(row_order.places(whole).tolist())) == 10_000
+    assert row_order.random_numbers(0, 3, seed=-1).dtype == np.uint64

@@ -1,0 +1,370 @@
+"""CSV files: what is read is what the file says, by Python's csv module; bad files are told."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import csv_files, reader
+from input_pipelines.prepare.tables.options import CsvOptions
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+def write(path, content):
+    content = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+def load(paths, dtypes=None, rounded=None, **options):
+    """The columns of some files, their rows, and the notes."""
+    table = reader.open_table(paths, csv=CsvOptions(**options), dtypes=dtypes)
+    rows = []
+    for part in table.parts():
+        for found in reader.read(part, rounded):
+            rows += found.batch.to_pylist()
+    return {column.name: column.dtype for column in table.columns}, rows, table.notes
+
+
+def test_types_missing_values_and_quotes(tmp_path):
+    path = write(
+        tmp_path / "a.csv",
+        'id,price,name,zip,plus,flag,never\n'
+        '1,1,"a, ""b""",00123,+49,true,\n'
+        '2,1.5,"x\ny",77516,+1,false,\n'
+        "\n"
+        '-3,,"",1,2,true,\n'
+        ",2e3,?,2,3,?,",
+    )  # fmt: skip
+    types, rows, notes = load([path], missing=("?",))
+    assert types == {
+        "id": "int64", "price": "float32", "name": "string", "zip": "string", "plus": "string",
+        "flag": "string", "never": None,
+    }  # fmt: skip
+    assert [row["id"] for row in rows] == [1, 2, -3, None]
+    assert [row["price"] for row in rows] == [1.0, 1.5, None, 2000.0]
+    assert [row["name"] for row in rows] == [b'a, "b"', b"x\ny", b"", None]
+    assert [row["zip"] for row in rows] == [b"00123", b"77516", b"1", b"2"]
+    assert [row["plus"] for row in rows] == [b"+49", b"+1", b"2", b"3"]
+    assert [row["flag"] for row in rows] == [b"true", b"false", b"true", None]
+    assert [row["never"] for row in rows] == [None] * 4
+    assert notes == [
+        f"name: 1 fields hold line breaks, the first one in {path}: row 2",
+        "zip: text, since 1 of 4 numbers begin with a zero that would be lost, the first one "
+        f"'00123' in {path}: row 1",
+        "plus: text, since 2 of 4 values are no numbers, the first one '+49' in "
+        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing",
+    ]
+
+
+def test_types_are_of_the_whole_files_and_not_of_the_first_block(tmp_path):
+    rows = 600_000  # Two blocks of 4 MB.
+    lines = "".join(f"{i},{i},{i}\n" for i in range(rows))
+    one = write(tmp_path / "1.csv", "a,b,c\n" + lines + "1.5,x,1\n")
+    two = write(tmp_path / "2.csv", "c,b,a\n-1,1,1\n")
+    table = reader.open_table([one, two])
+    assert [(c.name, c.dtype) for c in table.columns] == [
+        ("a", "float32"), ("b", "string"), ("c", "int64"),
+    ]  # fmt: skip
+    assert table.notes == [
+        f"a: float32, since 1 of 600,002 values are no integers, the first one '1.5' in {one}: "
+        "row 600001",
+        f"b: text, since 1 of 600,002 values are no numbers, the first one 'x' in {one}: row "
+        "600001; if it stands for a missing value, name it with --csv_missing",
+    ]
+    sizes, total = Counter(), 0
+    for part in table.parts():
+        for found in reader.read(part):
+            assert found.batch.schema.names == ["a", "b", "c"]
+            sizes[found.batch.num_rows] += 1
+            assert found.where(0) == f"{part.path}: row {found.first + 1}"
+            total += int(np.asarray(found.batch.column(2)).sum())
+    assert sizes == {8192: 73, 600_001 - 73 * 8192: 1, 1: 1}
+    assert total == rows * (rows - 1) // 2 + 1 - 1
+
+
+def test_integers_of_no_64_bits_stay_text(tmp_path):
+    path = write(tmp_path / "a.csv", "a,b\n9223372036854775807,9223372036854775808\n-5,12\n")
+    types, rows, notes = load([path])
+    assert types == {"a": "int64", "b": "string"}
+    assert rows[0] == {"a": 2**63 - 1, "b": b"9223372036854775808"}
+    assert notes == [
+        "b: text, since 1 of 2 integers are none of 64 bits, the first one '9223372036854775808' "
+        f"in {path}: row 1"
+    ]
+
+
+def test_line_breaks_in_fields_are_told_for_two_stray_quotes_make_them(tmp_path):
+    one = write(tmp_path / "1.csv", 'a,b\n1,"x\n2,y"\n3,"x\ny"\n')
+    two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
+    _, rows, notes = load([one, two])
+    assert [row["b"] for row in rows] == [b"x\n2,y", b"x\ny", b"\n"]
+    assert notes == [f"b: 3 fields hold line breaks, the first one in {one}: row 1"]
+
+
+@pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
+def test_another_delimiter_is_asked_for(tmp_path, sign, shown):
+    path = write(tmp_path / "a.csv", f"a{sign}b\n1{sign}2\n")
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == (
+        f"{path}: its only column is named {f'a{sign}b'!r}; is {shown} what separates the fields? "
+        "Then give it with --csv_delimiter; if not, give the one that does"
+    )
+    assert load([path], delimiter=sign)[1] == [{"a": 1, "b": 2}]
+    assert load([path], delimiter=",")[1] == [{f"a{sign}b": f"1{sign}2".encode()}]
+
+
+def test_not_finite_numbers_are_told(tmp_path):
+    path = write(tmp_path / "a.csv", "a,b\n1,NaN\n-Inf,nan\n")
+    types, rows, notes = load([path])
+    assert types == {"a": "float32", "b": "string"}  # Nothing says that b is one of numbers.
+    assert rows[1] == {"a": -np.inf, "b": b"nan"}
+    assert notes == [
+        f"a: float32, 1 of 2 values not finite, the first one '-Inf' in {path}: row 2; if it "
+        "stands for a missing value, name it with --csv_missing"
+    ]
+
+
+def test_digits_that_float32_does_not_keep_are_counted(tmp_path):
+    path = write(tmp_path / "a.csv", "a\n0.1\n16777217\n0.123456789\n1e-46\n3.25\n1234567e10\n")
+    rounded = Counter()
+    _, rows, _ = load([path], rounded=rounded)
+    assert [row["a"] for row in rows[:2]] == [float(np.float32(0.1)), 16777216.0]
+    assert rounded == {"a": 3}
+    assert reader.rounding_notes(rounded) == [
+        "a: 3 values have more than the 7 digits that a float32 keeps, and are rounded to it"
+    ]
+
+
+@pytest.mark.parametrize("gz", ["", ".gz"])
+def test_the_same_as_pythons_reader(tmp_path, gz):
+    rng = random.Random(3)
+    texts = ["x", "a,b", 'say "hi"', "two\nlines", "two\r\nlines", "", " x ", "ß", "#1", "1\n#2"]
+    rows = [["k"] + [rng.choice(texts) for _ in range(3)] for _ in range(2000)]
+    file = io.StringIO(newline="")
+    csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerows(
+        [["k", "a", "b", "c"], *rows]
+    )
+    path = write(tmp_path / f"a.csv{gz}", "\ufeff" + file.getvalue())
+    expected = [{n: v.encode() for n, v in zip("kabc", row)} for row in rows]
+    assert load([path])[1] == expected
+    # The same through the reader of comments and spaces, which must leave quotes alone.
+    assert load([path], comment="#", skip_spaces=True)[1] == expected
+
+
+def test_comments_spaces_and_other_delimiters(tmp_path):
+    path = write(
+        tmp_path / "a.csv", '# 1 "comment"\na, b\n1,  "x, # y\n# z"\n#2, w\n2, it\'s "so"\n'
+    )
+    types, rows, _ = load([path], comment="#", skip_spaces=True)
+    assert types == {"a": "int64", "b": "string"}
+    assert rows == [{"a": 1, "b": b"x, # y\n# z"}, {"a": 2, "b": b'it\'s "so"'}]
+    expected = [{"a": 1, "b": b"x,y"}]
+    assert load([write(tmp_path / "b.csv", "a;b\n1;x,y\n")], delimiter=";")[1] == expected
+    assert load([write(tmp_path / "c.tsv", "a\tb\n1\tx,y\n")])[1] == expected
+    path = write(tmp_path / "d.csv", "1\tx,y\n")
+    assert load([path], delimiter="\\t", columns=("a", "b"))[1] == expected
+
+
+def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
+    lines = 'x, y, word, n\n1, 5, "a, b", 3\n2, ?, c,\n4,  -7, "d\n ,,e", \n'
+    path = write(tmp_path / "a.csv", lines)
+    types, rows, notes = load([path], missing=("?",))
+    assert types == {"x": "int64", "y": "int64", "word": "string", "n": "int64"}
+    assert rows == [
+        {"x": 1, "y": 5, "word": b"a, b", "n": 3},
+        {"x": 2, "y": None, "word": b"c", "n": None},
+        {"x": 4, "y": -7, "word": b"d\n ,,e", "n": None},
+    ]
+    told = (
+        "begins with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces "
+        "keeps them"
+    )
+    # Of a row with quotes, what is behind them says nothing.
+    assert notes == [
+        f"{path}: every value of 'y', 'word' {told}",
+        f"word: 1 fields hold line breaks, the first one in {path}: row 3",
+    ]
+    path = write(tmp_path / "b.csv", "1, 5\n")
+    types, _, notes = load([path], columns=("x", "y"))
+    assert types == {"x": "int64", "y": "int64"}
+    assert notes == [f"{path}: every value of 'y' {told}"]
+    types, rows, notes = load([path], columns=("x", "y"), skip_spaces=False)
+    assert types == {"x": "int64", "y": "string"} and rows == [{"x": 1, "y": b" 5"}]
+    assert notes == [
+        "y: text, since 1 of 1 values have a space before a number, the first one ' 5' in "
+        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+    ]
+
+
+def test_spaces_before_some_values_are_kept_and_told(tmp_path):
+    path = write(tmp_path / "a.csv", "n,word\n  5, a\n 15,b\n115, c\n")
+    types, rows, notes = load([path])
+    assert types == {"n": "string", "word": "string"}
+    assert [row["word"] for row in rows] == [b" a", b"b", b" c"]
+    assert notes == [
+        "n: text, since 2 of 3 values have a space before a number, the first one '  5' in "
+        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+    ]
+    with pytest.raises(DataError) as error:
+        load([path], {"n": "int64"})
+    assert str(error.value) == (
+        f"{path}: row 1: column 'n': got '  5', expected int64, as the spec says; "
+        "--csv_skip_spaces leaves spaces at the start of fields out"
+    )
+    assert load([path], {"n": "int64"}, skip_spaces=True)[0]["n"] == "int64"
+    path = write(tmp_path / "b.csv", 'n,word\n1, "a, b"\n2,c\n')
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == (
+        f"{path}: row 1: has 3 fields, expected 2: '1, \"a, b\"'; a quote behind a space begins no "
+        "quoted field, unless --csv_skip_spaces leaves the space out"
+    )
+
+
+@pytest.mark.parametrize("words, told", [(1, True), (2, True), (3, True), (4, False)])
+def test_a_column_of_which_half_is_no_number_is_told(tmp_path, words, told):
+    rows = ["x"] * words + ["1", "2.5", "3"]
+    path = write(tmp_path / "a.csv", "n,m\n" + "".join(f"{row},0\n" for row in rows))
+    types, _, notes = load([path])
+    assert types["n"] == "string"
+    expected = (
+        f"n: text, since {words} of {words + 3} values are no numbers, the first one 'x' in "
+        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing"
+    )
+    assert notes == ([expected] if told else [])
+
+
+def test_words_before_the_numbers_hide_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "_BLOCK", 64)
+    path = write(tmp_path / "a.csv", "n,m\n" + "?,0\n" * 40 + "7,0\n" * 80)
+    assert load([path])[2] == [
+        f"n: text, since 40 of 120 values are no numbers, the first one '?' in {path}: row 1; if "
+        "it stands for a missing value, name it with --csv_missing"
+    ]
+
+
+def test_an_empty_line_is_a_missing_value_of_the_only_column(tmp_path):
+    assert load([write(tmp_path / "a.csv", "a\n1\n\n2")])[1] == [{"a": 1}, {"a": None}, {"a": 2}]
+    assert load([write(tmp_path / "b.csv", "a,b\n")])[1] == []
+
+
+def test_types_that_a_spec_says(tmp_path):
+    path = write(tmp_path / "a.csv", "zip,price,n\n12,3,\n7,4,x\n")
+    types, rows, _ = load([path], {"zip": "string", "price": "float32", "other": "int64"})
+    assert types == {"zip": "string", "price": "float32", "n": "string"}
+    assert rows[0] == {"zip": b"12", "price": 3.0, "n": None}
+    with pytest.raises(DataError) as error:
+        load([path], {"n": "int64"})
+    assert str(error.value) == (
+        f"{path}: row 2: column 'n': got 'x', expected int64, as the spec says; correct the spec, "
+        "or name what stands for a missing value with --csv_missing"
+    )
+    # What is only empty is of the type that the spec says.
+    assert load([write(tmp_path / "b.csv", "n,m\n,1\n")], {"n": "int64"})[0]["n"] == "int64"
+
+
+@pytest.mark.parametrize(
+    "content, options, message",
+    [
+        ("a,b\n1,2\n3\n", {}, "row 2: has 1 fields, expected 2: '3'"),
+        ('a,b\n1,"x\ny"\n\n1,2,3\n', {}, "row 2: has 3 fields, expected 2: '1,2,3'"),
+        ("1,2,3\n1,2\n", {"columns": ("a", "b")}, "row 1: has 3 fields, expected 2: '1,2,3'"),
+        ("", {}, "is empty; a CSV file starts with a line of column names"),
+        ("", {"columns": ("a",)},
+         "is empty; a CSV file starts with a line of column names, or has rows of --csv_columns"),
+        ("a,b,a\n1,2,3\n", {},
+         "two columns are named 'a'; rename one, or, if the file has no line of names, give them "
+         "with --csv_columns"),
+        (b"a,b\n1,x\n2,\xe9t\xe9\n", {},
+         r"row 2: column 'b' is not UTF-8: b'\xe9t\xe9'; write the file again in UTF-8"),
+        (b"\xff,b\n1,x\n", {},
+         "the names of its columns are not UTF-8: 'utf-8' codec can't decode byte 0xff in "
+         "position 0: invalid start byte"),
+        ('a,b\n1,x\n2,"y\n3,z\n', {},
+         "row 2: its last field starts with a quote that nothing closes"),
+        ('a,b\n1,x\n2,"y', {}, "row 2: its last field starts with a quote that nothing closes"),
+        ("a,b\n1,1e39\n2,1.5\n", {},
+         "row 1: column 'b': got 1e39, which no float32 holds; scale the column down, or store it "
+         "as text"),
+        ("a\n1.5\n-1e400\n", {},
+         "row 2: column 'a': got -1e400, which no float32 holds; scale the column down, or store "
+         "it as text"),
+    ],
+)  # fmt: skip
+def test_bad_files(tmp_path, content, options, message):
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(DataError) as error:
+        load([path], **options)
+    assert str(error.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    "field, closed",
+    [
+        ('"', False), ('"\n', False), ('""', True), ('""\n\n', True), ('"\n"', True),
+        ('"\n"\n', True), ('"x', False), ('"x"', True), ('"x\ny', False), ('"x\ny"', True),
+        ('"x\ny" ', True), ('"x"""', True), ('"x""', False), ('"x""\r\n', False), ("x", True),
+        ('x"', True), ('"' + "y\n" * 99999, False), ('"' + "y\n" * 99999 + '"\n', True),
+    ],
+    ids=str.split("a b c d e f g h i j k l m n o p long long_closed"),
+)  # fmt: skip
+def test_a_quote_that_nothing_closes(tmp_path, field, closed):
+    path = write(tmp_path / "a.csv", f'a,b\n"1","2"\n3,{field}')
+    if closed:
+        (_, row) = load([path])[1]
+        limit = csv.field_size_limit(2**20)
+        (_, _, expected) = filter(
+            None, csv.reader(io.StringIO(f'a,b\n"1","2"\n3,{field}', newline=""))
+        )
+        csv.field_size_limit(limit)
+        assert [str(row["a"]), row["b"].decode()] == expected
+    else:
+        with pytest.raises(DataError, match=r"row 2: its last field starts with a quote that not"):
+            load([path])
+
+
+def test_a_row_that_is_longer_than_a_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "_BLOCK", 2**20)
+    path = write(tmp_path / "a.csv", 'a,b\n1,"' + "x\n" * 2**20)
+    with pytest.raises(DataError) as error:
+        load([path])
+    assert str(error.value) == f"{path}: a row is longer than 1 MB; is a quote not closed?"
+
+
+def test_a_packed_file_that_is_cut(tmp_path):
+    path = write(tmp_path / "a.csv.gz", "a,b\n" + "1,2\n" * 1000)
+    whole = (tmp_path / "a.csv.gz").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(whole[:-9])
+    with pytest.raises(DataError, match=r"a\.csv\.gz: Truncated compressed stream$"):
+        load([path])
+
+
+def test_files_with_other_columns(tmp_path):
+    one = write(tmp_path / "1.csv", "a,b\n1,2\n")
+    two = write(tmp_path / "2.csv", "b,c\n1,2\n")
+    with pytest.raises(DataError) as error:
+        load([one, two])
+    assert str(error.value) == (
+        f"{two} lacks 'a' and has 'c', unlike {one}; the files of a table have the same columns"
+    )
+
+
+def test_a_file_that_changes_between_its_two_readings(tmp_path):
+    path = write(tmp_path / "a.csv", "a,b\n1,2\n")
+    (part,) = reader.open_table([path]).parts()
+    write(tmp_path / "a.csv", "a,b\n1,x\n")
+    with pytest.raises(DataError) as error:
+        list(reader.read(part))
+    assert str(error.value) == (
+        f"{path}: row 1: column 'b': got x, which no int64 holds; store it as text"
+    )

@@ -1,0 +1,113 @@
+"""JSON lines: values as the lines say, types of whole files, and mistakes told by their row."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import json_files, reader
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def load(*paths, dtypes=None):
+    table = reader.open_table(paths, dtypes=dtypes)
+    rows = [row for part in table.parts() for f in reader.read(part) for row in f.batch.to_pylist()]
+    return {c.name: (c.dtype, c.multi) for c in table.columns}, rows
+
+
+ROWS = [
+    {"a": 1, "day": "2011-01-01", "tags": [], "t": True, "s": "00123"},
+    {"a": 2, "tags": ["x", "2011-01-01"], "t": None, "s": "ß\n"},
+    {"day": "soon", "tags": None, "s": "", "n": None},
+]
+
+
+@pytest.mark.parametrize("block", [1, 4 * 2**20])
+def test_values_and_types(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(json_files, "_BLOCK", block)
+    one = write(tmp_path / "1.jsonl", [json.dumps(ROWS[0]), "", *map(json.dumps, ROWS[1:])])
+    two = write(tmp_path / "2.jsonl", ['{"a": 1.5, "s": "x"}'])
+    types, rows = load(one, two)
+    assert types == {
+        "a": ("float32", False), "day": ("string", False), "tags": ("string", True),
+        "t": ("int64", False), "s": ("string", False), "n": (None, False),
+    }  # fmt: skip
+    assert [row["a"] for row in rows] == [1.0, 2.0, None, 1.5]
+    assert [row["day"] for row in rows] == [b"2011-01-01", None, b"soon", None]
+    assert [row["tags"] for row in rows] == [[], [b"x", b"2011-01-01"], None, None]
+    assert [row["t"] for row in rows] == [1, None, None, None]
+    assert [row["s"] for row in rows] == [b"00123", "ß\n".encode(), b"", b"x"]
+    assert load(one, dtypes={"a": "float32"})[0]["a"] == ("float32", False)
+
+
+@pytest.mark.parametrize("block", [1, 4 * 2**20])
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        (['{"a": 1}', '{"a": "x"}'], {
+            1: "column 'a' is a number in FILE: row 1 and text in FILE: row 2; a feature has one "
+               "type",
+            4 * 2**20: "FILE: row 2: the values of 'a' change from number to string; a line holds "
+                       "one object, and a key has values of one type"}),
+        (['{"a": 1}', '{"a": 1'],
+         "FILE: row 2: Missing a comma or '}' after an object member; a line holds one object, "
+         "and a key has values of one type"),
+        (['{"b": 1}', '{"a": 1, "a": 2}'],
+         "FILE: row 2: Column(/a) was specified twice; a line holds one object, and a key has "
+         "values of one type"),
+        (['{"b": 1}', '{"a": {"x": 1}}'],
+         "FILE: row 2: column 'a' is struct<x: int64>, which no feature of a record can hold; "
+         "store its parts as columns of their own, or leave it out, when the file is written"),
+        (['{"b": 1}', '{"a": [1, null]}'],
+         "FILE: row 2: column 'a': a list holds a null, for which a record has no place; leave "
+         "it out of the list, or write a value for it"),
+        (['{"b": 1}', '{"a": 12345678901234567891}'],
+         "FILE: row 2: column 'a': got 12345678901234567891, which is too large for int64; store "
+         "the column as text"),
+        (["{}", "{}"],
+         "FILE: row 1: neither this object nor one of those that follow it has a key"),
+    ],
+)  # fmt: skip
+def test_mistakes(tmp_path, monkeypatch, block, lines, message):
+    monkeypatch.setattr(json_files, "_BLOCK", block)
+    path = write(tmp_path / "a.jsonl", lines)
+    with pytest.raises(DataError) as error:
+        load(path)
+    message = message[block] if isinstance(message, dict) else message
+    assert str(error.value) == message.replace("FILE", path)
+
+
+def test_text_that_is_no_utf8(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": ["x", "y"]}\n{"a": ["z", "\xff"]}\n')
+    with pytest.raises(DataError) as error:
+        load(str(path))
+    assert str(error.value) == (
+        rf"{path}: row 2: column 'a' is not UTF-8: b'\xff'; write the file again in UTF-8"
+    )
+
+
+def test_a_list_in_place_of_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_files, "_BLOCK", 2**16)
+    monkeypatch.setattr(json_files, "LONGEST_LINE", 2**20)
+    path = write(tmp_path / "a.json", ["[" + '{"a": 1}, ' * 2**17 + "{}]"])
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value) == (
+        f"{path}: a line is longer than 1 MB; JSON lines have an object a line, not one list of "
+        "them"
+    )
+    with pytest.raises(DataError, match=r"row 1: the line changes from object to array; a "):
+        load(write(tmp_path / "b.json", ["[1]"]))
+
+
+def test_no_row(tmp_path):
+    assert load(write(tmp_path / "a.jsonl", [])) == ({}, [])

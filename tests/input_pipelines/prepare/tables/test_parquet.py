@@ -1,0 +1,195 @@
+"""Parquet files: every type of Arrow's is read as documented or refused, and files must fit."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from input_pipelines.errors import DataError
+from input_pipelines.prepare.tables import reader
+
+pytestmark = pytest.mark.no_tensorflow
+
+NOON = datetime.datetime(2011, 1, 1, 12)
+
+
+def write(path, columns, **options):
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, path, **options)
+    return str(path)
+
+
+def load(*paths, rounded=None):
+    table = reader.open_table(paths)
+    rows = [
+        row
+        for part in table.parts()
+        for found in reader.read(part, rounded)
+        for row in found.batch.to_pylist()
+    ]
+    return table, rows
+
+
+@pytest.mark.parametrize(
+    "values, dtype, expected",
+    [
+        ([True, None, False], pa.bool_(), ("int64", [1, None, 0])),
+        ([1, None, 255], pa.uint8(), ("int64", [1, None, 255])),
+        ([1, None, 2**63 - 1], pa.uint64(), ("int64", [1, None, 2**63 - 1])),
+        ([1.5, None, float("inf")], pa.float64(), ("float32", [1.5, None, float("inf")])),
+        ([np.float16(1.5), None, np.float16(-2)], pa.float16(),
+         ("float32", [1.5, None, -2.0])),
+        ([decimal.Decimal("1.50"), None], pa.decimal128(5, 2), ("float32", [1.5, None])),
+        (["a", None, ""], pa.large_string(), ("string", [b"a", None, b""])),
+        ([b"\xff", None], pa.binary(), ("string", [b"\xff", None])),
+        ([b"ab", None], pa.binary(2), ("string", [b"ab", None])),
+        (["a", None, "a"], pa.dictionary(pa.int8(), pa.string()), ("string", [b"a", None, b"a"])),
+        ([NOON.date(), None], pa.date32(), ("string", [b"2011-01-01", None])),
+        ([NOON, None], pa.timestamp("ms"), ("string", [b"2011-01-01 12:00:00.000", None])),
+        ([NOON, None], pa.timestamp("us", "UTC"),
+         ("string", [b"2011-01-01 12:00:00.000000Z", None])),
+        ([NOON.time(), None], pa.time32("s"), ("string", [b"12:00:00.000", None])),
+        ([None, None], pa.null(), (None, [None, None])),
+        ([[1, 2], [], None], pa.list_(pa.int32()), ("int64", [[1, 2], [], None])),
+        ([[1.5], None], pa.large_list(pa.float32()), ("float32", [[1.5], None])),
+        ([[1, 2], [3, 4]], pa.list_(pa.int8(), 2), ("int64", [[1, 2], [3, 4]])),
+        ([["a"], None], pa.list_(pa.dictionary(pa.int8(), pa.string())),
+         ("string", [[b"a"], None])),
+        ([[True]], pa.list_(pa.bool_()), ("int64", [[1]])),
+    ],
+)  # fmt: skip
+def test_types(tmp_path, values, dtype, expected):
+    path = write(tmp_path / "a.parquet", {"x": pa.array(values, dtype)})
+    table, rows = load(path)
+    (column,) = table.columns
+    assert (column.dtype, [row["x"] for row in rows]) == expected
+    assert column.multi == any(isinstance(value, list) for value in values)
+
+
+@pytest.mark.parametrize(
+    "dtype, note",
+    [
+        (pa.date32(), "date32[day], read as text; parts of it (hour, day of the week, age) would "
+         "be better features"),
+        (pa.decimal128(5, 2), "decimal128(5, 2), read as float32"),
+        (pa.int64(), None),
+    ],
+)  # fmt: skip
+def test_what_is_read_as_something_else_is_told(tmp_path, dtype, note):
+    table, _ = load(write(tmp_path / "a.parquet", {"x": pa.array([None], dtype)}))
+    assert table.notes == ([f"x: {note}"] if note else [])
+
+
+@pytest.mark.parametrize(
+    "values, dtype, message",
+    [
+        ([{"a": 1}], None, "column 'x' is struct<a: int64>, which no feature of a record can hold; "
+         "store its parts as columns of their own, or leave it out, when the file is written"),
+        ([[[1]]], pa.list_(pa.list_(pa.int64())), "column 'x' is list<element: list<element: "
+         "int64>>, which no feature of a record can hold; store it as a flat list, and the lengths "
+         "of its lists in another column (row_lengths in a spec), or leave it out, when the file "
+         "is written"),
+        ([1], pa.duration("s"), "column 'x' is duration[s], which no feature of a record can hold; "
+         "store its parts as columns of their own, or leave it out, when the file is written"),
+        ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which is "
+         "too large for int64; store it as text"),
+        ([1.0, -1e39], None, "row 2: column 'x': got -1e+39, which no float32 holds; scale the "
+         "column down, or store it as text"),
+        ([[1], [2, None]], None, "row 2: column 'x': a list holds a null, for which a record has "
+         "no place; leave it out of the list, or write a value for it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_stored(tmp_path, values, dtype, message):
+    path = write(tmp_path / "a.parquet", {"x": pa.array(values, dtype)})
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_digits_are_counted(tmp_path):
+    path = write(tmp_path / "a.parquet", {"x": [0.1, 0.25, 1 / 3, None], "y": [[1 / 3], [1.0]] * 2})
+    rounded = Counter()
+    load(path, rounded=rounded)
+    assert rounded == {"x": 1, "y": 2}
+
+
+def test_parts_follow_row_groups_and_leave_nothing_out(tmp_path):
+    paths = [
+        write(tmp_path / f"{i}.parquet", {"x": list(range(100 * i, 100 * i + 100))},
+              row_group_size=30)
+        for i in range(2)
+    ]  # fmt: skip
+    table = reader.open_table(paths)
+    groups = list(table.groups(1))
+    assert [[(p.path, p.first, p.groups) for p in group] for group in groups] == [
+        [(path, 30 * i, (i,))] for path in paths for i in range(4)
+    ]
+    values = []
+    for group in groups:
+        for part in group:
+            for found in reader.read(part):
+                assert found.where(0) == f"{part.path}: row {part.first + 1}"
+                values += found.batch.column(0).to_pylist()
+    assert values == list(range(200))
+    assert [len(group) for group in table.groups(10**9)] == [2]
+    assert [(p.first, p.groups) for p in table.parts()] == [(0, (0, 1, 2, 3))] * 2
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (lambda whole: b"", "Parquet file size is 0 bytes"),
+        (lambda whole: whole[:-7], "Parquet magic bytes not found in footer. Either the file is "
+         "corrupted or this is not a parquet file"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_cut(tmp_path, content, message):
+    path = write(tmp_path / "a.parquet", {"x": [1, 2]})
+    (tmp_path / "a.parquet").write_bytes(content((tmp_path / "a.parquet").read_bytes()))
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: {message}"
+
+
+def test_a_file_that_is_corrupt_inside(tmp_path):
+    path = write(
+        tmp_path / "a.parquet", {"x": list(range(1000))}, write_page_checksum=True,
+        use_dictionary=False, compression="none",
+    )  # fmt: skip
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[2000] ^= 1
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.parquet: .*CRC checksum verification failed"):
+        load(path)
+
+
+def test_files_that_do_not_fit(tmp_path):
+    one = write(tmp_path / "1.parquet", {"x": [1], "y": pa.array([None], pa.null())})
+    two = write(tmp_path / "2.parquet", {"y": ["a"], "x": pa.array([1], pa.int8())})
+    assert load(one, two)[1] == [{"x": 1, "y": None}, {"x": 1, "y": b"a"}]
+    three = write(tmp_path / "3.parquet", {"x": [1.5], "y": ["a"]})
+    with pytest.raises(DataError) as error:
+        load(one, two, three)
+    assert str(error.value) == (
+        f"column 'x' is int64 in {one} and float32 in {three}; a feature has one type"
+    )
+    four = write(tmp_path / "4.parquet", {"x": [1]})
+    with pytest.raises(DataError) as error:
+        load(one, four)
+    assert str(error.value) == (
+        f"{four} lacks 'y', unlike {one}; the files of a table have the same columns"
+    )
+
+
+def test_two_columns_of_one_name(tmp_path):
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    path = write(tmp_path / "a.parquet", table)
+    with pytest.raises(DataError) as error:
+        load(path)
+    assert str(error.value) == f"{path}: two columns are named 'x'; rename one"

@@ -1,0 +1,70 @@
+"""What holds for all tables: kinds by name, options that cannot be, and the package that reads."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from input_pipelines.errors import DataError, MissingPackageError
+from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables.options import CsvOptions
+
+pytestmark = pytest.mark.no_tensorflow
+
+
+@pytest.mark.parametrize(
+    "path, kind",
+    [
+        ("a.csv", kinds.CSV), ("a.CSV.gz", kinds.CSV), ("a.tsv", kinds.CSV),
+        ("a.jsonl", kinds.JSON), ("a.json.gz", kinds.JSON), ("a.parquet", kinds.PARQUET),
+        ("a.tfrecord", kinds.TFRECORD), ("a.tfrecord.gz", kinds.TFRECORD), ("a", kinds.TFRECORD),
+        ("a.csv/part-0", kinds.TFRECORD), ("a.parquet.gz", kinds.TFRECORD),
+    ],
+)  # fmt: skip
+def test_kinds(path, kind):
+    assert kinds.kind_of(path) == kind
+
+
+def test_files_of_several_kinds():
+    with pytest.raises(DataError) as error:
+        kinds.kind_of_all(["a.csv", "b.tsv", "c"])
+    assert str(error.value) == (
+        "by their names, a.csv is CSV and c is TFRecord; give files of one kind"
+    )
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"columns": ("a", "b", "a")}, "--csv_columns: 'a' is there twice"),
+        ({"columns": ("a", "")}, "--csv_columns: a name is empty"),
+        ({"delimiter": "ab"}, "--csv_delimiter: got 'ab', expected one character, as ; or \\t"),
+        ({"delimiter": '"'}, "--csv_delimiter: got '\"', expected one character, as ; or \\t"),
+        ({"comment": "\n"}, "--csv_comment: got '\\n', expected what lines that are no rows start "
+         "with, as #"),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be(options, message):
+    with pytest.raises(ValueError) as error:
+        CsvOptions(**options)
+    assert str(error.value) == message
+
+
+def test_options_for_files_that_are_not_csv():
+    with pytest.raises(DataError) as error:
+        reader.open_table(["a.parquet"], csv=CsvOptions(missing=("?",)))
+    assert str(error.value) == (
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing are "
+        "for CSV files; a.parquet is Parquet by its name"
+    )
+
+
+def test_the_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingPackageError) as error:
+        reader.open_table(["a.csv"])
+    assert str(error.value) == (
+        "reading CSV, JSON lines and Parquet needs the package 'pyarrow'; "
+        "install it with: pip install estimator-kit[tables]"
+    )

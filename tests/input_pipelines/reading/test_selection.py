@@ -1,0 +1,424 @@
+"""Filters and negative down-sampling: which rows come, what they weigh, how many they are."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines import input_fns
+from input_pipelines.errors import DataError
+from input_pipelines.integrity import diagnosis
+from input_pipelines.reading import selection
+from input_pipelines.reading.mixing import Mix, Part
+from input_pipelines.reading.selection import Negatives, RowCounts, Selection
+from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files import tfrecords
+from tests.conftest import place
+
+DOCUMENT = {
+    "features": {
+        "x": {"dtype": "int64"},
+        "country": {"dtype": "string", "default": ""},
+        "age": {"dtype": "int64"},
+        "score": {"dtype": "float32", "default": 0.5},
+    },
+    "columns": {"x": {"identity": "x", "size": 10}},
+    "groups": {"wide": ["x"]},
+    "labels": {"row": {"dtype": "float32"}, "click": {"dtype": "int64"}},
+    "objectives": {"row": {"head": "regression"}, "click": {"head": "binary"}},
+    "filter": [
+        {"feature": "country", "in": ["de", "fr"]},
+        {"feature": "age", "min": 18, "max": 20},
+        {"feature": "score", "min": 0.25},
+    ],
+}
+COUNTRIES = ["de", "fr", "it", None]
+
+
+def row(number):
+    return {
+        "x": number % 10,
+        "row": float(number),
+        "country": COUNTRIES[number % 4],
+        "age": 15 + number % 7,
+        "score": None if number % 3 else (number % 5) / 4,
+        "click": int(number % 6 == 0),
+    }
+
+
+def passes(number):
+    values = row(number)
+    score = 0.5 if values["score"] is None else values["score"]
+    return values["country"] in ("de", "fr") and 18 <= values["age"] <= 20 and score >= 0.25
+
+
+def make_spec(**changes):
+    document = {**DOCUMENT, **changes}
+    if not document["filter"]:
+        document["ignored"] = ["country", "age", "score"]
+    return feature_specs.parse(document)
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = [f"{tmp_path}/{i}.tfrecord" for i in range(3)]
+    for i, path in enumerate(paths):
+        tfrecords.write_examples(path, [row(100 * i + j) for j in range(100)])
+    return paths
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(tfrecords, "BLOCK", 16)
+
+
+def batches(input_fn):
+    return [
+        (labels["row"].numpy().astype(int).tolist(), labels) for _, labels in input_fn()
+    ]
+
+
+def rows_of(input_fn):
+    return [number for numbers, _ in batches(input_fn) for number in numbers]
+
+
+KEPT = [number for number in range(300) if passes(number)]
+
+
+def test_training_and_evaluation_read_what_passes_the_filter(files):
+    spec = make_spec()
+    assert 20 < len(KEPT) < 100
+    assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=7)) == KEPT
+    trained = input_fns.train_input_fn(spec, files, batch_size=7, epochs=2)
+    assert [len(numbers) for numbers, _ in batches(trained)[:-1]] == [7] * (2 * len(KEPT) // 7)
+    assert sorted(rows_of(trained)) == sorted(2 * KEPT)
+    assert Selection(spec).count(files) == RowCounts(300, (len(KEPT),))
+    # Prediction answers for every row.
+    features = input_fns.predict_input_fn(spec, files, batch_size=300)()
+    assert [f["x"].shape[0] for f in features] == [300]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"feature": "country", "not_in": ["de", ""]}, lambda r: r["country"] in ("fr", "it")),
+        ({"feature": "age", "in": [15, 21]}, lambda r: r["age"] in (15, 21)),
+        ({"feature": "age", "max": 15}, lambda r: r["age"] == 15),
+    ],
+)
+def test_each_condition(files, entry, expected):
+    spec = make_spec(filter=[entry], ignored=[
+        name for name in ("country", "age", "score") if name != entry["feature"]
+    ])  # fmt: skip
+    kept = [number for number in range(300) if expected(row(number))]
+    assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=50)) == kept
+
+
+@pytest.mark.ci
+def test_a_filtered_training_goes_on_exactly_and_is_shared_by_workers(files):
+    spec = make_spec()
+
+    def run(skip=0, shard=Shard()):
+        own = Selection(spec).count(*shard.deal(files)).kept[0]
+        return rows_of(input_fns.train_input_fn(
+            spec, files, batch_size=5, epochs=3, shard=shard, skip_rows=skip, rows_an_epoch=own
+        ))  # fmt: skip
+
+    whole = run()
+    for skip in (5, 2 * len(KEPT) // 5 * 5):
+        assert run(skip) == whole[skip:]
+    workers = [number for index in range(4) for number in run(shard=Shard(4, index))]
+    assert sorted(workers) == sorted(3 * KEPT)
+
+
+def expected_negatives(files, share, *, seed, epoch):
+    """The rows that are kept, from a SplitMix64 in Python."""
+    kept = []
+    for i, path in enumerate(files):
+        file_hash = int(tf.strings.to_hash_bucket_fast(path, 2**62))
+        state = mix(mix(mix(seed) + epoch) + file_hash)
+        for j in range(100):
+            drawn = (mix(state + j) >> 11) * 2.0**-53 < share
+            if drawn or (100 * i + j) % 6 == 0:
+                kept.append(100 * i + j)
+    return kept
+
+
+def mix(value):
+    state = (value + 0x9E3779B97F4A7C15) % 2**64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = ((state ^ (state >> shift)) * factor) % 2**64
+    return state ^ (state >> 31)
+
+
+def test_the_hash_is_that_of_splitmix64():
+    # The first numbers of the generator with the seed 1234567, of its public reference code.
+    assert [mix(1234567), mix(1234567 + 0x9E3779B97F4A7C15)] == [
+        6457827717110365317, 3203168211198807973,
+    ]  # fmt: skip
+    four = tf.range(4, dtype=tf.int64)
+    drawn = selection.uniform(7, tf.constant([2, 5], tf.int64), tf.constant("f"), four).numpy()
+    file_hash = int(tf.strings.to_hash_bucket_fast("f", 2**62))
+    for column, epoch in enumerate((2, 5)):
+        state = mix(mix(mix(7) + epoch) + file_hash)
+        assert drawn[:, column].tolist() == [(mix(state + i) >> 11) * 2.0**-53 for i in range(4)]
+
+
+@pytest.mark.ci
+def test_negatives_are_drawn_anew_in_each_epoch_and_weigh_what_they_stand_for(files):
+    spec = make_spec(filter=[])
+    negatives = Negatives("click", 0.25)
+    epochs = [expected_negatives(files, 0.25, seed=9, epoch=e) for e in range(3)]
+    assert len({tuple(kept) for kept in epochs}) == 3
+    counts = Selection(spec, negatives=negatives, seed=9).count(files, epochs=3)
+    assert counts == RowCounts(300, tuple(len(kept) for kept in epochs))
+
+    def run(skip=0, shard=Shard()):
+        own = Selection(spec, negatives=negatives, seed=9).count(*shard.deal(files), epochs=3)
+        return input_fns.train_input_fn(
+            spec, files, batch_size=10, seed=9, epochs=3, negatives=negatives, shard=shard,
+            skip_rows=skip, rows_an_epoch=own.kept,
+        )  # fmt: skip
+
+    whole = rows_of(run())
+    ends = np.cumsum([0, *counts.kept])
+    for epoch, kept in enumerate(epochs):
+        assert sorted(whole[ends[epoch] : ends[epoch + 1]]) == kept
+    for skip in (int(ends[1]) // 10 * 10 + 10, int(ends[3]) // 10 * 10):
+        assert rows_of(run(skip)) == whole[skip:]
+    workers = [number for index in range(4) for number in rows_of(run(shard=Shard(4, index)))]
+    assert sorted(workers) == sorted(number for kept in epochs for number in kept)
+    for _, labels in batches(run()):
+        expected = np.where(labels["click"] == 0, 4.0, 1.0)
+        np.testing.assert_array_equal(labels["click/weight"], expected)
+        np.testing.assert_array_equal(labels["row/weight"], expected)
+
+
+def test_weights_of_a_label_are_multiplied():
+    labels = {"row": {"dtype": "float32", "weight": "click"}, "click": {"dtype": "int64"}}
+    chosen = Selection(make_spec(filter=[], labels=labels), negatives=Negatives("click", 0.5))
+    weighed = chosen.weigh({
+        "row": tf.zeros(2), "click": tf.constant([0, 1], tf.int64),
+        "row/weight": tf.constant([3.0, 5.0]),
+    })  # fmt: skip
+    assert weighed["row/weight"].numpy().tolist() == [6.0, 5.0]
+    assert weighed["click/weight"].numpy().tolist() == [2.0, 1.0]
+
+
+@pytest.mark.ci
+def test_epochs_are_counted_until_a_number_of_rows(files):
+    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.25), seed=9)
+    counts = chosen.count_until(files, rows=2000)
+    assert sum(counts.kept) > 2000
+    assert counts.kept[:3] == chosen.count(files, epochs=3).kept
+    # More epochs than one pass counts.
+    assert chosen.count(files, epochs=70).kept[:3] == counts.kept[:3]
+
+
+def test_the_share_of_negatives_that_is_kept_is_the_one_asked_for(tmp_path):
+    path = f"{tmp_path}/many.tfrecord"
+    tfrecords.write_examples(path, [{"click": 0} for _ in range(20_000)])
+    chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.1), seed=3)
+    for kept in chosen.count([path], epochs=2).kept:
+        assert abs(kept - 2000) < 4 * np.sqrt(20_000 * 0.1 * 0.9)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("often", "got 'often', expected a share above 0 and below 1, as in click=0.1"),
+        ("1", "got '1', expected a share above 0 and below 1, as in click=0.1"),
+        ("nan", "got 'nan', expected a share above 0 and below 1, as in click=0.1"),
+        (
+            "row=0.1",
+            "got 'row=0.1': no binary head learns 'row' (labels of binary heads are: click)",
+        ),
+    ],
+)
+def test_negatives_that_are_none(text, message):
+    with pytest.raises(ValueError) as error:
+        Negatives.of(text, make_spec())
+    assert str(error.value) == message
+
+
+def test_the_label_of_negatives():
+    assert Negatives.of("0.1", make_spec()) == Negatives.of("click=0.1", make_spec())
+    labels = {"row": {"dtype": "int64"}, "click": {"dtype": "int64", "missing": "mask"}}
+    heads = {"row": {"head": "binary"}, "click": {"head": "binary"}}
+    two = make_spec(labels=labels, objectives=heads)
+    with pytest.raises(ValueError) as error:
+        Negatives.of("0.1", two)
+    assert str(error.value) == (
+        "got '0.1': which label is it of? (labels of binary heads are: row, click)"
+    )
+    with pytest.raises(ValueError, match=r"label 'click' may be missing \(missing: mask\)"):
+        Negatives.of("click=0.1", two)
+    assert Negatives.of("row=0.1", two).label == "row"
+
+
+def test_words_are_negative_by_the_first_of_the_vocabulary(tmp_path):
+    labels = {
+        "row": {"dtype": "float32"},
+        "click": {"dtype": "string", "vocabulary": ["no", "yes"]},
+    }
+    spec = make_spec(filter=[], labels=labels)
+    path = f"{tmp_path}/words.tfrecord"
+    rows = [{"click": "yes" if i % 4 == 0 else "no"} for i in range(400)]
+    tfrecords.write_examples(path, rows)
+    kept = Selection(spec, negatives=Negatives("click", 0.001), seed=1).count([path]).kept[0]
+    assert 100 <= kept < 110
+
+
+def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_path):
+    spec = make_spec()
+    good = {**row(3), "country": "de", "age": 18}
+    path = f"{tmp_path}/bad.tfrecord"
+    dropped = {**good, "age": 1}
+    del dropped["x"]  # Never read: it is too young.
+    late = {name: value for name, value in good.items() if name != "age"}
+    tfrecords.write_examples(path, [good, dropped, {**good, "score": 0.5}])
+    assert diagnosis.find_bad_record(spec, [path]) is None
+    assert rows_of(input_fns.eval_input_fn(spec, [path], batch_size=9)) == [3, 3]
+    tfrecords.write_examples(path, [good, dropped, late])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        Selection(spec).count([path])
+    assert diagnosis.find_bad_record(spec, [path]) == (
+        f"{path}: {place(path, 2)}: feature 'age' is missing, and it has no default in the spec; "
+        "give it one if records may lack it"
+    )
+    tfrecords.write_examples(path, [{**good, "score": float("nan")}])
+    assert diagnosis.find_bad_record(spec, [path]) == (
+        f"{path}: record 0 at byte 0: feature 'score' is nan, expected a finite number"
+    )
+
+
+def test_an_endless_training_on_nothing_is_an_error(files):
+    spec = make_spec(filter=[{"feature": "age", "min": 99}], ignored=["country", "score"])
+    endless = input_fns.train_input_fn(spec, files, batch_size=4)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        next(iter(endless()))
+    assert "an epoch of the input holds no record that is kept" in str(error.value)
+
+
+# --- Mixes ----------------------------------------------------------------------------------------
+
+
+def two_parts(files, shares):
+    return Mix((
+        Part("a", tuple(files[:1]), shares[0]), Part("b", tuple(files[1:]), shares[1]),
+    ))  # fmt: skip
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("shares", "shuffle"), [((3, 1), True), ((1, 40), False)])
+def test_a_mix_has_its_shares_and_each_part_is_read_epoch_by_epoch(files, shares, shuffle):
+    spec = make_spec(filter=[])
+
+    def run(skip=0, shard=Shard(), counts=(100, 200)):
+        return rows_of(input_fns.train_input_fn(
+            spec, two_parts(files, shares), batch_size=8, epochs=3, shuffle=shuffle,
+            skip_rows=skip, rows_an_epoch=counts, shard=shard,
+        ))  # fmt: skip
+
+    whole = run()
+    assert len(whole) == 3 * 300
+    size = sum(shares)
+    for start in range(0, 900 // size * size, size):
+        assert sum(number < 100 for number in whole[start : start + size]) == shares[0]
+    for part in ({*range(100)}, {*range(100, 300)}):
+        own = [number for number in whole if number in part]
+        for start in range(0, len(own) - len(part) + 1, len(part)):
+            assert set(own[start : start + len(part)]) == part
+    for skip in (296, 304):
+        assert run(skip) == whole[skip:]
+
+
+@pytest.mark.nightly
+def test_a_mix_of_selected_rows_goes_on_exactly(files):
+    spec = make_spec()
+    negatives = Negatives("click", 0.5)
+    chosen = Selection(spec, negatives=negatives, seed=1)
+    mix_of_two = two_parts(files, (2, 3))
+
+    def run(skip=0):
+        skips = mix_of_two.skips(skip)[0]
+        counts = [
+            chosen.count_until(part.files, rows=max(rows, 100)).kept
+            for part, rows in zip(mix_of_two.parts, skips)
+        ]
+        return rows_of(input_fns.train_input_fn(
+            spec, mix_of_two, batch_size=4, epochs=2, negatives=negatives, skip_rows=skip,
+            rows_an_epoch=counts,
+        ))  # fmt: skip
+
+    whole = run()
+    assert set(whole) <= set(KEPT)
+    assert run(40) == whole[40:]
+
+
+def test_epochs_of_a_mix_have_to_be_counted(files):
+    with pytest.raises(ValueError, match="epochs of a mix need rows_an_epoch, of each part"):
+        input_fns.train_input_fn(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)
+
+
+def test_the_parts_of_a_mix(files, tmp_path):
+    made = Mix.of([f"{tmp_path}/0*=30", f"{tmp_path}/[12]*=10"], flag="--train_mix")
+    assert made == Mix((
+        Part(f"{tmp_path}/0*", (files[0],), 3), Part(f"{tmp_path}/[12]*", tuple(files[1:]), 1),
+    ))  # fmt: skip
+    assert made.files == files and made.round == 4 and made.skips(11) == ([6, 2], 3)
+    with pytest.raises(ValueError, match=r"got 'a=x', expected pattern=share with a whole number"):
+        Mix.of(["a=x"])
+    with pytest.raises(Exception, match="a file is in one part of a mix") as error:
+        Mix.of([f"{tmp_path}/*=1", f"{tmp_path}/0*=1"], flag="--train_mix")
+    assert str(error.value).startswith(
+        f"--train_mix: '{tmp_path}/*' and '{tmp_path}/0*' both match {files[0]};"
+    )
+
+
+def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
+    spec = make_spec()
+    whole = Selection(spec, negatives=Negatives("click", 0.5), seed=3)
+    data = bytearray(pathlib.Path(files[1]).read_bytes())
+    data[int(place(files[1], 7).split()[-1]) + 20] ^= 1  # Row 107.
+    pathlib.Path(files[1]).write_bytes(data)
+    with pytest.raises(DataError, match="record 7 at byte"):
+        whole.count(files)
+    damaged = {files[1]: frozenset({8})}
+    good = [number for number in KEPT if number not in (107, 108)]
+    assert Selection(spec).count(files, damaged=damaged) == RowCounts(298, (len(good),))
+    assert rows_of(input_fns.eval_input_fn(spec, files, batch_size=9, damaged=damaged)) == good
+    counts = whole.count(files, epochs=2, damaged=damaged)
+    trained = rows_of(input_fns.train_input_fn(
+        spec, files, batch_size=9, seed=3, epochs=2, negatives=Negatives("click", 0.5),
+        damaged=damaged,
+    ))  # fmt: skip
+    assert set(trained) <= set(good) and len(trained) == counts.in_epochs(2)
+    numbers = {}
+    for index in range(2):
+        blocks = tfrecords.numbered_blocks(files, Shard(2, index), damaged=damaged)
+        for _, path, places in blocks.as_numpy_iterator():
+            assert all(places % 2 == index)
+            numbers.setdefault(path.decode(), []).extend(places)
+    assert [sorted(numbers[path]) for path in files] == [
+        list(range(100)), list(range(98)), list(range(100)),
+    ]  # fmt: skip
+    mix = two_parts(files, (1, 1))
+    assert mix.only(files[:2]).files == files[:2]
+
+
+def test_weights_a_step_are_kept_and_weigh_what_their_row_does():
+    spec = make_spec(filter=[])
+    chosen = Selection(spec, negatives=Negatives("click", 0.5))
+    labels = {
+        "click": tf.constant([0, 1]),
+        "row": tf.constant([[1.0, 2.0], [3.0, 4.0]]),
+        "row/weight": tf.constant([[1.0, 0.0], [1.0, 3.0]]),
+    }
+    weighed = chosen.weigh(labels)
+    assert weighed["row/weight"].numpy().tolist() == [[2, 0], [1, 3]]
+    assert weighed["click/weight"].numpy().tolist() == [2, 1]

@@ -1,0 +1,127 @@
+"""Features as tensors of a request: the same as records, but for what cannot be sent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform import raw_inputs
+from input_pipelines.transform.record_parsing import RecordParser
+
+
+def spec_of(features, columns, group):
+    return feature_specs.parse(
+        {
+            "features": features,
+            "columns": columns,
+            "groups": {"deep": group},
+            "labels": {"y": {"dtype": "int64"}},
+            "objectives": {"y": {"head": "binary"}},
+        }
+    )
+
+
+EXAMPLES = spec_of(
+    {
+        "price": {"dtype": "float32", "default": 0.5},
+        "size": {"dtype": "float32", "shape": [2]},
+        "words": {"dtype": "string", "shape": "variable"},
+        "ids": {"dtype": "int64", "shape": "variable"},
+    },
+    {
+        "price": {"numeric": "price"},
+        "size": {"numeric": "size"},
+        "word": {"hash_bucket": "words", "size": 9},
+        "id": {"hash_bucket": "ids", "size": 9},
+        "word_hot": {"indicator": "word"},
+        "id_hot": {"indicator": "id"},
+    },
+    ["price", "size", "word_hot", "id_hot"],
+)
+
+
+def flat_of(spec, records):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        return session.run(RecordParser(spec).flat(tf.constant(records), with_labels=False))
+
+
+def round_trip(spec, raw):
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        tensors = raw_inputs.placeholders(spec)
+        feeds = {tensors[name]: value for name, value in raw.items()}
+        return session.run(raw_inputs.parsed(spec, tensors), feeds)
+
+
+def rows_of(flat):
+    return {k: v.to_list() if hasattr(v, "to_list") else v.tolist() for k, v in flat.items()}
+
+
+def test_what_is_sent_is_what_a_record_holds():
+    rows = [
+        {"size": [1.0, 2.0], "words": ["a", "", "b"], "ids": [-1, 3]},
+        {"price": 2.0, "size": [3.0, 4.0]},
+    ]
+    flat = flat_of(EXAMPLES, [tfrecords.example(row).SerializeToString() for row in rows])
+    raw = raw_inputs.filled(EXAMPLES, flat)
+    assert {name: value.tolist() for name, value in raw.items()} == {
+        "price": [0.5, 2.0], "size": [[1.0, 2.0], [3.0, 4.0]],
+        "words": [[b"a", b"", b"b"], [b"", b"", b""]], "ids": [[-1, 3], [-1, -1]],
+    }  # fmt: skip
+    assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [True, True]
+    assert rows_of(round_trip(EXAMPLES, raw)) == rows_of(flat)
+
+
+def test_a_list_that_ends_with_what_fills_lists_cannot_be_sent():
+    rows = [{"words": ["a", ""]}, {"ids": [3, -1]}, {"words": ["", "a"]}]
+    records = [
+        tfrecords.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows
+    ]
+    flat = flat_of(EXAMPLES, records)
+    assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [False, False, True]
+    found = rows_of(round_trip(EXAMPLES, raw_inputs.filled(EXAMPLES, flat)))
+    assert found["words"] == [[b"a"], [], [b"", b"a"]] and found["ids"] == [[], [3], []]
+
+
+def test_one_row_has_lists_of_its_own_length():
+    raw = {
+        "price": np.array([1.0, 2.0], np.float32), "size": np.zeros([2, 2], np.float32),
+        "words": np.array([[b"a", b""], [b"b", b"c"]], object),
+        "ids": np.array([[-1, -1], [4, 5]]),
+    }  # fmt: skip
+    one = raw_inputs.one_row(EXAMPLES, raw, 0)
+    assert {name: value.tolist() for name, value in one.items()} == {
+        "price": [1.0], "size": [[0.0, 0.0]], "words": [[b"a"]], "ids": [[]],
+    }  # fmt: skip
+
+
+def test_steps_of_lists_are_filled_up_twice():
+    spec = spec_of(
+        {"steps": {"dtype": "float32", "feature_list": True, "shape": "variable"}},
+        {"steps": {"ragged": "steps"}}, ["steps"],
+    )  # fmt: skip
+    flat = {
+        "steps": tf.compat.v1.ragged.constant_value([[[1.0], [], [2.0, 3.0]], [[4.0], []]])
+    }
+    raw = raw_inputs.filled(spec, flat)
+    nan = np.nan
+    np.testing.assert_array_equal(
+        raw["steps"], [[[1, nan], [nan, nan], [2, 3]], [[4, nan], [nan, nan], [nan, nan]]]
+    )
+    # The empty step at the end of the second row is lost.
+    assert raw_inputs.sendable(spec, flat).tolist() == [True, False]
+    found = rows_of(round_trip(spec, raw))
+    assert found["steps"] == [[[1.0], [], [2.0, 3.0]], [[4.0]]]
+
+
+def test_tensors_of_other_rows_are_an_error():
+    raw = {
+        "price": np.zeros(2, np.float32), "size": np.zeros([3, 2], np.float32),
+        "words": np.full([2, 0], "", object), "ids": np.zeros([2, 0], np.int64),
+    }  # fmt: skip
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        round_trip(EXAMPLES, raw)
+    text = "the tensors differ in their number of rows: price, size, words, ids:"
+    assert text in str(error.value)
