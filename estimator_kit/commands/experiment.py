@@ -26,9 +26,10 @@ from estimator_kit.commands import (
     validate_data,
     validate_pretrained,
 )
-from estimator_kit.config import cluster, cluster_rules
+from estimator_kit.config import cluster
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import RETRAINING_MODES, SERVICE_MODES
+from estimator_kit.config.rules.cluster import view_problems
 from estimator_kit.distributed.tasks import run_task
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
@@ -105,7 +106,7 @@ def run(config: ExperimentConfig) -> RunResult:
             _log.info(report)
         return RunResult(mode=config.mode)
     view = cluster.view_of(config, os.environ)
-    problems = cluster_rules.view_problems(config, view)
+    problems = view_problems(config, view)
     if problems:
         raise ConfigError("\n".join(problems))
     _check_file_systems(config)

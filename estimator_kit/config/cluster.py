@@ -16,12 +16,10 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
+from estimator_kit.config.settings import AllSettings
 from estimator_kit.errors import ConfigError
-
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
 
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 JOBS = (CHIEF, WORKER, PS, EVALUATOR)
@@ -126,7 +124,7 @@ class ClusterView:
         return "\n".join(lines)
 
 
-def view_of(config: ExperimentConfig, environment: Mapping[str, str]) -> Optional[ClusterView]:
+def view_of(config: AllSettings, environment: Mapping[str, str]) -> Optional[ClusterView]:
     """This task's view of its cluster, or None for a process that is alone.
 
     Raises:
@@ -236,7 +234,7 @@ def _same_address(hosts: Sequence[str]) -> Optional[str]:
     return None
 
 
-def _from_flags(config: ExperimentConfig) -> Optional[ClusterView]:
+def _from_flags(config: AllSettings) -> Optional[ClusterView]:
     """The view that the flags describe: the first of --worker_hosts is the chief."""
     if config.job_name is None:
         return None

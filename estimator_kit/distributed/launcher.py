@@ -17,13 +17,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
-from estimator_kit.config.cluster_rules import local_jobs
-
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.rules.cluster import local_jobs
 
 # Seconds that tasks have to leave after the chief has; an evaluator scores the last checkpoint.
 _LEAVE = 40.0

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.retraining_rules import stage_limits
+from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (

@@ -20,7 +20,7 @@ import input_pipelines
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.retraining_rules import STAGES
+from estimator_kit.config.settings.retraining import STAGES
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.training.lock import Owner
 from feature_specs.parser import parser

@@ -27,7 +27,7 @@ from typing import Any, NoReturn, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.config.serving_rules import LARGEST_VERSION
+from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
 
 _log = logging.getLogger("estimator_kit")

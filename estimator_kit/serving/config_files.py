@@ -25,7 +25,7 @@ from estimator_kit import storage
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.serving_rules import ServedModel, served_models
+from estimator_kit.config.rules.serving import ServedModel, served_models
 from input_pipelines.errors import MissingPackageError
 
 _HEAD = "# Written by estimator-kit --mode=serving_config; it is written anew by the next.\n"

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.serving_rules import LARGEST_VERSION
+from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.serving import answers, json_answers, json_requests
 from estimator_kit.serving.errors import HTTP, RequestError, invalid, shortened
 from estimator_kit.serving.versions import Models

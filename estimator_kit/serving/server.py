@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.serving_rules import served_models
+from estimator_kit.config.rules.serving import served_models
 from estimator_kit.errors import ConfigError
 from estimator_kit.signals import until_signalled
 from input_pipelines.errors import MissingPackageError

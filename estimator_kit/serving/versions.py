@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.serving_rules import LARGEST_VERSION, ServedModel
+from estimator_kit.config.rules.serving import LARGEST_VERSION, ServedModel
 from estimator_kit.serving import warm_up
 from estimator_kit.serving.errors import RequestError, invalid
 from estimator_kit.serving.loaded_model import LoadedModel

@@ -19,9 +19,9 @@ from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config import cluster_rules
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.rules.cluster import ALL_REDUCE, strategy_of
 from estimator_kit.distributed import all_reduce
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.errors import ConfigError, Locked, Stopped
@@ -116,7 +116,7 @@ def _prepare(
     """Does all checks."""
     assert config.model_dir is not None
     evaluates = config.mode == "train_and_evaluate"
-    if cluster_rules.strategy_of(config, view) in cluster_rules.ALL_REDUCE:
+    if strategy_of(config, view) in ALL_REDUCE:
         all_reduce.check_model(config, model)
     devices = len(all_reduce.devices(config))
     source = TrainingInput.of(config, spec, Team.of(config, view, devices))

@@ -12,8 +12,8 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.config import data_service_rules
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.rules.data_service import kept_together_problem
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service
 from estimator_kit.training.bad_data import Screened
@@ -76,7 +76,7 @@ class TrainingInput:
                 negatives = Negatives.of(config.keep_negatives, spec)
             except ValueError as error:
                 raise ConfigError(f"--keep_negatives: {error}") from error
-        problem = data_service_rules.kept_together_problem(config, spec.kept_together)
+        problem = kept_together_problem(config, spec.kept_together)
         if problem is not None:
             raise ConfigError(problem)
         source: Union[list[str], Mix]

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Optional
 
-from estimator_kit.config import cluster_rules
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.rules.cluster import strategy_of
 from input_pipelines.reading.sharding import Shard
 
 
@@ -37,7 +37,7 @@ class Team:
         cls, config: ExperimentConfig, view: Optional[ClusterView], devices: int = 1
     ) -> Team:
         """The team of a task that trains; `devices` of each machine do, in an all-reduce."""
-        strategy = cluster_rules.strategy_of(config, view)
+        strategy = strategy_of(config, view)
         if view is None:
             together = strategy == "mirrored"
             return cls(batches_a_step=devices if together else 1, ends_together=together)

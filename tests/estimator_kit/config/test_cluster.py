@@ -8,8 +8,9 @@ import os
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config import cluster, cluster_rules
+from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.rules.cluster import strategy_of, view_problems
 from estimator_kit.training.team import Team
 
 pytestmark = pytest.mark.no_tensorflow
@@ -305,15 +306,15 @@ def test_flags_that_do_not_go_together(changes, message):
 
 def test_what_does_not_go_with_a_cluster():
     view = cluster.parse(text(type="chief"))
-    assert cluster_rules.view_problems(config(), view) == []
-    assert cluster_rules.strategy_of(config(), view) == "parameter_server"
-    assert cluster_rules.view_problems(config(strategy="mirrored"), view) == [
+    assert view_problems(config(), view) == []
+    assert strategy_of(config(), view) == "parameter_server"
+    assert view_problems(config(strategy="mirrored"), view) == [
         "--strategy=mirrored is for the devices of one machine, not for a cluster; say "
         "--strategy=multi_worker_mirrored"
     ]
-    (problem,) = cluster_rules.view_problems(config(data_service="grpc://host:1"), view)
+    (problem,) = view_problems(config(data_service="grpc://host:1"), view)
     assert problem.startswith("--data_service does not go with a cluster: there the files are ")
-    (problem,) = cluster_rules.view_problems(config(strategy="sync_replicas"), None)
+    (problem,) = view_problems(config(strategy="sync_replicas"), None)
     assert problem == (
         "--strategy=sync_replicas is for a cluster, and there is none: set TF_CONFIG or "
         "--job_name, or try it on this machine with "

@@ -7,6 +7,7 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.settings import AREAS, MachineSettings, TrainingSettings
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -351,3 +352,30 @@ def test_a_seed_may_be_negative():
     assert ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63)).seed == -(2**63)
     with pytest.raises(ConfigError, match="--seed: got -9223372036854775809, expected greater"):
         ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63) - 1)
+
+
+# --- Areas ----------------------------------------------------------------------------------------
+
+
+def test_settings_may_be_written_as_areas():
+    training = TrainingSettings(epochs=2, seed=7)
+    flat = {name: value for name, value in TRAINING.items() if name != "epochs"}
+    assert ExperimentConfig(training, **flat) == ExperimentConfig(**flat, epochs=2, seed=7)
+    # What an area has at its default is not said.
+    assert ExperimentConfig(TrainingSettings(), MachineSettings(), **TRAINING) == ExperimentConfig(
+        **TRAINING
+    )
+
+
+def test_a_setting_that_is_given_flat_and_in_an_area():
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(TrainingSettings(epochs=2), **TRAINING)
+    assert str(error.value) == "--epochs is given twice, in TrainingSettings too"
+
+
+def test_every_setting_is_in_one_area_and_has_a_default_and_a_help_text():
+    names = [name for area in AREAS for name in area.model_fields]
+    assert len(names) == len(set(names))
+    assert set(names) == set(ExperimentConfig.model_fields)
+    assert all(area.heading for area in AREAS)
+    assert not [n for n, f in ExperimentConfig.model_fields.items() if f.is_required()]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.cluster_rules import local_jobs
+from estimator_kit.config.rules.cluster import local_jobs
 from estimator_kit.distributed import chief as chief_module
 from estimator_kit.distributed import collective, launcher, listening, placement, servers, trainer
 from estimator_kit.distributed.chief import Chief

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING
 
+from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.settings.retraining import STAGES
 from feature_specs.errors import did_you_mean
 from input_pipelines.reading import days
-
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
-
-# In their order.
-STAGES = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean")
 
 # What a cycle decides by itself.
 _DECIDED = {
@@ -28,7 +23,7 @@ _DECIDED = {
 }
 
 
-def problems(config: ExperimentConfig) -> list[str]:
+def problems(config: AllSettings) -> list[str]:
     """What of the flags does not go together with retraining."""
     found = []
     if config.mode == "rollback" and config.to is None:
@@ -73,13 +68,13 @@ def problems(config: ExperimentConfig) -> list[str]:
     return found + _limit_problems(config)
 
 
-def stage_limits(config: ExperimentConfig) -> dict[str, float]:
+def stage_limits(config: AllSettings) -> dict[str, float]:
     """Seconds by stage."""
     pairs = (entry.partition("=") for entry in config.stage_limits)
     return {name: float(seconds) for name, _, seconds in pairs}
 
 
-def _limit_problems(config: ExperimentConfig) -> list[str]:
+def _limit_problems(config: AllSettings) -> list[str]:
     found = []
     for entry in config.stage_limits:
         name = entry.partition("=")[0]

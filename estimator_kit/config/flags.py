@@ -1,7 +1,7 @@
-"""The command line: absl flags, each documented here, and the ExperimentConfig they make.
+"""The command line: the absl flags of all settings, and the ExperimentConfig they make.
 
-The only package that knows absl flags; a module of it for each part of the work. A flagfile holds
-one `--flag=value` a line; flags after `--flagfile` override it. Imports no TensorFlow.
+A flag is the field of `settings` with its name: the type, default and help are written there. The
+only module that defines absl flags. Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -9,34 +9,52 @@ from __future__ import annotations
 import csv
 import io
 import json
+import typing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, Union
 
 from absl import flags
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flagfile import check_flagfiles
-from estimator_kit.config.flags import (
-    cluster,
-    exports,
-    reading,
-    retraining,
-    running,
-    serving,
-    tables,
-    training,
-)
-from estimator_kit.config.flags.definer import DEFAULTS, Definer
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.parser.yaml_reader import read_text
 
+DEFAULTS = {name: field.default for name, field in ExperimentConfig.model_fields.items()}
+
+_OF_ONE_TYPE: dict[Any, Any] = {
+    bool: flags.DEFINE_bool,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+    tuple[str, ...]: flags.DEFINE_list,
+}
+
 
 def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
-    """Defines the kit's flags; their defaults are those of `ExperimentConfig`."""
-    define = Definer(values)
-    for group in (running, reading, training, exports, cluster, tables, serving, retraining):
-        group.define_flags(define)
+    """Defines a flag for each field of `ExperimentConfig`."""
+    here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
+    for name, field in ExperimentConfig.model_fields.items():
+        kind, help_text = value_type(name), str(field.description)
+        default = field.default
+        if typing.get_origin(kind) is Literal:
+            flags.DEFINE_enum(name, default, typing.get_args(kind), help_text, **here)
+        elif kind == tuple[str, ...]:
+            flags.DEFINE_list(name, list(default), help_text, **here)
+        elif kind in _OF_ONE_TYPE:
+            _OF_ONE_TYPE[kind](name, default, help_text, **here)
+        else:  # Parameters of the model: a name and a value each.
+            flags.DEFINE_multi_string(name, [], help_text, **here)
+
+
+def value_type(name: str) -> Any:
+    """The type of a field, as one value of the flag has it: without None, and without bounds."""
+    annotation = ExperimentConfig.model_fields[name].annotation
+    if typing.get_origin(annotation) is Union:
+        (annotation,) = (kind for kind in typing.get_args(annotation) if kind is not type(None))
+    bounded = typing.get_origin(annotation) is typing.Annotated
+    return typing.get_args(annotation)[0] if bounded else annotation
 
 
 def known_names(values: flags.FlagValues) -> set[str]:

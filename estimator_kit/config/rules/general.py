@@ -1,20 +1,12 @@
-"""What fields of an `ExperimentConfig` do not go together, each problem a line with its remedy.
+"""All rules together; those of no single kind of work are here.
 
-Fields on their own are checked by their types, in `config`. Imports no TensorFlow.
+A setting on its own is checked by its type, in `settings`. Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from estimator_kit.config import (
-    cluster_rules,
-    data_service_rules,
-    retraining_rules,
-    scoring_rules,
-    serving_rules,
-)
 from estimator_kit.config.modes import (
     RETRAINING_MODES,
     SCHEMA_MODES,
@@ -23,17 +15,15 @@ from estimator_kit.config.modes import (
     WITHOUT_SPEC,
 )
 from estimator_kit.config.patterns import pattern_problem
+from estimator_kit.config.rules import cluster, data_service, prediction, retraining, serving
+from estimator_kit.config.settings import AllSettings
+from estimator_kit.config.settings.exports import EXPORTERS
 from feature_specs.errors import did_you_mean
 from input_pipelines.prepare.beam import flags
 from input_pipelines.reading import days
 
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
 
-EXPORTERS = ("latest", "best", "best_k", "step", "final")
-
-
-def problems_of(config: ExperimentConfig) -> list[str]:
+def problems_of(config: AllSettings) -> list[str]:
     spec_is_kept = config.mode == "predict" and config.predict_dir is not None
     needs_spec = config.mode not in WITHOUT_SPEC and not spec_is_kept
     problems = ["--spec is missing"] if needs_spec and not config.spec else []
@@ -102,12 +92,12 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     problem = pattern_problem(config.warm_start_vars)
     if problem is not None:
         problems.append(f"--warm_start_vars: {problem}")
-    problems += data_service_rules.problems(config)
-    problems += cluster_rules.problems(config)
-    problems += serving_rules.problems(config)
-    problems += scoring_rules.problems(config)
+    problems += data_service.problems(config)
+    problems += cluster.problems(config)
+    problems += serving.problems(config)
+    problems += prediction.problems(config)
     if config.mode in RETRAINING_MODES:
-        problems += retraining_rules.problems(config)
+        problems += retraining.problems(config)
     problems += _rename_problems(config)
     problems += _direction_problems(config)
     for i, name in enumerate(config.exporters):
@@ -133,7 +123,7 @@ def problems_of(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _transform_problems(config: ExperimentConfig) -> list[str]:
+def _transform_problems(config: AllSettings) -> list[str]:
     problems = []
     if config.representative_files and config.transform != "tflite_int8":
         problems.append("--representative_files is read by --transform=tflite_int8 alone")
@@ -146,7 +136,7 @@ def _transform_problems(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _selection_problems(config: ExperimentConfig) -> list[str]:
+def _selection_problems(config: AllSettings) -> list[str]:
     problems = []
     for which in ("train", "eval"):
         try:
@@ -181,7 +171,7 @@ def _selection_problems(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _direction_problems(config: ExperimentConfig) -> list[str]:
+def _direction_problems(config: AllSettings) -> list[str]:
     """Directions that have to be said: those of other metrics than losses, which do by min."""
     watched = {"early_stopping": config.early_stopping_metric}
     if {"best", "best_k"}.intersection(config.exporters):
@@ -196,7 +186,7 @@ def _direction_problems(config: ExperimentConfig) -> list[str]:
     ]
 
 
-def _rename_problems(config: ExperimentConfig) -> list[str]:
+def _rename_problems(config: AllSettings) -> list[str]:
     problems = []
     for rename in config.warm_start_rename:
         old, _, new = rename.rpartition("=")
@@ -209,7 +199,7 @@ def _rename_problems(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _analysis_problems(config: ExperimentConfig) -> list[str]:
+def _analysis_problems(config: AllSettings) -> list[str]:
     if config.spec:
         return [
             f"--{field} is for a first spec; with --spec, --mode=analyze refreshes the files "
@@ -231,7 +221,7 @@ def _analysis_problems(config: ExperimentConfig) -> list[str]:
     return problems + _label_problems(config)
 
 
-def _conversion_problems(config: ExperimentConfig) -> list[str]:
+def _conversion_problems(config: AllSettings) -> list[str]:
     problems = []
     if config.split_key is not None and config.eval_fraction is None:
         problems.append(
@@ -253,7 +243,7 @@ def _conversion_problems(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _beam_problems(config: ExperimentConfig) -> list[str]:
+def _beam_problems(config: AllSettings) -> list[str]:
     if config.beam_options is None:
         return []
     problems = []
@@ -271,7 +261,7 @@ def _beam_problems(config: ExperimentConfig) -> list[str]:
     return problems
 
 
-def _label_problems(config: ExperimentConfig) -> list[str]:
+def _label_problems(config: AllSettings) -> list[str]:
     return [
         f"--labels: {name!r} is {'there twice' if name else 'no name'}"
         for i, name in enumerate(config.labels)

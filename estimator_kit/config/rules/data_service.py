@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.settings import AllSettings
 
 _ADDRESS = re.compile(r"grpc://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
 
 
-def problems(config: ExperimentConfig) -> list[str]:
+def problems(config: AllSettings) -> list[str]:
     """What of the flags does not go together with a tf.data service."""
     found = []
     trains = config.mode in ("train", "train_and_evaluate")
@@ -61,7 +60,7 @@ def problems(config: ExperimentConfig) -> list[str]:
     return found
 
 
-def kept_together_problem(config: ExperimentConfig, name: Optional[str]) -> Optional[str]:
+def kept_together_problem(config: AllSettings, name: Optional[str]) -> Optional[str]:
     """What to say of rows that are kept together, or None where nothing is wrong."""
     if config.data_service is None or name is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.config.serving_rules import ServedModel, served_models
+from estimator_kit.config.rules.serving import ServedModel, served_models
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.settings import AllSettings
 
 
-def problems(config: ExperimentConfig) -> list[str]:
+def problems(config: AllSettings) -> list[str]:
     """What does not go together in --mode=predict, each problem a line with its remedy."""
     if config.mode != "predict":
         return []

@@ -6,7 +6,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit import exit_codes
-from estimator_kit.config.retraining_rules import stage_limits
+from estimator_kit.config.rules.retraining import stage_limits
 
 pytestmark = pytest.mark.no_tensorflow
 

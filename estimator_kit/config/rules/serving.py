@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Optional
+from typing import Any, Literal, Optional
 
 from estimator_kit.config.modes import SERVING_MODES
-
-if TYPE_CHECKING:
-    from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.settings import AllSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 LARGEST_VERSION = 2**63 - 1
@@ -46,7 +44,7 @@ class ServedModel:
         return self.latest if self.policy == "latest" else len(found)
 
 
-def served_models(config: ExperimentConfig) -> list[ServedModel]:
+def served_models(config: AllSettings) -> list[ServedModel]:
     """The models that the flags describe.
 
     Raises:
@@ -58,7 +56,7 @@ def served_models(config: ExperimentConfig) -> list[ServedModel]:
     return models
 
 
-def problems(config: ExperimentConfig) -> list[str]:
+def problems(config: AllSettings) -> list[str]:
     """What is wrong with the flags of serving."""
     found = _parsed(config)[1]
     if config.mode == "serving_config" and not config.serving_config_dir:
@@ -87,7 +85,7 @@ def problems(config: ExperimentConfig) -> list[str]:
     return found
 
 
-def _parsed(config: ExperimentConfig) -> tuple[list[ServedModel], list[str]]:
+def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
     problems: list[str] = []
     models: dict[str, ServedModel] = {}
     if config.mode in SERVING_MODES and not config.serving_models:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
-if TYPE_CHECKING:
-    from estimator_kit.config.cluster import ClusterView
-    from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.settings import AllSettings
 
 STRATEGIES = ("parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored")
 WITH_PS = ("parameter_server", "sync_replicas")
@@ -16,7 +15,7 @@ ALL_REDUCE = ("mirrored", "multi_worker_mirrored")
 _LOCAL_JOBS = ("chief", "worker", "ps", "evaluator")
 
 
-def problems(config: ExperimentConfig) -> list[str]:
+def problems(config: AllSettings) -> list[str]:
     """What of the flags of a cluster does not go together, whatever TF_CONFIG says."""
     found = []
     trains = config.mode in ("train", "train_and_evaluate")
@@ -86,14 +85,14 @@ def local_jobs(text: str) -> dict[str, int]:
     return jobs
 
 
-def strategy_of(config: ExperimentConfig, view: Optional[ClusterView]) -> Optional[str]:
+def strategy_of(config: AllSettings, view: Optional[ClusterView]) -> Optional[str]:
     """The strategy that is used: the one that is asked for, or that of a cluster with ps."""
     if config.strategy is not None or view is None:
         return config.strategy
     return "parameter_server" if view.ps else None
 
 
-def view_problems(config: ExperimentConfig, view: Optional[ClusterView]) -> list[str]:
+def view_problems(config: AllSettings, view: Optional[ClusterView]) -> list[str]:
     """What does not go together with the cluster that this process is in, or with none."""
     trains = config.mode in ("train", "train_and_evaluate")
     if trains and config.partition_mib and (view is None or not view.ps):
@@ -118,7 +117,7 @@ def view_problems(config: ExperimentConfig, view: Optional[ClusterView]) -> list
     return found + unfit(config, "a cluster")
 
 
-def _shape_problems(config: ExperimentConfig, jobs: dict[str, int]) -> list[str]:
+def _shape_problems(config: AllSettings, jobs: dict[str, int]) -> list[str]:
     """What a strategy misses in the jobs of a cluster, or finds too many of."""
     strategy = config.strategy or ("parameter_server" if "ps" in jobs else None)
     trainers = 1 + jobs.get("worker", 0)
@@ -149,7 +148,7 @@ def _shape_problems(config: ExperimentConfig, jobs: dict[str, int]) -> list[str]
     return []
 
 
-def unfit(config: ExperimentConfig, what: str) -> list[str]:
+def unfit(config: AllSettings, what: str) -> list[str]:
     """Flags of one process that several, or several devices, do not keep."""
     found = []
     if config.data_service is not None:

@@ -1,0 +1,1 @@
+"""Which settings do not go together: each problem a line with its remedy. No TensorFlow."""

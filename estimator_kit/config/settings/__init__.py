@@ -1,0 +1,68 @@
+"""All settings of the kit, an area a module; the only place where a setting is declared."""
+
+from __future__ import annotations
+
+from estimator_kit.config.settings.analysis import AnalysisSettings
+from estimator_kit.config.settings.bad_data import BadDataSettings
+from estimator_kit.config.settings.base import Settings
+from estimator_kit.config.settings.cluster import ClusterSettings
+from estimator_kit.config.settings.conversion import ConversionSettings
+from estimator_kit.config.settings.data import DataSettings
+from estimator_kit.config.settings.data_service import DataServiceSettings
+from estimator_kit.config.settings.evaluation import EvaluationSettings
+from estimator_kit.config.settings.exports import ExportSettings
+from estimator_kit.config.settings.input_cache import InputCacheSettings
+from estimator_kit.config.settings.machine import MachineSettings
+from estimator_kit.config.settings.prediction import PredictionSettings
+from estimator_kit.config.settings.retraining import RetrainingSettings
+from estimator_kit.config.settings.run import RunSettings
+from estimator_kit.config.settings.serving import ServingSettings
+from estimator_kit.config.settings.tables import TableSettings
+from estimator_kit.config.settings.training import TrainingSettings
+from estimator_kit.config.settings.transforming import TransformSettings
+from estimator_kit.config.settings.validation import ValidationSettings
+
+# In the order of `--helpfull`.
+AREAS: tuple[type[Settings], ...] = (
+    RunSettings,
+    DataSettings,
+    BadDataSettings,
+    InputCacheSettings,
+    DataServiceSettings,
+    TrainingSettings,
+    EvaluationSettings,
+    ExportSettings,
+    PredictionSettings,
+    TransformSettings,
+    ServingSettings,
+    TableSettings,
+    AnalysisSettings,
+    ConversionSettings,
+    ValidationSettings,
+    RetrainingSettings,
+    ClusterSettings,
+    MachineSettings,
+)
+
+
+class AllSettings(
+    RunSettings,
+    DataSettings,
+    BadDataSettings,
+    InputCacheSettings,
+    DataServiceSettings,
+    TrainingSettings,
+    EvaluationSettings,
+    ExportSettings,
+    PredictionSettings,
+    TransformSettings,
+    ServingSettings,
+    TableSettings,
+    AnalysisSettings,
+    ConversionSettings,
+    ValidationSettings,
+    RetrainingSettings,
+    ClusterSettings,
+    MachineSettings,
+):
+    """Every setting: what `rules` look at and `ExperimentConfig` checks."""

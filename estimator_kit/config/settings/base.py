@@ -1,0 +1,34 @@
+"""`Settings`: the base of all areas of settings, and how one setting is declared.
+
+A setting is written once: its name, type, default, bounds and help are a field of an area. The
+flag, its `--help`, the check of a flagfile and the field of `ExperimentConfig` come from it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+from pydantic import Field
+
+# Numbers that TensorFlow holds as int64.
+LARGEST = 2**63 - 1
+
+PositiveInt = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
+
+
+class Settings(pydantic.BaseModel):
+    """Settings that belong together. A subclass has fields, each made by `setting`.
+
+    Attributes:
+      heading: above these settings in `--help`.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    heading: ClassVar[str] = ""
+
+
+def setting(default: Any, help_text: str) -> Any:
+    """A field of settings, with its default and what `--help` says of it."""
+    return Field(default, description=help_text)

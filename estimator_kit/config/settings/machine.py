@@ -1,0 +1,28 @@
+"""How much of this machine a run takes."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from estimator_kit.config.settings.base import Settings, setting
+
+
+class MachineSettings(Settings):
+    """How much of this machine a run takes."""
+
+    heading: ClassVar[str] = "Threads and memory"
+
+    intra_op_threads: Annotated[int, Field(ge=0)] = setting(
+        0,
+        "Threads inside one op; 0 lets TensorFlow choose.",
+    )
+    inter_op_threads: Annotated[int, Field(ge=0)] = setting(
+        0,
+        "Ops that run at the same time; 0 lets TensorFlow choose.",
+    )
+    memory_growth: bool = setting(
+        True,
+        "Take memory of a GPU as it is needed, and not all of it at once.",
+    )
