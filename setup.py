@@ -38,6 +38,7 @@ setup(
         "estimator_kit.checkpoints.warm_start",
         "estimator_kit.client",
         "estimator_kit.commands",
+        "estimator_kit.commands.validation",
         "estimator_kit.compat",
         "estimator_kit.config",
         "estimator_kit.config.rules",

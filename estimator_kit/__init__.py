@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import feature_specs as _feature_specs
-    from estimator_kit.commands.experiment import run as run
+    from estimator_kit.commands import run as run
     from estimator_kit.config.experiment_config import ExperimentConfig as ExperimentConfig
     from estimator_kit.errors import CheckpointError as CheckpointError
     from estimator_kit.errors import ConfigError as ConfigError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from estimator_kit.models.normalization import layer_norm as layer_norm
     from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
     from estimator_kit.optimizers.choice import minimize as minimize
-    from estimator_kit.result import RunResult as RunResult
+    from estimator_kit.result_file import RunResult as RunResult
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.reference.columns import feature_columns as feature_columns
@@ -91,7 +91,7 @@ _HOMES = {
     "minimize": "estimator_kit.optimizers.choice",
     "parse_spec": "feature_specs:parse",
     "predict_input_fn": "input_pipelines.input_fns",
-    "run": "estimator_kit.commands.experiment",
+    "run": "estimator_kit.commands",
     "serving_input_receiver_fn": "estimator_kit.exporters.serving_receiver",
     "train_input_fn": "input_pipelines.input_fns",
     "write_examples": "input_pipelines.record_files.tfrecords",

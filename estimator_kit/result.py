@@ -1,13 +1,13 @@
-"""`RunResult`: what a run did, as `experiment.run` returns it and `result.json` keeps it."""
+"""`RunResult`: what a run did, as `ek.run` returns it and `result.json` keeps it.
+
+No TensorFlow; `result_file` writes and reads the file.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any, Optional
-
-from estimator_kit import storage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,21 +63,3 @@ class RunResult:
             if name in self.exports:
                 return self.exports[name]
         return None
-
-    def write(self, model_dir: str) -> None:
-        """Writes `result.json`."""
-        self.write_to(result_path(model_dir))
-
-    def write_to(self, path: str, **also: Any) -> None:
-        """Writes the same under another name, and what else belongs there."""
-        result = {**dataclasses.asdict(self), "export_path": self.export_path}
-        storage.write_json(path, {**result, **also})
-
-
-def read_result(model_dir: str) -> Optional[dict[str, Any]]:
-    """What the last run in a model directory did, or None when there was none."""
-    return storage.read_json(result_path(model_dir))
-
-
-def result_path(model_dir: str) -> str:
-    return os.path.join(model_dir, "result.json")

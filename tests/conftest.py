@@ -38,6 +38,27 @@ def pytest_ignore_collect(collection_path: pathlib.Path):
     return needs_tensorflow(collection_path) or None
 
 
+@pytest.fixture(autouse=True)
+def only_declared_settings(monkeypatch):
+    """Fails where a mode reads a setting that the table of modes does not give to it."""
+    from estimator_kit import commands
+
+    complete = commands.complete
+
+    def watched(config, kind):
+        fields = frozenset(kind.model_fields)
+        declared = commands.COMMANDS[config.mode].settings()
+
+        class Watched(kind):
+            def __getattribute__(self, name):
+                assert name in declared or name not in fields, (config.mode, name)
+                return super().__getattribute__(name)
+
+        return complete(config, Watched)
+
+    monkeypatch.setattr(commands, "complete", watched)
+
+
 # A spec of every shape of feature that the kit reads, small enough to train in a second.
 DOCUMENT = {
     "features": {

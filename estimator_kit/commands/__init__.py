@@ -1,1 +1,38 @@
-"""What each `--mode` does."""
+"""What each `--mode` does: a module for each, and `table`, which says what there is.
+
+    run(config, tell) -> RunResult      of each module; `tell` takes what a person should read
+
+`run.py` and `ek.run` both go through `run` below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable
+
+from estimator_kit.commands.table import COMMANDS
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import complete
+from estimator_kit.result import RunResult
+
+_log = logging.getLogger("estimator_kit")
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None] = _log.info) -> RunResult:
+    """Does what `config.mode` says.
+
+    Args:
+      config: what to do.
+      tell: is called with each text for a person; by default texts are logged.
+
+    Raises:
+      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      DataError, LossError: the data cannot be trained on.
+      NothingToDo, Stopped: see `training.run`.
+    """
+    command = COMMANDS[config.mode]
+    if command.estimators:
+        importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    module = importlib.import_module(f"estimator_kit.commands.{command.module}")
+    return module.run(complete(config, command.config), tell)

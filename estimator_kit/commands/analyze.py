@@ -5,14 +5,23 @@ Connects the flags with `input_pipelines/prepare/analyze`, which does the work.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze import first_spec, refresh
 from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.beam.flags import BeamFlagsError
 from input_pipelines.reading import files
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `run_analysis`."""
+    tell(run_analysis(config))
+    return RunResult(mode=config.mode)
 
 
 def run_analysis(config: ExperimentConfig) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.result import RunResult
+from estimator_kit.result_file import read_result, result_path, write_to
 from estimator_kit.training import bad_data
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -29,6 +30,13 @@ _log = logging.getLogger("estimator_kit")
 _PRINTED = 3
 
 _MB = 10**6
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `run_check`."""
+    result, text = run_check(config)
+    tell(text)
+    return result
 
 
 def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
@@ -62,7 +70,7 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     result = RunResult(mode=config.mode, status=status, bad_data=counts, error=error)
     if config.model_dir is not None:
         path = _kept_at(config.model_dir)
-        result.write_to(path)
+        write_to(result, path)
         text += f"\nkept in {path}"
     if bad:
         raise DataError(text)

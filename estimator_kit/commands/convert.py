@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Optional, TextIO
 
 from estimator_kit.config import table_settings
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ConvertConfig
 from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from input_pipelines.prepare.beam.flags import BeamFlagsError
 from input_pipelines.prepare.convert import conversion, places
@@ -21,7 +22,13 @@ from input_pipelines.prepare.convert.folder import FolderError
 from input_pipelines.reading import files
 
 
-def run_conversion(config: ExperimentConfig) -> str:
+def run(config: ConvertConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `run_conversion`."""
+    tell(run_conversion(config))
+    return RunResult(mode=config.mode)
+
+
+def run_conversion(config: ConvertConfig) -> str:
     """Converts `config.convert_files`, and returns what to tell the user.
 
     Large data are converted by several processes, which import the program's main module again: a
@@ -35,7 +42,6 @@ def run_conversion(config: ExperimentConfig) -> str:
       OSError: a file cannot be written.
       SpecError: the spec cannot be used.
     """
-    assert config.convert_dir is not None
     paths = files.expand(config.convert_files, flag="--convert_files", glob=places.glob)
     spec = parser.load(config.spec) if config.spec else None
     csv = table_settings.csv_options(config, spec, paths, written=True)

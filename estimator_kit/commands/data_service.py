@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.result import RunResult
 from estimator_kit.signals import until_signalled
 from estimator_kit.training import data_service
 
@@ -25,6 +27,12 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 # Seconds that a worker tries to reach its dispatcher after it was there once.
 _WORKER_GIVES_UP = 3600
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Serves until the process is stopped; see `serve`."""
+    serve(config)
+    return RunResult(mode=config.mode)
 
 
 def serve(config: ExperimentConfig) -> None:

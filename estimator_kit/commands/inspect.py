@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -22,25 +22,33 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import InspectConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.versions import kept, versions
+from estimator_kit.result import RunResult
 from feature_specs.kinds.column_kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import file_systems
 from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
 
 # Ops that are listed, the most frequent first.
 _OPS = 20
 
 
-def inspect(config: ExperimentConfig) -> str:
+def run(config: InspectConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `inspect`."""
+    file_systems.check(config.inspect_path, flag="--inspect_path")
+    tell(inspect(config))
+    return RunResult(mode=config.mode)
+
+
+def inspect(config: InspectConfig) -> str:
     """What is at `inspect_path`, as text; writes the graph where it is asked for.
 
     Raises:
       ConfigError: there is none of the three.
     """
-    assert config.inspect_path is not None
     path = config.inspect_path.rstrip("/") or "/"
     graph: Any = None
     if tf.io.gfile.isdir(path) and _saved_model_file(path) is not None:

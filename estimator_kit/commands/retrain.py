@@ -1,29 +1,35 @@
-"""The modes of retraining, each a function of its own below `retraining`.
-
-Between them and the program, so that a mode costs only the imports it needs.
-"""
+"""`--mode=retrain`, `rollback`, `history` and `reproduce`: scheduled retraining."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import (
+    ModelDirConfig,
+    ReproduceConfig,
+    RetrainConfig,
+    RollbackConfig,
+    complete,
+)
 from estimator_kit.result import RunResult
+from estimator_kit.retraining import cycle, modes, reproduction
 
 
-def run(config: ExperimentConfig) -> tuple[RunResult, str]:
-    """Runs the mode of a config, and returns what it did and what to tell the user.
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs one of the four modes.
 
     Raises whatever `retraining.cycle.run`, `retraining.modes` and `retraining.reproduction` do.
     """
     if config.mode == "retrain":
-        from estimator_kit.retraining import cycle
-
-        return cycle.run(config)
-    from estimator_kit.retraining import modes
-
+        result, text = cycle.run(complete(config, RetrainConfig))
+        tell(text)
+        return result
     if config.mode == "history":
-        return RunResult(mode=config.mode), modes.history(config)
-    if config.mode == "rollback":
-        return RunResult(mode=config.mode), modes.roll_back(config)
-    from estimator_kit.retraining import reproduction
-
-    return RunResult(mode=config.mode), reproduction.reproduce(config)
+        text = modes.history(complete(config, ModelDirConfig))
+    elif config.mode == "rollback":
+        text = modes.roll_back(complete(config, RollbackConfig))
+    else:
+        text = reproduction.reproduce(complete(config, ReproduceConfig))
+    tell(text)
+    return RunResult(mode=config.mode)

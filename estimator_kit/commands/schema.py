@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Callable
 
 from estimator_kit import storage
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import SchemaConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze.folder import FolderError
 from input_pipelines.prepare.metadata_schema import from_spec, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
 
 
-def exchange(config: ExperimentConfig) -> str:
+def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `exchange`."""
+    tell(exchange(config))
+    return RunResult(mode=config.mode)
+
+
+def exchange(config: SchemaConfig) -> str:
     """Does what the mode says, and returns what to tell about it, losses last.
 
     Raises:
@@ -28,8 +36,8 @@ def exchange(config: ExperimentConfig) -> str:
     return _import(config) if config.mode == "import_schema" else _export(config)
 
 
-def _import(config: ExperimentConfig) -> str:
-    assert config.schema_file is not None and config.analysis_dir is not None
+def _import(config: SchemaConfig) -> str:
+    assert config.analysis_dir is not None
     try:
         return to_spec.write(
             config.schema_file, labels=config.labels, directory=config.analysis_dir
@@ -41,8 +49,7 @@ def _import(config: ExperimentConfig) -> str:
         raise ConfigError(text if text.startswith("--") else f"--schema_file: {text}") from error
 
 
-def _export(config: ExperimentConfig) -> str:
-    assert config.schema_file is not None
+def _export(config: SchemaConfig) -> str:
     spec = parser.load(config.spec)
     text, lost = from_spec.text(spec)
     path = pathlib.Path(config.schema_file)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections.abc import Callable
 from typing import Any, Optional
 
 import numpy as np
@@ -27,12 +28,14 @@ from tensorflow.python.grappler import tf_optimizer
 from estimator_kit import storage
 from estimator_kit.commands.inspect import op_counts, read_saved_model, serving_graph
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import TransformConfig
 from estimator_kit.embeddings import dynamic_package, dynamic_problems
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import c_session, quality_change, skew, verification
 from estimator_kit.exporters.sample_rows import SampleRows, on_cpu, sample_rows
 from estimator_kit.exporters.versions import new_staging
 from estimator_kit.model.session_errors import explained
+from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -47,6 +50,12 @@ SAVED_MODEL_FORMS = ("freeze", "optimize", "text", "binary")
 NOT_MEASURED = "what it changes in loss and AUC was not measured; --eval_files says on what"
 
 _MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
+
+
+def run(config: TransformConfig, tell: Callable[[str], None]) -> RunResult:
+    """Runs the mode; see `transform`."""
+    tell(transform(config))
+    return RunResult(mode=config.mode)
 
 
 def transform(config: ExperimentConfig) -> str:

@@ -28,7 +28,8 @@ from estimator_kit.distributed.waiting import reachable
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.model.model_fn import ModelFn
-from estimator_kit.result import RunResult, read_result
+from estimator_kit.result import RunResult
+from estimator_kit.result_file import read_result, write_result
 from estimator_kit.training.hooks.saving import SaverHook
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, StopRequest
 from estimator_kit.training.run_config import make_run_config
@@ -207,10 +208,11 @@ class Chief:
         assert self._config.model_dir is not None
         error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
         step = reading.latest_step(self._config.model_dir)
-        RunResult(
+        result = RunResult(
             mode=self._config.mode, status="failed", global_step=step, error=error,
             task=self._view.name,
-        ).write(self._config.model_dir)  # fmt: skip
+        )  # fmt: skip
+        write_result(result, self._config.model_dir)
 
     def _say_ready(self) -> None:
         self._session = self._marks.write("ready")

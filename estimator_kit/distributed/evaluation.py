@@ -27,7 +27,8 @@ from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import RunResult, read_result, result_path
+from estimator_kit.result import RunResult
+from estimator_kit.result_file import read_result, result_path
 from estimator_kit.training import bad_data, finish, source
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, InterruptHook, StopRequest

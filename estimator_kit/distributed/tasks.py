@@ -6,12 +6,25 @@ from typing import Optional
 
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed import all_reduce, evaluation, servers, trainer, worker
 from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
 from estimator_kit.training import run
+from estimator_kit.training.preparation import prepared
 from feature_specs.spec import FeatureSpec
+
+
+def train(config: ModelDirConfig) -> RunResult:
+    """Trains as `config` says, in the modes `train` and `train_and_evaluate`.
+
+    Raises:
+      SpecError, ConfigError: see `preparation.prepared`.
+      DataError, LossError, NothingToDo, Stopped: see `training.run.run_training`.
+    """
+    with prepared(config) as made:
+        return run_task(config, made.spec, made.model, made.view)
 
 
 def run_task(

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig, RetrainConfig
 from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.result import RunResult
@@ -59,9 +59,8 @@ _log = logging.getLogger("estimator_kit")
 _Document = dict[str, Any]
 
 
-def serving_of(config: ExperimentConfig, held: Optional[Lock] = None) -> Serving:
+def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
     """The serving directory of a config; nothing goes live in it once the lock is lost."""
-    assert config.model_dir is not None
     folder = config.serving_dir or os.path.join(config.model_dir, "serving")
     return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
 
@@ -79,7 +78,7 @@ class _Cycle:
       last: the cycle before that ran to its end.
     """
 
-    config: ExperimentConfig
+    config: RetrainConfig
     spec: FeatureSpec
     folder: CycleFolder
     window: Window
@@ -94,7 +93,7 @@ class _Cycle:
 
 
 def run(
-    config: ExperimentConfig, *, clock: Callable[[], float] = time.time
+    config: RetrainConfig, *, clock: Callable[[], float] = time.time
 ) -> tuple[RunResult, str]:
     """Runs one cycle, or what is left of one that died; returns what it did and its report.
 
@@ -106,7 +105,6 @@ def run(
       Stopped: SIGTERM was received.
       DataError: the data are too few, damaged, or stopped by a check.
     """
-    assert config.model_dir is not None
     spec = parser.load(config.spec)
     with lock.held(
         config.model_dir, stale_secs=config.lock_stale_secs, clock=clock
@@ -115,13 +113,12 @@ def run(
 
 
 def _run(
-    config: ExperimentConfig,
+    config: RetrainConfig,
     spec: FeatureSpec,
     held: Lock,
     limits: Limits,
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
-    assert config.model_dir is not None
     if config.generate_default_data is not None:
         try:
             impression_log.generate(config.generate_default_data)
@@ -186,7 +183,7 @@ def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
 
 
 def _died_when_judged(
-    config: ExperimentConfig, there: list[CycleFolder], identity: str
+    config: RetrainConfig, there: list[CycleFolder], identity: str
 ) -> Optional[CycleFolder]:
     """A cycle that died after it was judged or had gone live, and that this start is not of."""
     for cycle in reversed(there):
@@ -202,7 +199,7 @@ def _died_when_judged(
 
 
 def _finish(
-    config: ExperimentConfig,
+    config: RetrainConfig,
     spec: FeatureSpec,
     folder: CycleFolder,
     facts: Facts,
@@ -229,13 +226,12 @@ def _finish(
 
 
 def _folder(
-    config: ExperimentConfig,
+    config: RetrainConfig,
     there: list[CycleFolder],
     last: Optional[CycleFolder],
     identity: str,
 ) -> CycleFolder:
     """The folder of the cycle that is to be run: one that died, or a new one."""
-    assert config.model_dir is not None
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
@@ -339,7 +335,6 @@ def _vocabularies(cycle: _Cycle) -> _Document:
     live, folder = cycle.serving.live, None
     if live is not None:
         # Retention may have left no more of an old cycle than its model.
-        assert cycle.config.model_dir is not None
         folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
         if not os.path.isdir(folder):
             folder = os.path.join(live.path, "assets.extra", "feature_spec")
@@ -351,7 +346,6 @@ def _vocabularies(cycle: _Cycle) -> _Document:
 
 
 def _train(cycle: _Cycle) -> _Document:
-    assert cycle.config.model_dir is not None
     start = training_stage.choose_start(
         cycle.spec, live=cycle.serving.live, last=cycle.last,
         cycles=state.cycles(cycle.config.model_dir),
@@ -378,7 +372,6 @@ def _known_days(cycle: _Cycle) -> list[str]:
 
     There are some where days came to an end, were taken away, or --as_of went back.
     """
-    assert cycle.config.model_dir is not None
     live = cycle.serving.live
     trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
     newest = ""
@@ -406,7 +399,6 @@ def _promote(cycle: _Cycle) -> _Document:
 
 def _clean(cycle: _Cycle) -> _Document:
     config = cycle.config
-    assert config.model_dir is not None
     return retention.clean(
         state.cycles(config.model_dir), cycle.serving, newest=config.keep_cycles,
         days=config.keep_cycle_days, versions=config.keep_versions,
@@ -414,8 +406,7 @@ def _clean(cycle: _Cycle) -> _Document:
     )  # fmt: skip
 
 
-def _tell(config: ExperimentConfig, found: _Document) -> None:
-    assert config.model_dir is not None
+def _tell(config: RetrainConfig, found: _Document) -> None:
     if config.prometheus_file is not None:
         ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
         last = max((end for end in ends if end is not None), default=None)
@@ -428,10 +419,9 @@ def _tell(config: ExperimentConfig, found: _Document) -> None:
 
 
 def _tell_of_failure(
-    config: ExperimentConfig, folder: Optional[CycleFolder], outcome: str, problem: str
+    config: RetrainConfig, folder: Optional[CycleFolder], outcome: str, problem: str
 ) -> None:
     """Reports a cycle that is not through; what goes wrong here hides nothing."""
-    assert config.model_dir is not None
     try:
         live = serving_of(config).live
         found = report.document(

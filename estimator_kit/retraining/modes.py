@@ -7,7 +7,7 @@ import os
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig, RollbackConfig
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import report, state
@@ -15,14 +15,13 @@ from estimator_kit.retraining.cycle import serving_of
 from estimator_kit.training import lock
 
 
-def roll_back(config: ExperimentConfig) -> str:
+def roll_back(config: RollbackConfig) -> str:
     """Makes the version `config.to` live again, as a new version, and says so.
 
     Raises:
       ConfigError: there is no such version, or it is live already, or cannot be loaded.
       Locked: a cycle is at work.
     """
-    assert config.model_dir is not None and config.to is not None
     serving = serving_of(config)
     serving.find(config.to)  # Before a folder is made.
     with lock.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
@@ -52,9 +51,8 @@ def _loads(path: str) -> None:
         raise ConfigError(f"{path} has no signature serving_default")
 
 
-def history(config: ExperimentConfig) -> str:
+def history(config: ModelDirConfig) -> str:
     """The table of all cycles, and the versions that are there."""
-    assert config.model_dir is not None
     cycles = state.cycles(config.model_dir)
     if not cycles:
         raise ConfigError(f"--model_dir={config.model_dir} has no cycle yet")

@@ -15,9 +15,9 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands import experiment
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import config_from_flagfile
+from estimator_kit.config.of_modes import ModelDirConfig, ReproduceConfig
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
 from estimator_kit.training import lock
@@ -28,14 +28,13 @@ from input_pipelines.row_cache.digests import Digests
 _NAMED = 5
 
 
-def reproduce(config: ExperimentConfig) -> str:
+def reproduce(config: ReproduceConfig) -> str:
     """Trains `config.cycle` again; returns the table of both trainings' metrics.
 
     Raises:
       ConfigError: the cycle, its spec, its data or its start are not there as they were.
       Locked: a cycle is at work.
     """
-    assert config.model_dir is not None and config.cycle is not None
     folder = state.find(config.model_dir, config.cycle)
     kept = folder.read("lineage")
     if kept is None:
@@ -47,7 +46,7 @@ def reproduce(config: ExperimentConfig) -> str:
             raise ConfigError(f"{flags} is gone: retention removed the training of {folder.name}")
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
-        again = experiment.run(_config(flags, target))
+        again = tasks.train(_config(flags, target))
         text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
         storage.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text
@@ -59,9 +58,10 @@ def config_model(kept: dict[str, Any]) -> str:
     return found[-1].partition("=")[2] if found else "wide_deep"
 
 
-def _config(flagfile: str, target: str) -> ExperimentConfig:
+def _config(flagfile: str, target: str) -> ModelDirConfig:
     """The config of the first training, in another folder."""
-    return ExperimentConfig(**{**config_from_flagfile(flagfile).model_dump(), "model_dir": target})
+    first = config_from_flagfile(flagfile).model_dump()
+    return ModelDirConfig(**{**first, "model_dir": target})
 
 
 def _check_there(kept: dict[str, Any], facts: str) -> None:

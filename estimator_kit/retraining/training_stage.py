@@ -1,6 +1,6 @@
 """The stage that trains: where it starts from, and the experiment that it runs.
 
-The experiment is an ordinary one (`experiment.run`), in `train/` of the cycle's folder, on the
+The training is an ordinary one, in `train/` of the cycle's folder, on the
 files of the window by name. Where a warm start does not fit, it starts from scratch; that and the
 source are decided once a cycle and kept in `start.json`.
 """
@@ -15,10 +15,12 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
-from estimator_kit.commands import experiment
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.settings import RetrainingSettings
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
-from estimator_kit.result import read_result
+from estimator_kit.result_file import read_result
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 from estimator_kit.retraining.window import Window
@@ -26,13 +28,8 @@ from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 
-# Fields of a config that are of the cycle and not of its training.
-CYCLE_FIELDS = (
-    "as_of", "window_days", "eval_window_days", "window_min_days", "window_min_rows",
-    "window_max_age_days", "serving_dir", "force", "keep_cycles", "keep_cycle_days",
-    "keep_versions", "stage_limits", "lock_stale_secs", "prometheus_file", "webhook_url_file",
-    "webhook_timeout_secs", "exit_code_style", "to", "cycle", "generate_default_data",
-)  # fmt: skip
+# Settings of the cycle, and not of its training.
+CYCLE_FIELDS = (*RetrainingSettings.model_fields, "exit_code_style", "generate_default_data")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +115,7 @@ def training_config(
     eval_files: list[str],
     start: Start,
     warm_start_epochs: Optional[int],
-) -> ExperimentConfig:
+) -> ModelDirConfig:
     """The config of a cycle's training; `epochs` are those of its start."""
     defaults = {name: ExperimentConfig.model_fields[name].default for name in CYCLE_FIELDS}
     changes: dict[str, Any] = {
@@ -129,7 +126,7 @@ def training_config(
     }  # fmt: skip
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs
-    return ExperimentConfig(**{**config.model_dump(), **defaults, **changes})
+    return ModelDirConfig(**{**config.model_dump(), **defaults, **changes})
 
 
 def train(
@@ -146,7 +143,7 @@ def train(
     if kept is not None:
         start = Start(**kept)
 
-    def with_start(chosen: Start) -> ExperimentConfig:
+    def with_start(chosen: Start) -> ModelDirConfig:
         return training_config(
             config, spec=spec, model_dir=folder.train_dir,
             train_files=[file.path for file in window.train_files],
@@ -171,11 +168,11 @@ def train(
     }
 
 
-def _run(config: ExperimentConfig, folder: CycleFolder, start: Start, is_new: bool) -> None:
+def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool) -> None:
     if is_new:
         folder.write("start", dataclasses.asdict(start))
     try:
-        experiment.run(config)
+        tasks.train(config)
     except NothingToDo:
         _log.info("%s is already trained", folder.train_dir)  # By a start that died after it.
 

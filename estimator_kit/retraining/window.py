@@ -23,7 +23,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.label_rates import rate_problem
@@ -111,7 +111,7 @@ class Window:
 
 
 def choose(
-    config: ExperimentConfig,
+    config: RetrainConfig,
     spec: FeatureSpec,
     facts: Facts,
     *,
@@ -130,7 +130,6 @@ def choose(
     Raises:
       DataError: too few days or rows; or a file is damaged and --corrupt_data_policy says fail.
     """
-    assert config.window_days is not None
     oldest = datetime.date.min
     if config.window_max_age_days is not None:
         oldest = as_of - datetime.timedelta(days=config.window_max_age_days)
@@ -163,7 +162,7 @@ def compared(window: Window, before: Optional[Window]) -> Window:
     return dataclasses.replace(window, late=late, rewritten=rewritten)
 
 
-def _read_together(config: ExperimentConfig, facts: Facts, names: Sequence[str]) -> None:
+def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) -> None:
     """Looks at the files of the likely days at once, which is faster than day by day."""
     paths: set[str] = set()
     for name in names:
@@ -202,7 +201,7 @@ def _folder_of(pattern: str, day: str) -> str:
 
 
 def _day(
-    config: ExperimentConfig,
+    config: RetrainConfig,
     spec: FeatureSpec,
     facts: Facts,
     name: str,
@@ -262,7 +261,7 @@ def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[
     return {name: "it is not there" for name in names if name not in there}
 
 
-def _check_size(config: ExperimentConfig, window: Window) -> None:
+def _check_size(config: RetrainConfig, window: Window) -> None:
     reasons = "".join(f"\n  {day}: {reason}" for day, reason in window.left_out.items())
     rows = sum(day.rows for day in window.train)
     if len(window.evaluate) < config.eval_window_days or len(window.train) < config.window_min_days:

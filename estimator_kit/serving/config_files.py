@@ -25,6 +25,7 @@ from estimator_kit import storage
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ServingFilesConfig
 from estimator_kit.config.rules.serving import ServedModel, served_models
 from input_pipelines.errors import MissingPackageError
 
@@ -40,13 +41,12 @@ _LAME_DUCK_SECS = 10
 _SERVER_MIB, _MODEL_MIB = 512, 512
 
 
-def write(config: ExperimentConfig) -> str:
+def write(config: ServingFilesConfig) -> str:
     """Writes the files and returns what is to be said.
 
     Raises:
       MissingPackageError: the extra `serving` is not installed.
     """
-    assert config.serving_config_dir is not None
     models = served_models(config)
     image = config.serving_image or default_image()
     files = {

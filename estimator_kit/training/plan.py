@@ -19,7 +19,7 @@ from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
-from estimator_kit.result import read_result
+from estimator_kit.result_file import read_result
 from estimator_kit.training import source as training_input
 from estimator_kit.training.position import InputPosition
 from estimator_kit.training.source import TrainingInput, check_records

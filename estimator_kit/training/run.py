@@ -30,6 +30,7 @@ from estimator_kit.model import pretrained_tables
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
+from estimator_kit.result_file import write_result
 from estimator_kit.training import (
     bad_data,
     data_service,
@@ -210,7 +211,8 @@ def _carry_out(
     run_record.write_record(config, spec, prepared.outline.places)
     plan.position.write(config.model_dir, config.epochs)
     screened.write(config.model_dir)
-    RunResult(mode=config.mode, status="running", bad_data=screened.counts).write(config.model_dir)
+    running = RunResult(mode=config.mode, status="running", bad_data=screened.counts)
+    write_result(running, config.model_dir)
     if warm is not None:
         _log.info(warm.table())
         warm.write_report(config.model_dir)
@@ -286,7 +288,7 @@ def _carry_out(
             task=view.name if view is not None else None,
             **{"rows_trained": progress.rows, "exports": after_evaluation.exports, **outcome},
         )
-        result.write(config.model_dir)
+        write_result(result, config.model_dir)
     return result
 
 

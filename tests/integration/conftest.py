@@ -26,7 +26,7 @@ def config(small, tmp_path):
 @pytest.fixture(scope="module")
 def made(small, once, request):
     """What `config(exporters=("best", "final"))` makes: (model directory, result)."""
-    from estimator_kit.result import read_result
+    from estimator_kit.result_file import read_result
 
     name = f"trained_in_{request.module.__name__.rpartition('.')[2]}"
     folder = once(name, lambda place: ek.run(small(place / "model")(exporters=("best", "final"))))

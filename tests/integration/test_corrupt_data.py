@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
 from estimator_kit.commands import check_data
-from estimator_kit.result import read_result
+from estimator_kit.result_file import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
 from input_pipelines.record_files import tfrecords

@@ -163,7 +163,10 @@ def test_a_flagfile_that_would_not_mean_what_it_says(flagfile, tmp_path):
 def test_help_teaches():
     done = program("--help")
     assert done.returncode == 0
-    for text in ("--flagfile=exp.flags", "65  bad data", "--warm_start_from", "after a checkpoint"):
+    for text in ("--flagfile=exp.flags", "train_and_evaluate", "rollback", "--helpfull"):
+        assert text in done.stdout
+    done = program("--helpfull")
+    for text in ("65  bad data", "--warm_start_from", "after a checkpoint"):
         assert text in done.stdout
 
 

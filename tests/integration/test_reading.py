@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from estimator_kit.result import read_result
+from estimator_kit.result_file import read_result
 from input_pipelines.record_files import tfrecords
 from tests.conftest import ROOT, make_rows, small_run, variables
 

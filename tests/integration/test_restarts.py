@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.errors import Locked
-from estimator_kit.result import read_result
+from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
 from estimator_kit.training import plan as training_plan
 from estimator_kit.training import run as training

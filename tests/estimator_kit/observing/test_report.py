@@ -7,7 +7,8 @@ import pytest
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.observing import report
 from estimator_kit.observing.report import metrics_table
-from estimator_kit.result import RunResult, read_result
+from estimator_kit.result import RunResult
+from estimator_kit.result_file import read_result, write_result
 from estimator_kit.scoring import prediction
 
 
@@ -43,7 +44,8 @@ def test_the_export_to_serve(exports, path):
 def test_a_result_is_kept_with_null_for_what_json_lacks(tmp_path):
     model_dir = str(tmp_path / "new")
     assert read_result(model_dir) is None
-    RunResult(mode="train", metrics={"auc/y": float("nan"), "loss": 2.0}).write(model_dir)
+    result = RunResult(mode="train", metrics={"auc/y": float("nan"), "loss": 2.0})
+    write_result(result, model_dir)
     assert read_result(model_dir) == {
         "mode": "train", "status": "done", "stop_reason": None, "global_step": None,
         "metrics": {"auc/y": None, "loss": 2.0}, "exports": {}, "export_path": None,

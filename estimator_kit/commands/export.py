@@ -1,0 +1,50 @@
+"""`--mode=export`: a SavedModel of the latest checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.exporters.run_exports import RunExports
+from estimator_kit.exporters.signatures import check_default
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.observing import report
+from estimator_kit.result import RunResult
+from estimator_kit.training import bad_data, source
+from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.training.preparation import prepared, trained_estimator
+from feature_specs.spec import FeatureSpec
+from input_pipelines.integrity import stored_records
+from input_pipelines.record_files import tfrecords
+
+
+def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
+    """Writes the export, and asks it with rows of --eval_files where they are given."""
+    with prepared(config) as made:
+        trained = trained_estimator(config, made.spec, made.model)
+        result = _export(config, made.spec, made.model, trained)
+    tell(report.summary(config, made.spec, result))
+    return result
+
+
+def _export(
+    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any
+) -> RunResult:
+    """Exports the latest checkpoint; without --eval_files nothing can be asked of it."""
+    check_default(config.default_signature, model)
+    paths: list[str] = []
+    damaged = tfrecords.NO_DAMAGE
+    if config.eval_files:
+        screened = bad_data.screen(
+            config, spec, {"--eval_files": source.eval_paths(config)}, with_labels=False
+        )
+        paths, damaged = screened.files["--eval_files"], screened.damaged
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+    step = reading.latest_step(config.model_dir)
+    evaluated = {e["global_step"]: e for e in EvaluationHistory(config.model_dir).read()}
+    metrics = evaluated[step]["metrics"] if step in evaluated else {}
+    exports = RunExports(config, spec, paths, damaged)
+    path = exports.write(trained, "final", metrics=metrics)
+    return RunResult(mode=config.mode, global_step=step, exports={"final": path})

@@ -1,0 +1,83 @@
+"""`--mode=predict`: predictions of files, in one output or in a folder of files (--predict_dir)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from estimator_kit.checkpoints import damage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig, complete
+from estimator_kit.model.session_errors import explained
+from estimator_kit.observing import report
+from estimator_kit.result import RunResult
+from estimator_kit.scoring import prediction, scoring
+from estimator_kit.training import bad_data, preparation
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.integrity import stored_records
+from input_pipelines.reading import files
+from input_pipelines.record_files import tfrecords
+
+# Files and what is damaged in them -> batches of predictions.
+_Predict = Callable[[list[str], tfrecords.Damaged], Iterator[Any]]
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Predicts with the export `config.export_dir`, or with the latest checkpoint.
+
+    Raises:
+      SpecError, ConfigError: something in the config or spec cannot be used.
+      DataError: a file cannot be read, or a record does not fit the spec.
+    """
+    if config.predict_dir is not None:
+        result, text = scoring.run(config)
+        tell(text)
+        return result
+    if config.export_dir is not None:
+        spec, result = _with_export(config, config.export_dir)
+    else:
+        spec, result = _with_checkpoint(complete(config, ModelDirConfig))
+    tell(report.summary(config, spec, result))
+    return result
+
+
+def _with_export(config: ExperimentConfig, export: str) -> tuple[FeatureSpec, RunResult]:
+    spec = parser.load(config.spec)
+    view = preparation.check_surroundings(config)
+    preparation.generate_data(config, view)
+
+    def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
+        return prediction.from_saved_model(export, paths, config.eval_batch_size, damaged)
+
+    with damage.named(config.model_dir, config.warm_start_from):
+        return spec, _predict(config, spec, predict)
+
+
+def _with_checkpoint(config: ModelDirConfig) -> tuple[FeatureSpec, RunResult]:
+    with preparation.prepared(config) as made:
+
+        def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
+            trained = preparation.trained_estimator(config, made.spec, made.model)
+            input_fn = input_fns.predict_input_fn(
+                made.spec, paths, batch_size=config.eval_batch_size, damaged=damaged
+            )
+            return prediction.from_estimator(trained, input_fn)
+
+        return made.spec, _predict(config, made.spec, predict)
+
+
+def _predict(config: ExperimentConfig, spec: FeatureSpec, predict: _Predict) -> RunResult:
+    paths = files.expand(config.predict_files, flag="--predict_files")
+    prediction.check_inputs(paths)
+    prediction.check_output(config.predict_output, paths)
+    screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+    paths, damaged = screened.files["--predict_files"], screened.damaged
+    with explained(spec, paths, with_labels=False, damaged=damaged):
+        stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
+        batches = prediction.chosen(predict(paths, damaged), config.predict_outputs)
+        count = prediction.write(
+            prediction.rows(batches, config.predict_limit), config.predict_output
+        )
+    return RunResult(mode=config.mode, rows_evaluated=count, bad_data=screened.counts)

@@ -1,0 +1,15 @@
+"""`--mode=serving_config`: the files that TensorFlow Serving is started with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from estimator_kit.config.of_modes import ServingFilesConfig
+from estimator_kit.result import RunResult
+from estimator_kit.serving import config_files
+
+
+def run(config: ServingFilesConfig, tell: Callable[[str], None]) -> RunResult:
+    """Writes the files; see `serving.config_files.write`."""
+    tell(config_files.write(config))
+    return RunResult(mode=config.mode)

@@ -1,0 +1,18 @@
+"""`--mode=train_and_evaluate` and `--mode=train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.distributed import tasks
+from estimator_kit.observing import report
+from estimator_kit.result import RunResult
+from feature_specs.parser import parser
+
+
+def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
+    """Trains, as this task of its cluster or alone; see `training.run`."""
+    result = tasks.train(config)
+    tell(report.summary(config, parser.load(config.spec), result))
+    return result

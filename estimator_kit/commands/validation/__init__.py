@@ -1,0 +1,1 @@
+"""What `--mode=validate` looks at."""

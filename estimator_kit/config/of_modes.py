@@ -1,0 +1,55 @@
+"""Configs of modes that cannot be without a setting: there it is never None.
+
+`rules` refuse a config of such a mode that lacks one, so `complete` only says so to types.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar, cast
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+
+C = TypeVar("C", bound=ExperimentConfig)
+
+
+class ModelDirConfig(ExperimentConfig):
+    model_dir: str
+
+
+class RetrainConfig(ModelDirConfig):
+    window_days: int
+
+
+class RollbackConfig(ModelDirConfig):
+    to: int
+
+
+class ReproduceConfig(ModelDirConfig):
+    cycle: str
+
+
+class ConvertConfig(ExperimentConfig):
+    convert_dir: str
+
+
+class InspectConfig(ExperimentConfig):
+    inspect_path: str
+
+
+class SchemaConfig(ExperimentConfig):
+    schema_file: str
+
+
+class TransformConfig(ExperimentConfig):
+    export_dir: str
+    transform_dir: str
+
+
+class ServingFilesConfig(ExperimentConfig):
+    serving_config_dir: str
+
+
+def complete(config: ExperimentConfig, kind: type[C]) -> C:
+    """The same config as one of a kind of modes; it was checked when it was made."""
+    made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
+    return cast(C, made)

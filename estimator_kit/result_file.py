@@ -1,0 +1,30 @@
+"""`result.json`: the `RunResult` of the last run in a model directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.result import RunResult
+
+
+def write_result(result: RunResult, model_dir: str) -> None:
+    """Writes `result.json`."""
+    write_to(result, result_path(model_dir))
+
+
+def write_to(result: RunResult, path: str, **also: Any) -> None:
+    """Writes the same under another name, and what else belongs there."""
+    kept = {**dataclasses.asdict(result), "export_path": result.export_path}
+    storage.write_json(path, {**kept, **also})
+
+
+def read_result(model_dir: str) -> Optional[dict[str, Any]]:
+    """What the last run in a model directory did, or None when there was none."""
+    return storage.read_json(result_path(model_dir))
+
+
+def result_path(model_dir: str) -> str:
+    return os.path.join(model_dir, "result.json")

@@ -1,0 +1,137 @@
+"""What comes before a model's work, whatever the mode: spec, cluster, model, default data.
+
+Everything is checked here before anything is written. Only the default data may be generated, if
+the flags ask for them and they are missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.checkpoints import damage, reading, run_record
+from estimator_kit.config import cluster
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.rules.cluster import view_problems
+from estimator_kit.embeddings import table_memory
+from estimator_kit.errors import ConfigError
+from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.models import find_model
+from estimator_kit.training import determinism
+from estimator_kit.training.run_config import make_estimator
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import file_systems
+from input_pipelines.synthetic import impression_log
+
+_log = logging.getLogger("estimator_kit")
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a run works with.
+
+    Attributes:
+      spec: of `config.spec`.
+      view: the cluster that this process is in; None for a process that is alone.
+      model: of `config.model`, over the spec.
+    """
+
+    spec: FeatureSpec
+    view: Optional[cluster.ClusterView]
+    model: ModelFn
+
+
+@contextlib.contextmanager
+def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
+    """What a run works with; within, a checkpoint that cannot be read is named.
+
+    Raises:
+      SpecError, ConfigError: something cannot be used; nothing was written.
+    """
+    spec = parser.load(config.spec)
+    view = check_surroundings(config)
+    model = make_model(config, spec)
+    if view is None:
+        table_memory.check(spec, model.groups())
+    generate_data(config, view)
+    with damage.named(config.model_dir, config.warm_start_from):
+        yield Prepared(spec, view, model)
+
+
+def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView]:
+    """Checks cluster and file systems, and returns the cluster; makes TensorFlow deterministic."""
+    view = cluster.view_of(config, os.environ)
+    problems = view_problems(config, view)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    _check_file_systems(config)
+    if view is not None:
+        print(view.text(), file=sys.stderr, flush=True)
+    if config.deterministic:
+        determinism.enable(config.seed)
+    return view
+
+
+def _check_file_systems(config: ExperimentConfig) -> None:
+    """That TensorFlow can reach every folder and file that flags name, beside the input files.
+
+    And that the model directory can be written, where the mode writes there.
+    """
+    for flag in (
+        "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
+    ):  # fmt: skip
+        path = getattr(config, flag)
+        if path is not None:
+            file_systems.check(path, flag=f"--{flag}")
+    if config.model_dir is not None and config.mode != "predict":
+        storage.check_writable(config.model_dir, flag="--model_dir")
+
+
+def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView]) -> None:
+    """Generates the default data where they are asked for and missing.
+
+    Of a cluster the chief alone writes them; the others wait for it.
+    """
+    if config.generate_default_data is None or not (view is None or view.is_chief):
+        return
+    try:
+        impression_log.generate(config.generate_default_data, progress=_log_day)
+    except ValueError as error:  # The folder holds something else.
+        raise ConfigError(f"--generate_default_data: {error}") from error
+
+
+def _log_day(day: impression_log.DayReport) -> None:
+    if not day.kept:
+        _log.info("generated %s: %d rows", day.name, day.rows)
+
+
+def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
+    """The model that a config names, over a spec; raises ConfigError where that does not go."""
+    try:
+        model = find_model(config.model)(spec, config.model_params)
+    except TypeError as error:  # An abstract method that is not there, or another __init__.
+        raise ConfigError(f"model {config.model!r} cannot be made: {error}") from error
+    unused = [group for group in spec.groups if group not in model.groups()]
+    if unused:
+        _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
+    return model
+
+
+def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> Any:
+    """The Estimator of a model directory whose latest checkpoint fits the model."""
+    checkpoint = reading.latest(config.model_dir)
+    if checkpoint is None:
+        raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
+    outline = reading.outline(model)
+    run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
+    wanted = {name: outline.variables[name] for name in outline.weights}
+    reading.check_fit(checkpoint, wanted, ignore_extra=True)
+    return make_estimator(config, model)

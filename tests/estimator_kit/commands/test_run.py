@@ -1,0 +1,77 @@
+"""commands.run: the program and `ek.run` go through one table."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+
+import estimator_kit as ek
+from estimator_kit import commands
+from estimator_kit.commands.table import COMMANDS
+from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.modes import MODES
+from estimator_kit.main import main
+from estimator_kit.result import RunResult
+
+NEEDED = {
+    "spec": "s", "model_dir": "m", "epochs": 1, "train_files": "dt=*/t", "eval_files": "dt=*/e",
+    "predict_files": "p", "inspect_path": "i", "schema_file": "s", "analysis_dir": "a",
+    "convert_files": "c", "convert_dir": "c", "export_dir": "e", "transform": "text",
+    "transform_dir": "t", "data_service": "grpc://h:1", "serving_models": "a=b",
+    "serving_config_dir": "d", "to": 3, "cycle": "0007", "window_days": 5, "labels": "l",
+}  # fmt: skip
+
+
+def fields_of(mode):
+    """Settings with which a mode can be asked for."""
+    unfit = {"analyze": ("spec",), "retrain": ("data_service", "export_dir"),
+             "train": (), "predict": ()}.get(mode, ())  # fmt: skip
+    read = COMMANDS[mode].settings()
+    return {name: value for name, value in NEEDED.items() if name in read and name not in unfit}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
+    module = importlib.import_module(f"estimator_kit.commands.{COMMANDS[mode].module}")
+    seen = []
+
+    def run(config, tell):
+        seen.append(config)
+        tell(f"this is {mode}")
+        return RunResult(mode=mode, global_step=len(seen))
+
+    monkeypatch.setattr(module, "run", run)
+    config = ek.ExperimentConfig(mode=mode, **fields_of(mode))
+    assert ek.run(config).global_step == 1
+    file = tmp_path / "x.flags"
+    file.write_text(resolved_flags(config))
+    assert main(["run.py", f"--flagfile={file}"]) == 0
+    shown = capsys.readouterr()
+    assert f"this is {mode}\n" in shown.out + shown.err
+    assert dict(seen[0]) == dict(seen[1]) == dict(config)
+    assert isinstance(seen[0], COMMANDS[mode].config)
+
+
+def test_a_text_of_ek_run_is_logged(monkeypatch, caplog):
+    module = importlib.import_module("estimator_kit.commands.serving_config")
+    monkeypatch.setattr(
+        module, "run", lambda config, tell: tell("written") or RunResult(mode=config.mode)
+    )
+    config = ek.ExperimentConfig(mode="serving_config", **fields_of("serving_config"))
+    with caplog.at_level("INFO", "estimator_kit"):
+        commands.run(config)
+    assert caplog.messages == ["written"]
+
+
+def test_modes_that_fell_through_now_run(tmp_path):
+    """convert, serve and serving_config were read as trainings by `ek.run`."""
+    table = tmp_path / "a.jsonl"
+    table.write_text(json.dumps({"x": 1}) + "\n")
+    result = ek.run(
+        ek.ExperimentConfig(
+            mode="convert", convert_files=str(table), convert_dir=str(tmp_path / "out")
+        )
+    )
+    assert result.mode == "convert" and list((tmp_path / "out").glob("*.tfrecord"))
