@@ -24,6 +24,7 @@ from estimator_kit.config.flagfile import check_flagfiles, flag_hint, flagfiles_
 from estimator_kit.config.flags import config_from_flags, define_flags, known_names
 from estimator_kit.distributed import launcher
 from estimator_kit.errors import ConfigError, NothingToDo, Refused
+from input_pipelines.errors import first_line
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -126,9 +127,7 @@ def _words(error: Exception) -> str:
     """What an error says; one of TensorFlow's without the nodes and stacks around it."""
     if not hasattr(error, "node_def"):
         return str(error)
-    from input_pipelines.record_files import tfrecords
-
-    return tfrecords.first_line(error)
+    return first_line(error)
 
 
 def _quiet_tensorflow(form: str = "%(message)s") -> None:

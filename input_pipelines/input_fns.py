@@ -25,9 +25,9 @@ from input_pipelines.autograph import as_written
 from input_pipelines.reading import row_groups, shuffling
 from input_pipelines.reading.mixing import Mix, in_rounds
 from input_pipelines.reading.selection import Negatives, Selection
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache.cache import CachedRows, RowCache
 from input_pipelines.transform import record_kind
 from input_pipelines.transform.transforms import Transform

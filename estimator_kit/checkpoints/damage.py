@@ -1,8 +1,5 @@
 """Names a checkpoint that cannot be read, and the one before it that can.
 
-    with damaged_checkpoints.named(config.model_dir, config.warm_start_from):
-        estimator.train(...)
-
 Reading all of a checkpoint takes a while, so that is done only after an error that may come from
 one: TensorFlow's own errors do not always say which file was read. Changes no file and never
 chooses another checkpoint; the user does.
@@ -10,42 +7,14 @@ chooses another checkpoint; the user does.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator
 from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.errors import CheckpointError, ConfigError
-
 # What reading a tensor of a damaged checkpoint raises.
 UNREADABLE = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
-
-_OF_READING = {
-    tf.errors.DATA_LOSS, tf.errors.OUT_OF_RANGE, tf.errors.NOT_FOUND, tf.errors.UNKNOWN,
-}  # fmt: skip
-
-
-@contextlib.contextmanager
-def named(*places: Optional[str]) -> Iterator[None]:
-    """Raises CheckpointError in place of an error that comes from a damaged checkpoint.
-
-    Args:
-      places: model directories, of which the latest checkpoint is meant, or checkpoints.
-    """
-    try:
-        yield
-    except (tf.errors.OpError, IndexError) as error:
-        if isinstance(error, tf.errors.OpError) and error.error_code not in _OF_READING:
-            raise
-        for place in places:
-            found = _checkpoint_of(place) if place else None
-            sentence = damage(found) if found else None
-            if sentence is not None:
-                raise CheckpointError(sentence) from error
-        raise
 
 
 def damage(checkpoint: str) -> Optional[str]:
@@ -69,15 +38,6 @@ def steps_of(folder: str) -> dict[int, str]:
         if step.isdigit():
             found[int(step)] = prefix
     return dict(sorted(found.items()))
-
-
-def _checkpoint_of(place: str) -> Optional[str]:
-    from estimator_kit.checkpoints import reading
-
-    try:
-        return reading.find_checkpoint(place)
-    except ConfigError:
-        return None
 
 
 def _why_unreadable(checkpoint: str) -> Optional[str]:

@@ -6,9 +6,10 @@ Reads only.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Optional
 
@@ -25,6 +26,10 @@ from input_pipelines.transform.transforms import Transform
 
 # An axis of None has another length from step to step.
 Shapes = Mapping[str, tuple[Any, ...]]
+
+_OF_READING = {
+    tf.errors.DATA_LOSS, tf.errors.OUT_OF_RANGE, tf.errors.NOT_FOUND, tf.errors.UNKNOWN,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,3 +212,30 @@ def find_checkpoint(path: str) -> str:
     elif tf.io.gfile.exists(path + ".index"):
         return path
     raise ConfigError(f"{path!r} is no checkpoint, model directory with one, or SavedModel")
+
+
+@contextlib.contextmanager
+def naming_damage(*places: Optional[str]) -> Iterator[None]:
+    """Raises CheckpointError in place of an error that comes from a damaged checkpoint.
+
+    Args:
+      places: model directories, of which the latest checkpoint is meant, or checkpoints.
+    """
+    try:
+        yield
+    except (tf.errors.OpError, IndexError) as error:
+        if isinstance(error, tf.errors.OpError) and error.error_code not in _OF_READING:
+            raise
+        for place in places:
+            found = _checkpoint_of(place) if place else None
+            sentence = damage.damage(found) if found else None
+            if sentence is not None:
+                raise CheckpointError(sentence) from error
+        raise
+
+
+def _checkpoint_of(place: str) -> Optional[str]:
+    try:
+        return find_checkpoint(place)
+    except ConfigError:
+        return None

@@ -11,19 +11,23 @@ With --graph_dir the graph is written for TensorBoard.
 
 from __future__ import annotations
 
-import collections
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, Optional
 
 import tensorflow as tf
 from google.protobuf import text_format
-from tensorflow.core.protobuf import saved_model_pb2
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.of_modes import InspectConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.saved_model_graph import (
+    op_counts,
+    read_saved_model,
+    saved_model_file,
+    serving_graph,
+)
 from estimator_kit.exporters.versions import kept, versions
 from estimator_kit.result import RunResult
 from feature_specs.kinds.column_kinds import Vocabulary
@@ -51,7 +55,7 @@ def inspect(config: InspectConfig) -> str:
     """
     path = config.inspect_path.rstrip("/") or "/"
     graph: Any = None
-    if tf.io.gfile.isdir(path) and _saved_model_file(path) is not None:
+    if tf.io.gfile.isdir(path) and saved_model_file(path) is not None:
         lines, graph = _export(path)
     elif tf.io.gfile.exists(f"{path}.index"):
         lines = [f"checkpoint {path}", *_variables(path)]
@@ -67,44 +71,6 @@ def inspect(config: InspectConfig) -> str:
             raise ConfigError(f"--graph_dir: there is no graph in {path}")
         lines.append(f"graph for TensorBoard: {write_graph(graph, config.graph_dir)}")
     return "\n".join(lines)
-
-
-def read_saved_model(path: str) -> Any:
-    """The SavedModel proto of an export, from its binary or its text form."""
-    file = _saved_model_file(path)
-    if file is None:
-        raise ConfigError(f"{path} has no saved_model.pb; name the folder of an export")
-    saved = saved_model_pb2.SavedModel()
-    with tf.io.gfile.GFile(file, "rb") as stream:
-        data = stream.read()
-    try:
-        if file.endswith(".pbtxt"):
-            text_format.Parse(data.decode(), saved)
-        else:
-            saved.ParseFromString(data)
-    except (ValueError, text_format.ParseError) as error:
-        raise ConfigError(f"{file} is damaged: {error}") from error
-    except Exception as error:  # Protobuf's DecodeError, which has no public base.
-        if type(error).__name__ != "DecodeError":
-            raise
-        raise ConfigError(f"{file} is damaged: {error}") from error
-    return saved
-
-
-def serving_graph(saved: Any, path: str) -> Any:
-    """The MetaGraphDef with the tag `serve`."""
-    for meta in saved.meta_graphs:
-        if tf.saved_model.SERVING in meta.meta_info_def.tags:
-            return meta
-    raise ConfigError(f"{path} has no graph with the tag {tf.saved_model.SERVING!r}")
-
-
-def op_counts(graph: Any) -> collections.Counter[str]:
-    """How many ops of each type a GraphDef has, its functions included."""
-    counts = collections.Counter(node.op for node in graph.node)
-    for function in graph.library.function:
-        counts.update(node.op for node in function.node_def)
-    return counts
 
 
 def write_graph(graph: Any, folder: str) -> str:
@@ -138,13 +104,6 @@ def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
             waiting += [i.lstrip("^").partition(":")[0] for i in nodes[node].input]
         found[name] = columns
     return found
-
-
-def _saved_model_file(path: str) -> Optional[str]:
-    for name in ("saved_model.pb", "saved_model.pbtxt"):
-        if tf.io.gfile.exists(os.path.join(path, name)):
-            return os.path.join(path, name)
-    return None
 
 
 def _export(path: str) -> tuple[list[str], Any]:
@@ -264,4 +223,3 @@ def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
         words = spec.vocabulary_path(column).read_bytes().count(b"\n")
         lines.append(f"  {column.size or words:>14,}  {name}: {column.file}")
     return lines
-

@@ -18,8 +18,8 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs.sections.tables import NO_TABLES, Tables
 from feature_specs.spec import FeatureSpec
-from input_pipelines.prepare.tables import kinds
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files import kinds
 
 _VALUES = ("csv_missing", "csv_skip_spaces")
 

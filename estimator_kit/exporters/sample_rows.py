@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_kit.exporters.telling_rows import TellingRows
 from feature_specs.spec import FeatureSpec
+from input_pipelines import errors
 from input_pipelines.autograph import as_written
 from input_pipelines.input_fns import predict_input_fn
 from input_pipelines.record_files import tfrecords
@@ -104,7 +105,7 @@ def telling_rows(
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
         _log.warning(
             "rows to check exports with are chosen from the first %s: one of the next cannot be "
-            "read: %s", f"{first:,}", checks.text_of(error) or tfrecords.first_line(error),
+            "read: %s", f"{first:,}", checks.text_of(error) or errors.first_line(error),
         )  # fmt: skip
     wanted = [*range(min(count, first)), *(place for place in found.places if place >= count)]
     if len(wanted) <= min(count, first):

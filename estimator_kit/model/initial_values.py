@@ -8,10 +8,11 @@ checkpoint reads none of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional, Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_tables
@@ -20,14 +21,34 @@ from estimator_kit.optimizers.assignment import assign
 from estimator_kit.optimizers.moving_average import average_name
 from feature_specs.spec import FeatureSpec
 
-if TYPE_CHECKING:  # It looks at models, which import this module.
-    from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
-
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+class OlderModel(Protocol):
+    """What a warm start takes from an older model; `checkpoints.warm_start.WarmStart` is one."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The path prefix of the older model's checkpoint."""
+
+    @property
+    def restored(self) -> frozenset[str]:
+        """Names of variables that are taken whole."""
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Names of tensors of dynamic embeddings."""
+
+    @property
+    def steps_back(self) -> int:
+        """What their counts of steps are set back by."""
+
+    def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """(name, value) of each variable; `current(name)` gives what new places keep."""
+
+
 def scaffold(
-    spec: FeatureSpec, warm_start: Optional[WarmStart], own: Mapping[str, Any] = _NONE
+    spec: FeatureSpec, warm_start: Optional[OlderModel], own: Mapping[str, Any] = _NONE
 ) -> Optional[Any]:
     """The Scaffold of a training graph, or None where the initializers are all there is.
 

@@ -12,8 +12,8 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands.inspect import read_saved_model, serving_graph
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.scoring.prediction import check_outputs
 from feature_specs.parser import parser

@@ -25,9 +25,10 @@ from estimator_kit.scoring.prediction import json_value
 from estimator_kit.scoring.rows import Batch
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert.shard_files import ShardFile
-from input_pipelines.prepare.tables import kinds, parquet_files
+from input_pipelines.prepare.tables import parquet_files
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import framed
 
 _LARGEST_INT64 = 2**63 - 1

@@ -22,8 +22,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
-from input_pipelines.prepare.tables import kinds
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import kinds, tfrecords
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 Batch = Mapping[str, np.ndarray]

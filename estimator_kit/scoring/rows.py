@@ -18,9 +18,9 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.reader import Part
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import kinds, tfrecords
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.commands.convert import Progress
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.observing.progress import Progress
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import work
@@ -34,11 +34,11 @@ from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert import places, processes
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.shard_files import Written
-from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.reading import files
-from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.record_files import file_systems, kinds, tfrecords
 
 # What a process should have to do, against the seconds that it takes to load TensorFlow.
 _BYTES_OF_A_PROCESS = 32 * 2**20

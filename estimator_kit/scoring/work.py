@@ -24,6 +24,7 @@ from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
 from feature_specs.parser import parser
+from input_pipelines import errors
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import diagnosis
 from input_pipelines.prepare.convert.fields import Field
@@ -200,6 +201,6 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
         except checks.BAD_RECORD_ERRORS as of_row:
             spec = parser.load(context.spec) if context.spec else None
             found = diagnosis.explain(spec, record, with_labels=False) if spec else None
-            reason = found or checks.text_of(of_row) or tfrecords.first_line(of_row)
+            reason = found or checks.text_of(of_row) or errors.first_line(of_row)
             return DataError(f"{batch.where(i)}: {reason}")
     return DataError(f"{batch.where(0)} and those that follow it: {checks.text_of(error) or error}")

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
-from input_pipelines.reading.sharding import sizes_of
+from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
 

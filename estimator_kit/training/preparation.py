@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from estimator_kit import storage
-from estimator_kit.checkpoints import damage, reading, run_record
+from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config import cluster
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig
@@ -62,7 +62,7 @@ def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
     if view is None:
         table_memory.check(spec, model.groups())
     generate_data(config, view)
-    with damage.named(config.model_dir, config.warm_start_from):
+    with reading.naming_damage(config.model_dir, config.warm_start_from):
         yield Prepared(spec, view, model)
 
 

@@ -12,7 +12,7 @@ from typing import Optional
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.cluster import strategy_of
-from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files.sharding import Shard
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from input_pipelines import errors
 from input_pipelines.record_files import (
     file_bytes,
     file_end,
@@ -152,7 +153,7 @@ class FileCheck:
                 offset += int(ends[-1])
                 yield None, offset
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
-            raise _CannotRead(tfrecords.first_line(error)) from error
+            raise _CannotRead(errors.first_line(error)) from error
         if not file_end.reached_end(path, offset):
             raise _CannotRead("it ends before its last record does")
 
@@ -208,7 +209,7 @@ class FileCheck:
         if error is None:
             return {}
         if len(places) == 1:
-            return {places[0]: checks.text_of(error) or tfrecords.first_line(error)}
+            return {places[0]: checks.text_of(error) or errors.first_line(error)}
         middle = len(places) // 2
         left = self._without_a_reason(records[:middle], places[:middle])
         return {**left, **self._without_a_reason(records[middle:], places[middle:])}

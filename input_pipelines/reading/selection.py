@@ -28,9 +28,9 @@ from feature_specs.heads.objectives import Binary
 from feature_specs.reference import example_parsing
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.reading.shuffling import RowsAnEpoch, rows_of_epochs
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
 # Epochs that are counted in one pass.

@@ -27,8 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Optional, Union
 
-from input_pipelines.prepare.tables import kinds
-from input_pipelines.record_files import crc32c, file_bytes
+from input_pipelines.record_files import crc32c, file_bytes, kinds
 from input_pipelines.record_files.crc32c import FRAME, HEADER
 from input_pipelines.record_files.file_bytes import FileBytes
 

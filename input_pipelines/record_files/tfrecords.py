@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -22,10 +21,9 @@ import tensorflow as tf
 
 from input_pipelines.autograph import as_written
 from input_pipelines.errors import DataError
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import file_bytes, file_end, file_lengths, record_scanner
 from input_pipelines.record_files.crc32c import FRAME
-from input_pipelines.transform import checks
+from input_pipelines.record_files.sharding import Shard
 
 # Records in a block: large enough to make tf.data's per-element cost vanish, small enough to
 # shuffle and to keep in memory (a few MB).
@@ -306,15 +304,6 @@ def naming_what_is_corrupt(
             if broken is not None:
                 raise DataError(broken) from error
         raise
-
-
-def first_line(error: Exception) -> str:
-    """What a TensorFlow error says, without the node and the op that it puts around it."""
-    lines = [line.strip() for line in checks.message_of(error).strip().splitlines()]
-    # Of an error inside of a function, the stack comes first, and the node behind the sentence.
-    node = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), 0)
-    text = lines[max(node - 1, 0)]
-    return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", text).strip()
 
 
 def corruption(path: str) -> Optional[str]:

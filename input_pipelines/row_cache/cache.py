@@ -28,7 +28,7 @@ from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Selection
-from input_pipelines.reading.sharding import Shard
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import NO_DAMAGE, Damaged
 from input_pipelines.row_cache import fingerprint, shards
 from input_pipelines.row_cache.digests import Digests

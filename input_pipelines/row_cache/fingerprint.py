@@ -20,8 +20,8 @@ import tensorflow as tf
 import feature_specs
 import input_pipelines
 from feature_specs.spec import FeatureSpec
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import file_bytes
+from input_pipelines.record_files.sharding import Shard
 
 
 def of_rows(spec: FeatureSpec) -> str:

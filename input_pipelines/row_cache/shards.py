@@ -17,8 +17,8 @@ import tensorflow as tf
 from input_pipelines.autograph import as_written
 from input_pipelines.cores import cores
 from input_pipelines.reading.selection import Selection
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import Damaged
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
 

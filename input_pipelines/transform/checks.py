@@ -27,13 +27,6 @@ BAD_RECORD_ERRORS = (
 )
 
 
-def message_of(error: Exception) -> str:
-    """TensorFlow's own words, of one of `BAD_RECORD_ERRORS` or another error of TensorFlow."""
-    if isinstance(error, UnicodeDecodeError):
-        return bytes(error.object).decode("utf-8", "replace")
-    return getattr(error, "message", None) or str(error)
-
-
 def text_of(error: Exception) -> Optional[str]:
     """What a failed check says, without what TensorFlow puts around it; None for another error."""
     line = next((line for line in str(error).splitlines() if PREFIX in line), None)

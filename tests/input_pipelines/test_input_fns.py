@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import feature_specs
 from input_pipelines import input_fns
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows

@@ -17,9 +17,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_kit import exit_codes
-from estimator_kit.commands.convert import Progress, run_conversion
+from estimator_kit.commands.convert import run_conversion
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
+from estimator_kit.observing.progress import Progress
 from examples.adult import prepare
 from input_pipelines.prepare.analyze import first_spec
 from input_pipelines.prepare.convert import places

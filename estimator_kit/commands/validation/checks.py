@@ -11,6 +11,7 @@ flag names one (or its parameters, or a metric), because models are made of it.
 from __future__ import annotations
 
 import glob
+import importlib
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -75,18 +76,8 @@ def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:
         return "  model: not looked at; name it with --model"
     if importlib.util.find_spec("tensorflow") is None:
         return f"  model {config.model}: not looked at, since TensorFlow is not installed"
-    import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
-    from estimator_kit.checkpoints import reading
-    from estimator_kit.embeddings import table_memory
-    from estimator_kit.training import plan, preparation
-
-    model = preparation.make_model(config, spec)
-    if config.strategy is None and not config.worker_hosts:
-        table_memory.check(spec, model.groups())
-    outline = reading.outline(model)
-    plan.check_metrics(
-        config.model_copy(update={"mode": "train_and_evaluate"}), outline
-    )
+    importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    importlib.import_module("estimator_kit.commands.validation.model").check(config, spec)
     return (
         f"  model {config.model}: it takes its parameters and the spec, and has the metrics that "
         "flags name"

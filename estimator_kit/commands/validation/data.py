@@ -19,10 +19,9 @@ from feature_specs.spec import Feature, FeatureSpec, Label
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
-from input_pipelines.prepare.tables import kinds
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.reading import files, row_groups
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import kinds, tfrecords
 
 
 def reports(config: ExperimentConfig) -> Iterator[str]:

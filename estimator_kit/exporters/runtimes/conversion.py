@@ -19,25 +19,25 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.commands.inspect import op_counts, read_saved_model, serving_graph
-from estimator_kit.commands.transform import (
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters.comparison import (
     NOT_MEASURED,
     ROWS,
     answers_of,
     check_quality,
     folder_bytes,
-    frozen,
     kept_spec,
     records_signature,
     sample,
     spec_path,
 )
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.errors import ConfigError, ExportError
-from estimator_kit.exporters import quality_change, skew
+from estimator_kit.exporters.freezing import frozen
 from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.exporters.runtimes.requests import Inputs, inputs_of, placed
 from estimator_kit.exporters.sample_rows import SampleRows
+from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_model, serving_graph
 from estimator_kit.exporters.versions import new_staging
 from feature_specs.spec import FeatureSpec
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pydantic
 
-from input_pipelines.prepare.analyze import scan, summary_json
+from input_pipelines.prepare.analyze import group_scan, summary_json
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.tables.reader import Part
@@ -48,7 +48,7 @@ def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
     """The summary of a group; nothing else is written, so that attempts need no names."""
     kind, _, content = piece.partition(b" ")
     if kind == b"parts":
-        found = scan.scan_parts(_PARTS.validate_json(content), int(common))
+        found = group_scan.scan_parts(_PARTS.validate_json(content), int(common))
     else:
-        found = scan.scan_files(json.loads(content), int(common))
+        found = group_scan.scan_files(json.loads(content), int(common))
     return summary_json.to_bytes(found)

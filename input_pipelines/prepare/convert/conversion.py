@@ -18,16 +18,18 @@ from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.beam import runner
+from input_pipelines.prepare.convert import beam_pipeline, processes, tasks
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert import folder as folders
 from input_pipelines.prepare.convert import plan as plans
-from input_pipelines.prepare.convert import processes, tasks
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.plan import Plan
 from input_pipelines.prepare.convert.shard_files import Written
-from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
+from input_pipelines.record_files import kinds
 
 # What a process should have to do, against the second that it takes to start.
 _BYTES_OF_A_PROCESS = 32 * 2**20
@@ -119,8 +121,6 @@ def convert(
       MissingPackageError: pyarrow is not installed, or Beam where it is asked for.
     """
     if beam is not None:
-        from input_pipelines.prepare.beam import runner
-
         runner.check(beam, [directory, *files])
     folders.check_new(directory)
     plan, notes = _planned(files, options, spec, csv, beam)
@@ -176,8 +176,6 @@ def _workers(
     """What does the tasks: processes of this machine, or a pipeline."""
     if beam is None:
         return processes.Workers(count, context, on_rows)
-    from input_pipelines.prepare.convert import beam_pipeline
-
     return beam_pipeline.BeamWorkers(beam, context)
 
 

@@ -20,8 +20,9 @@ from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
 from input_pipelines.prepare.convert.options import ConvertOptions
 from input_pipelines.prepare.convert.shard_files import Written
-from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.reader import Part, Table
+from input_pipelines.record_files import kinds
 from input_pipelines.record_files.framing import FOOTER, HEADER
 
 _VERSION = 1

@@ -20,11 +20,11 @@ from typing import Any, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import (
+    beam_pipeline,
     csv_files,
     csv_spaces,
     found_columns,
     json_files,
-    kinds,
     parquet_files,
     streams,
 )
@@ -32,6 +32,7 @@ from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.storable import DIGITS, all_columns, schema
+from input_pipelines.record_files import kinds
 
 # Rows of a batch: arrays so long that the cost of each call vanishes; as many as the analysis
 # takes of TFRecords at a time, so that sums of floats are rounded in the same places.
@@ -203,8 +204,6 @@ def open_table(
     known = dict(dtypes or {})
     look_all: found_columns.LookAll = found_columns.in_threads
     if beam is not None:
-        from input_pipelines.prepare.tables import beam_pipeline
-
         look_all = beam_pipeline.looks(beam)
     names: dict[str, tuple[str, ...]] = {}
     counted: dict[str, int] = {}

@@ -84,7 +84,7 @@ def test_an_error_of_a_session_names_the_checkpoint(folder, damage):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("w", [1000])
         saver = tf.compat.v1.train.Saver()
-        with pytest.raises(ek.CheckpointError) as error, damaged_checkpoints.named(
+        with pytest.raises(ek.CheckpointError) as error, reading.naming_damage(
             None, str(folder)
         ):
             saver.restore(session, f"{folder}/model.ckpt-15")
@@ -94,7 +94,7 @@ def test_an_error_of_a_session_names_the_checkpoint(folder, damage):
 
 def test_other_errors_stay_what_they_are(folder):
     for raised in (IndexError("x"), tf.errors.DataLossError(None, None, "x"), ek.DataError("x")):
-        with pytest.raises(type(raised)) as error, damaged_checkpoints.named(str(folder), None):
+        with pytest.raises(type(raised)) as error, reading.naming_damage(str(folder), None):
             raise raised
         assert error.value is raised
 

@@ -15,7 +15,15 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.commands import inspect, transform
 from estimator_kit.errors import ExportError
-from estimator_kit.exporters import c_session, sample_rows, saved_model, skew, verification
+from estimator_kit.exporters import (
+    c_session,
+    freezing,
+    sample_rows,
+    saved_model,
+    saved_model_graph,
+    skew,
+    verification,
+)
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
 from estimator_kit.scoring import prediction
@@ -350,6 +358,12 @@ def transforming(export, path, kind, folder, **fields):
     return transform.transform(config)
 
 
+def ops_of(export):
+    """How many ops of each type the serving graph of an export has."""
+    meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(str(export)), "")
+    return saved_model_graph.op_counts(meta.graph_def)
+
+
 @pytest.mark.parametrize(
     "kind", ["optimize", *(pytest.param(k, marks=pytest.mark.ci) for k in ("freeze", "text"))]
 )
@@ -358,16 +372,14 @@ def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, k
     text = transforming(export, path, kind, tmp_path / "out")
     assert text.splitlines()[0] == f"{kind}: {tmp_path}/out"
     assert text.splitlines()[3].startswith("  largest difference on 40 rows: ")
-    meta = inspect.serving_graph(inspect.read_saved_model(str(tmp_path / "out")), "")
-    ops = inspect.op_counts(meta.graph_def)
+    ops = ops_of(tmp_path / "out")
     assert (ops["VarHandleOp"] > 0) == (kind == "text")
     if kind == "optimize":
-        before = inspect.serving_graph(inspect.read_saved_model(str(export)), "")
-        assert sum(ops.values()) < sum(inspect.op_counts(before.graph_def).values())
+        assert sum(ops.values()) < sum(ops_of(export).values())
     if kind == "text":
         transforming(tmp_path / "out", path, "binary", tmp_path / "back")
-        again = inspect.read_saved_model(str(tmp_path / "back"))
-        assert again == inspect.read_saved_model(str(export))
+        again = saved_model_graph.read_saved_model(str(tmp_path / "back"))
+        assert again == saved_model_graph.read_saved_model(str(export))
     assert sorted(os.listdir(tmp_path))[-1] == "out"
 
 
@@ -422,7 +434,7 @@ def test_a_result_that_answers_otherwise_is_refused(export, trained, tmp_path, m
                 node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
         return graph
 
-    made = transform.frozen
+    made = freezing.frozen
     monkeypatch.setattr(transform, "frozen", other)
     with pytest.raises(ExportError, match="the result of --mode=transform was refused: signature"):
         transforming(export, trained[2], "freeze", tmp_path / "out")

@@ -27,9 +27,8 @@ from estimator_kit.scoring import outputs, plan, prediction, scoring, work
 from estimator_kit.scoring.rows import Batch
 from input_pipelines import input_fns
 from input_pipelines.prepare.convert.shard_files import ShardFile
-from input_pipelines.prepare.tables import kinds
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import kinds, tfrecords
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 from tests.estimator_kit.serving.small_models import write_version
 from tests.estimator_kit.small_training import trained_wide_deep

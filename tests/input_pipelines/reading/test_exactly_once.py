@@ -18,8 +18,8 @@ import feature_specs
 from estimator_kit.training.team import Team
 from input_pipelines import input_fns
 from input_pipelines.reading import shuffling
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 
 SPEC = feature_specs.parse(
     {

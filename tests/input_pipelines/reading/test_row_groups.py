@@ -16,8 +16,8 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import row_groups
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 
 DOCUMENT = {
     "features": {"x": {"dtype": "float32"}, "query": {"dtype": "string", "default": ""}},

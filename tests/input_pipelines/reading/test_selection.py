@@ -15,8 +15,8 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import selection
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from tests.conftest import place
 
 DOCUMENT = {

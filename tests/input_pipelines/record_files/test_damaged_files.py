@@ -14,8 +14,8 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.integrity import data_scan, diagnosis, file_check
 from input_pipelines.integrity.file_check import FileReport
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from tests.conftest import DOCUMENT, make_rows, place
 
 ROWS = 40

@@ -13,8 +13,8 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Negatives
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache import shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
 from tests.conftest import make_rows

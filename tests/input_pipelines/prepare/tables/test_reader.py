@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from input_pipelines.errors import DataError, MissingPackageError
-from input_pipelines.prepare.tables import kinds, reader
+from input_pipelines.prepare.tables import reader
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files import kinds
 
 pytestmark = pytest.mark.no_tensorflow
 

@@ -8,8 +8,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from input_pipelines.reading.sharding import Shard
 from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files.sharding import Shard
 
 
 def read(files, shard):

@@ -1,0 +1,23 @@
+"""Whether a model takes its parameters and the spec, and has the metrics that flags name."""
+
+from __future__ import annotations
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.embeddings import table_memory
+from estimator_kit.training import plan, preparation
+from feature_specs.spec import FeatureSpec
+
+
+def check(config: ExperimentConfig, spec: FeatureSpec) -> None:
+    """Builds the graphs of the model that `config` names; nothing is trained.
+
+    Raises:
+      ConfigError: the model does not take its parameters or the spec, its tables do not fit into
+        memory, or it has no metric of a name that a flag asks for.
+    """
+    model = preparation.make_model(config, spec)
+    if config.strategy is None and not config.worker_hosts:
+        table_memory.check(spec, model.groups())
+    outline = reading.outline(model)
+    plan.check_metrics(config.model_copy(update={"mode": "train_and_evaluate"}), outline)

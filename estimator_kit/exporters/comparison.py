@@ -1,0 +1,104 @@
+"""Asks an export, and one in another form that was made of it, with the same rows."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters import c_session, quality_change, verification
+from estimator_kit.exporters.sample_rows import SampleRows, sample_rows
+from estimator_kit.model.session_errors import explained
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+from input_pipelines.reading import files
+from input_pipelines.record_files import kinds
+
+ROWS = 1000
+NOT_MEASURED = "what it changes in loss and AUC was not measured; --eval_files says on what"
+
+
+def kept_spec(source: str) -> Optional[FeatureSpec]:
+    """The feature spec that an export keeps; None of another program's."""
+    path = spec_path(source)
+    return parser.load(path) if tf.io.gfile.exists(path) else None
+
+
+def spec_path(source: str) -> str:
+    """Where an export keeps its feature spec."""
+    return os.path.join(source, "assets.extra", "feature_spec", "spec.json")
+
+
+def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) -> SampleRows:
+    """The first rows of the files of a flag.
+
+    Raises:
+      ConfigError: a file is a table, by its name.
+      DataError: a record cannot be read, does not fit the spec, or there is none.
+    """
+    paths = record_files(config, field)
+    with explained(spec, paths, with_labels=False):
+        found = sample_rows(spec, paths, count=count)
+    if found is None:
+        raise no_record(field, paths)
+    return found
+
+
+def record_files(config: ExperimentConfig, field: str) -> list[str]:
+    paths = files.expand(getattr(config, field), flag=f"--{field}")
+    for path in paths:
+        kind = kinds.kind_of(path)
+        if kind != kinds.TFRECORD:
+            raise ConfigError(
+                f"--{field}: {path} is {kind} by its name; --mode=transform asks with the records "
+                "of TFRecord files: name some, as --mode=convert writes them"
+            )
+    return paths
+
+
+def no_record(field: str, paths: list[str]) -> DataError:
+    others = " and the other files" if len(paths) > 1 else ""
+    return DataError(f"--{field}: there is no record in {paths[0]}{others}; nothing to ask with")
+
+
+def check_quality(
+    config: ExperimentConfig, spec: FeatureSpec, records: list[bytes],
+    before: dict[str, np.ndarray], after: dict[str, np.ndarray],
+) -> list[str]:  # fmt: skip
+    """`quality_change.check` on records of --eval_files; a label that cannot be used is named."""
+    limit = config.transform_max_loss_increase
+    with explained(spec, record_files(config, "eval_files")):
+        return quality_change.check(spec, records, before, after, limit=limit)
+
+
+def records_signature(meta: Any, source: str) -> tuple[str, str]:
+    """The name of a signature that takes serialized records, and of its input."""
+    for name in ("predict_examples", tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY):
+        inputs = dict(meta.signature_def[name].inputs) if name in meta.signature_def else {}
+        if len(inputs) == 1 and next(iter(inputs.values())).dtype == tf.string.as_datatype_enum:
+            return name, next(iter(inputs))
+    raise ConfigError(f"--export_dir={source}: no signature that takes serialized records")
+
+
+def answers_of(export: str, name: str, key: str, records: list[bytes]) -> dict[str, np.ndarray]:
+    """What a signature of an export answers to records, in TensorFlow's C++ loader."""
+    with verification.started() as loader:
+        if loader is None:
+            raise ExportError("TensorFlow is installed without its C library to compare with")
+        request = {"signature": name, "inputs": {key: c_session.encoded(np.array(records, object))}}
+        asked = loader.ask(export, [request])["answers"][0]
+    return {key: c_session.decoded(value) for key, value in asked.items()}
+
+
+def folder_bytes(folder: str) -> int:
+    return sum(
+        tf.io.gfile.stat(os.path.join(path, name)).length
+        for path, _, names in tf.io.gfile.walk(folder)
+        for name in names
+        if name != "frozen_graph.pb"
+    )

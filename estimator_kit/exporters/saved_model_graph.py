@@ -1,0 +1,58 @@
+"""The graph of a SavedModel as it is on disk, read without loading the model."""
+
+from __future__ import annotations
+
+import collections
+import os
+from typing import Any, Optional
+
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.protobuf import saved_model_pb2
+
+from estimator_kit.errors import ConfigError
+
+
+def read_saved_model(path: str) -> Any:
+    """The SavedModel proto of an export, from its binary or its text form."""
+    file = saved_model_file(path)
+    if file is None:
+        raise ConfigError(f"{path} has no saved_model.pb; name the folder of an export")
+    saved = saved_model_pb2.SavedModel()
+    with tf.io.gfile.GFile(file, "rb") as stream:
+        data = stream.read()
+    try:
+        if file.endswith(".pbtxt"):
+            text_format.Parse(data.decode(), saved)
+        else:
+            saved.ParseFromString(data)
+    except (ValueError, text_format.ParseError) as error:
+        raise ConfigError(f"{file} is damaged: {error}") from error
+    except Exception as error:  # Protobuf's DecodeError, which has no public base.
+        if type(error).__name__ != "DecodeError":
+            raise
+        raise ConfigError(f"{file} is damaged: {error}") from error
+    return saved
+
+
+def serving_graph(saved: Any, path: str) -> Any:
+    """The MetaGraphDef with the tag `serve`."""
+    for meta in saved.meta_graphs:
+        if tf.saved_model.SERVING in meta.meta_info_def.tags:
+            return meta
+    raise ConfigError(f"{path} has no graph with the tag {tf.saved_model.SERVING!r}")
+
+
+def op_counts(graph: Any) -> collections.Counter[str]:
+    """How many ops of each type a GraphDef has, its functions included."""
+    counts = collections.Counter(node.op for node in graph.node)
+    for function in graph.library.function:
+        counts.update(node.op for node in function.node_def)
+    return counts
+
+
+def saved_model_file(path: str) -> Optional[str]:
+    for name in ("saved_model.pb", "saved_model.pbtxt"):
+        if tf.io.gfile.exists(os.path.join(path, name)):
+            return os.path.join(path, name)
+    return None
