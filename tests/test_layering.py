@@ -14,6 +14,24 @@ pytestmark = pytest.mark.no_tensorflow
 FLOORS = ("feature_specs", "input_pipelines", "estimator_kit")
 MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
 
+# The modules and folders on the top level of each package: one imports only those behind it.
+ORDER = {
+    "feature_specs": (
+        "json_schema", "parser", "validation", "reference", "embeddings", "spec", "sections",
+        "heads", "kinds", "statistics", "encoded_bytes", "vocabulary", "entry", "errors",
+    ),
+    "input_pipelines": (
+        "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
+        "record_files", "synthetic", "transform", "autograph", "cores", "errors",
+    ),
+    "estimator_kit": (
+        "main", "commands", "retraining", "scoring", "serving", "client", "distributed",
+        "training", "exporters", "checkpoints", "models", "model", "optimizers", "observing",
+        "embeddings", "config", "result_file", "result", "tensorflow_report", "compat",
+        "exit_codes", "storage", "signals", "tensorflow_errors", "errors",
+    ),
+}  # fmt: skip
+
 # Modules that a validation of flags and spec goes through.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
@@ -51,11 +69,64 @@ def imports(path, *, at_import_only: bool = False) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_no_import_points_upward(path):
-    floor = path.relative_to(ROOT).parts[0]
-    above = FLOORS[FLOORS.index(floor) + 1 :]
-    assert not [name for name in imports(path) if name.split(".")[0] in above]
+def module_of(path) -> str:
+    """The dotted name of a module, or of a package by its `__init__`."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def kit_imports(path) -> set[str]:
+    """The modules of the kit that a module imports, wherever it does."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            found.update(name if name in NAMES else str(node.module) for name in full)
+    return (found & NAMES) - {module_of(path)}
+
+
+NAMES = {module_of(path) for path in MODULES}
+# estimator_kit/__init__.py names every public name, for type checkers.
+IMPORTS = {module_of(path): kit_imports(path) for path in MODULES if module_of(path) != FLOORS[-1]}
+
+
+def room_of(name: str) -> str:
+    """The module or folder on the top level of its package that a module belongs to."""
+    return name.split(".")[1] if "." in name else ""
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_every_room_has_its_place_in_the_order(floor):
+    rooms = {room_of(name) for name in NAMES if name.startswith(f"{floor}.")}
+    assert sorted(rooms) == sorted(ORDER[floor])
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTS))
+def test_imports_point_downward(name):
+    floor = name.split(".")[0]
+    for imported in IMPORTS[name]:
+        other = imported.split(".")[0]
+        assert FLOORS.index(other) <= FLOORS.index(floor), imported
+        if other == floor and "." in imported and "." in name:
+            place = ORDER[floor].index(room_of(name))
+            assert ORDER[floor].index(room_of(imported)) >= place, imported
+
+
+def test_there_is_no_import_circle():
+    """Neither through imports inside functions nor through those for type checkers."""
+    left = {name: {i for i in imported if i in IMPORTS} for name, imported in IMPORTS.items()}
+    while leaves := [name for name, imported in left.items() if not imported]:
+        for leaf in leaves:
+            del left[leaf]
+        left = {name: imported - set(leaves) for name, imported in left.items()}
+    print(f"import circles: {sorted(left) or 'none'}")
+    assert not left
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_few_modules_are_on_the_top_level(floor):
+    assert len(list((ROOT / floor).glob("*.py"))) <= 10
 
 
 @pytest.mark.parametrize(
