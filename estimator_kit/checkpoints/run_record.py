@@ -123,7 +123,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
                 was, now = _shown(old), _shown(new)
                 changes[section, name] = f"{section}.{name}: was {was}, is {now}"
     first, second = list(kept.get("objectives", {})), list(spec.objectives)
-    if keeps_order(kept) and first != second and sorted(first) == sorted(second):
+    if first != second and sorted(first) == sorted(second):
         sentence = f"objectives: their order was {', '.join(first)}, is {', '.join(second)}"
         changes["objectives", ""] = sentence
     for name, column in spec.columns.items():
@@ -134,11 +134,6 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
                 sentence = f"columns.{name}: the words of {column.file} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
-
-
-def keeps_order(kept: dict[str, Any]) -> bool:
-    """Whether a kept document has its own order; version 0.1 sorted all of its keys."""
-    return list(kept) != sorted(kept)
 
 
 def _what_matters(section: str, entry: Any) -> Any:

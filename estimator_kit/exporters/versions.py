@@ -87,27 +87,6 @@ def delete(folder: str, version: str) -> bool:
     return True
 
 
-def pin(folder: str, version: str, why: str = "") -> None:
-    """Keeps a version from retention until `unpin`."""
-    _check(folder, version)
-    entries = _read(folder)
-    entries["pinned"][version] = why
-    storage.write_json(_path(folder), entries)
-
-
-def unpin(folder: str, version: str) -> None:
-    entries = _read(folder)
-    entries["pinned"].pop(version, None)
-    storage.write_json(_path(folder), entries)
-
-
-def set_live(folder: str, live: Sequence[str]) -> None:
-    """Says which versions are served; they are kept as if they were pinned."""
-    for version in live:
-        _check(folder, version)
-    storage.write_json(_path(folder), {**_read(folder), "live": sorted(live)})
-
-
 def kept(folder: str) -> set[str]:
     """The versions that are pinned or live."""
     entries = _read(folder)
@@ -121,12 +100,6 @@ def time_of(now: Optional[float]) -> float:
 
 def _path(folder: str) -> str:
     return os.path.join(folder, "keep.json")
-
-
-def _check(folder: str, version: str) -> None:
-    if not version.isdigit() or not tf.io.gfile.isdir(os.path.join(folder, version)):
-        there = ", ".join(os.path.basename(path) for path in versions(folder)) or "none"
-        raise ConfigError(f"{folder} has no version {version!r}; there are: {there}")
 
 
 def _read(folder: str) -> dict:

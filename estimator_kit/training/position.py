@@ -91,8 +91,6 @@ def find_position(
     }
     kept = storage.read_json(_path(config.model_dir)) if start_step else None
     first_step = 0 if kept is None else kept.get("first_step", 0)
-    if kept is not None:
-        kept.setdefault("left_out", {})  # Version 0.1 left nothing out.
     names = {**identity, **(kept or {})}.keys() - _PROGRESS
     changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
     if changed:

@@ -134,7 +134,7 @@ def plan(
     """
     checkpoint = find_checkpoint(source)
     found = shapes_in(checkpoint)
-    kept = kept_spec(source, spec)
+    kept = kept_spec(source)
     tables = dynamic_rows.plan(outline, found, kept, spec, mode=mode, pattern=pattern)
     whole, outline = outline, _without(outline, outline.growing)
     weights = sorted(_weights(outline, spec, mode, pattern))
@@ -206,27 +206,10 @@ def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
     return dataclasses.replace(outline, variables=kept, weights=outline.weights - names)
 
 
-def kept_spec(source: str, spec: FeatureSpec) -> Optional[FeatureSpec]:
-    """The spec that a model directory, a checkpoint in one, or an export was made with.
-
-    Version 0.1 kept it without the order of its objectives; that is then taken from `spec`, when
-    it has the same ones.
-    """
+def kept_spec(source: str) -> Optional[FeatureSpec]:
+    """The spec that a model directory, a checkpoint in one, or an export was made with."""
     folder = _kept_folder(source)
-    if folder is None:
-        return None
-    path = os.path.join(folder, "spec.json")
-    kept = parser.load(path)
-    if run_record.keeps_order(storage.read_json(path) or {}) or len(kept.objectives) == 1:
-        return kept
-    if set(kept.objectives) != set(spec.objectives):
-        raise CheckpointError(
-            f"{path} was kept by version 0.1, without the order of the objectives, and now "
-            f"they are others; which logit is whose cannot be told. Rename that file to warm "
-            "start by names and shapes alone"
-        )
-    ordered = {name: kept.objectives[name] for name in spec.objectives}
-    return dataclasses.replace(kept, objectives=ordered)
+    return None if folder is None else parser.load(os.path.join(folder, "spec.json"))
 
 
 def kept_places(source: str) -> Optional[Record]:
