@@ -114,7 +114,7 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         if section in ("ignored", "groups", "drift", "filter", "retraining", "tables"):
             # The effect of the first two is on variables, which are compared by shapes and places;
             # what drift may be changes no model, and another filter is another input
-            # (`input_position`).
+            # (`training.position`).
             continue
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):

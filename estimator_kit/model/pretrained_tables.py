@@ -1,7 +1,7 @@
 """Puts pretrained vectors into embedding tables when a training starts from nothing.
 
 `check` reads the files and says what they hold, before anything is written; `load` puts a table
-into the session that starts, for `first_values`. A start from a checkpoint, an evaluation and an
+into the session that starts, for `initial_values`. A start from a checkpoint, an evaluation and an
 export read no file. What a warm start takes is left as it is.
 """
 

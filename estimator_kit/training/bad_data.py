@@ -55,7 +55,7 @@ class Screened:
     listing: tuple[Mapping[str, Any], ...] = ()
 
     def left_out(self, flag: str) -> dict[str, str]:
-        """Of each damaged file a digest of the records that are not read, for `input_position`."""
+        """Of each damaged file a digest of the records that are not read, for `position`."""
         return {path: self.digests[path] for path in self.files[flag] if path in self.digests}
 
     def write(self, model_dir: str) -> None:

@@ -2,7 +2,7 @@
 
 Training length is always a number of steps: epochs are turned into steps by counting rows, so that
 a run that was killed and started again ends where it would have, having read the rows that it would
-have read (`input_position`).
+have read (`training.position`).
 """
 
 from __future__ import annotations

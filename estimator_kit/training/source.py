@@ -1,6 +1,6 @@
 """What a run reads: its files or mix of them, what is kept of their rows, and how many.
 
-Where in them a training is, is kept by `input_position`, in steps; the rows are counted here.
+Where in them a training is, is kept by `training.position`, in steps; the rows are counted here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Warm start: a new training takes its first variables from an older model.
 
     plan(...)           what is taken from where, checked; nothing is read but shapes and specs
-    WarmStart.values    the values, read one at a time by the session that starts (`first_values`)
+    WarmStart.values    the values, read one at a time by the session that starts (`initial_values`)
     WarmStart.report    what becomes of every variable
 
 It happens once: a model directory that has a checkpoint goes on from that instead, and the graph
@@ -53,7 +53,7 @@ class WarmStart:
       taken: by the variable's name in the new model.
       report: what `warm_start_report.json` holds.
       step: the global step to begin at; 0 where the source's is not taken.
-      tables: names of tensors of dynamic embeddings; see `dynamic_warm_start`.
+      tables: names of tensors of dynamic embeddings; see `dynamic_rows`.
       steps_back: what their counts of steps are set back by.
     """
 

@@ -60,7 +60,7 @@ def scan(
       group_bytes: least bytes of files that one process is given at a time.
       csv: how CSV files are written.
       dtypes: of tables, types that a spec says; see `reader.open_table`.
-      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that reads the files instead of
+      beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
         processes of this machine, with the same result.
 
     Raises:

@@ -3,7 +3,7 @@
     split("--runner=DataflowRunner --project=ads --experiments='a b'")
     # ("--runner=DataflowRunner", "--project=ads", "--experiments=a b")
 
-Says what can be said without Beam, which `beam_runner.check` asks for the rest. Imports nothing
+Says what can be said without Beam, which `runner.check` asks for the rest. Imports nothing
 heavy.
 """
 

@@ -131,7 +131,7 @@ def run(
       pieces: each a piece of work.
       folder: where a folder of its own is made; this program and the workers reach it. What is
         left of that folder after an error is the caller's to remove.
-      flags: of Beam, as `beam_flags.split` has them.
+      flags: of Beam, as `flags.split` has them.
 
     Raises:
       DataError, MissingPackageError, OSError: as `work` raised it on a worker. The first two end

@@ -108,7 +108,7 @@ def convert(
       csv: how CSV files are written.
       workers: processes, by default one a core, or fewer for small data; they change nothing but
         the time.
-      beam: flags of an Apache Beam pipeline (`beam_flags.split`) that does the work instead; it
+      beam: flags of an Apache Beam pipeline (`flags.split`) that does the work instead; it
         changes nothing but the time, either. The workers need the same paths of files and folder.
       on_progress: see `OnProgress`; a pipeline shows its progress itself.
 
