@@ -151,8 +151,8 @@ class Feature(Entry):
     def form(self) -> str:
         """How a spec writes its shape, for messages."""
         if self.feature_list:
-            return f"feature_list: true{' and shape: variable' * self.nested}"
-        return f"the shape {self.shape}{' and row_lengths' * self.nested}"
+            return f"feature_list: true{' and shape: variable' if self.nested else ''}"
+        return f"the shape {self.shape}{' and row_lengths' if self.nested else ''}"
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Feature:

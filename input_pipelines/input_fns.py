@@ -127,7 +127,8 @@ def train_input_fn(
         worker = "the input"
         if part.count > 1:
             worker = f"this worker ({part.index + 1} of {part.count})"
-        why = " that is kept" if selection.any else "; train with fewer workers" * (part.count > 1)
+        why = "; train with fewer workers" if part.count > 1 else ""
+        why = " that is kept" if selection.any else why
         return one_epoch, f"an epoch of {worker} holds no record{why}"
 
     def rows_of(

@@ -40,7 +40,9 @@ def check(spec: FeatureSpec) -> None:
         logger.info(
             "column %s: %s of %s ids start from pretrained vectors, %s from the initializer%s",
             name, f"{known:,}", f"{size:,}", f"{size - known:,}",
-            f"; {table.unused:,} vectors are of words outside the vocabulary" * bool(table.unused),
+            f"; {table.unused:,} vectors are of words outside the vocabulary"
+            if table.unused
+            else "",
         )  # fmt: skip
         warning = pretrained_files.frozen_warning(spec, name, known)
         if warning is not None:

@@ -62,7 +62,7 @@ def history(config: ModelDirConfig) -> str:
     for version in serving.versions():
         what = f"cycle {version.cycle}" if version.cycle else "of another program"
         again = f", version {version.rollback_of} again" if version.rollback_of else ""
-        is_live = ", live" * (live is not None and version.number == live.number)
+        is_live = ", live" if live is not None and version.number == live.number else ""
         lines.append(f"version {version.number}: {what}{again}{is_live}")
     lines.append(f"{json.dumps(os.path.abspath(serving.folder))} is what a server watches")
     return "\n".join(lines)

@@ -105,7 +105,7 @@ def markdown(report: dict[str, Any]) -> str:
         counts = ", ".join(f"{n} {what}" for what, n in report["warm_start"].items())
         lines.append(
             f"- started from {start['kind']}{source}{reason}"
-            + f"; variables: {counts}" * bool(counts)
+            + (f"; variables: {counts}" if counts else "")
         )
     if report["metrics"]:
         lines += ["", f"| metric, {report['rows_evaluated']:,} rows | live | candidate |"]
@@ -143,7 +143,7 @@ def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
             cycle.name, report["as_of"] or "", f"{len(days)}", f"{report['window']['rows']:,}",
             (report["start"] or {}).get("kind", ""), name, _number(both.get("live")),
             _number(both.get("candidate")), cycle.outcome or report["outcome"],
-            "" if version is None else f"{version}{' live' * (version == live)}",
+            "" if version is None else f"{version}{' live' if version == live else ''}",
         ))  # fmt: skip
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     return "\n".join(

@@ -81,7 +81,7 @@ def _check_there(kept: dict[str, Any], facts: str) -> None:
     elif parser.load(spec).fingerprint() != kept["spec"]["fingerprint"]:
         changed.append(f"{spec}, or a vocabulary of it, holds something else")
     if changed:
-        more = f", and {len(changed) - _NAMED} more" * (len(changed) > _NAMED)
+        more = f", and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         raise ConfigError(
             f"cycle {kept['cycle']} cannot be made again: {'; '.join(changed[:_NAMED])}{more}"
         )

@@ -49,7 +49,8 @@ def prometheus(
         name = f"estimator_kit_retraining_{name}"
         lines.extend([f"# HELP {name} {help_text}", f"# TYPE {name} gauge"])
         lines.extend(
-            f"{name}{{{label}{',' * bool(labels)}{labels}}} {value:.17g}" for labels, value in there
+            f"{name}{{{label}{f',{labels}' if labels else ''}}} {value:.17g}"
+            for labels, value in there
         )
 
     outcome, live = report["outcome"], report["live_now"]

@@ -175,7 +175,8 @@ def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]
     fits = len(shape) == 2 and least <= shape[0] <= size and shape[1] == column.dimension
     if not fits or not dtype.startswith("float"):
         rows = str(size) if least == size else f"{least} to {size}"
-        text = ", or use a text file, which names its words" * isinstance(category, Vocabulary)
+        has_words = isinstance(category, Vocabulary)
+        text = ", or use a text file, which names its words" if has_words else ""
         raise VectorFileError(
             f"got {dtype} {list(shape)}, expected floats [{rows}, {column.dimension}]: a row an id "
             f"in the order of the ids, and the column's dimension wide; make them so{text}"

@@ -55,7 +55,7 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
         yield Problem(
             path,
             f"the gate has no metric of the head {entry.head} yet"
-            + " with steps" * (entry.steps_in_row is not None),
+            + (" with steps" if entry.steps_in_row is not None else ""),
         )
     else:
         hint = did_you_mean(condition.metric, [*known, *MODEL_METRICS])

@@ -58,7 +58,7 @@ def unknown(path: Path, name: str, what: str, known: Iterator[str] | list[str]) 
 
 def _list_form(spec: FeatureSpec) -> str:
     """How the features of a spec say that they are lists."""
-    return f"{'feature_list: true or ' * spec.sequence_examples}shape: variable"
+    return f"{'feature_list: true or ' if spec.sequence_examples else ''}shape: variable"
 
 
 def _check_feature(
@@ -82,7 +82,8 @@ def _check_feature(
         if not feature.is_number:
             yield Problem(path, f"feature {column.source!r} is a string, expected a number")
         if feature.variable:
-            hint = "; for one number a step make it sequence_numeric" * feature.feature_list
+            by_step = "; for one number a step make it sequence_numeric"
+            hint = by_step if feature.feature_list else ""
             yield Problem(
                 path,
                 f"feature {column.source!r} is of variable length, expected a fixed shape{hint}",

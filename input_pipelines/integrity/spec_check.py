@@ -75,7 +75,8 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
         for number, record in enumerate(itertools.islice(_records(path), share)):
             counts.add(path, number, record)
     if not counts.rows:
-        raise DataError(f"there is no record in {files[0]}{' and the others' * (len(files) > 1)}")
+        others = " and the others" if len(files) > 1 else ""
+        raise DataError(f"there is no record in {files[0]}{others}")
     return counts.report()
 
 

@@ -62,7 +62,7 @@ def plan(
             slots = {name for name in slots if "_Ftrl_" in name and name in found}
         for name in sorted({*taken, *counts, *slots}):
             if name not in found:
-                hint = "; an export has none, so name a checkpoint" * (name in counts)
+                hint = "; an export has none, so name a checkpoint" if name in counts else ""
                 problems.append(f"{name}: not in the source{hint}")
             elif not have_equal_shapes(found[name], outline.variables[name]):
                 widths = f"[*, {found[name][-1]}] in the source, [*, "

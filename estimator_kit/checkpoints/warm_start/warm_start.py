@@ -98,7 +98,7 @@ class WarmStart:
         for status, names in groups.items():
             if names:
                 shown = names if status == "remapped" else names[:_NAMED]
-                more = f", and {len(names) - len(shown)} more" * (len(names) > len(shown))
+                more = f", and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
                 lines.append(f"  {len(names):>4} {status}: {', '.join(shown)}{more}")
         return "\n".join(lines)
 
@@ -173,7 +173,8 @@ def plan(
         taken[name] = entry
     if problems:
         listing = "\n".join(f"  {problem}" for problem in problems)
-        slots = "; --warm_start_mode=weights_and_stats takes no slots" * mode.startswith("all")
+        takes_slots = mode.startswith("all")
+        slots = "; --warm_start_mode=weights_and_stats takes no slots" if takes_slots else ""
         raise CheckpointError(
             f"cannot warm start from {checkpoint}; of "
             f"{len(wanted) + len(tables.names) + len(tables.problems)} variables these do "

@@ -114,7 +114,7 @@ class KerasModelFn(ModelFn):
                 raise ConfigError(
                     f"the input {name!r} of the Keras model has the shape {tuple(tensor.shape)}, "
                     f"and the spec gives {width} numbers; expected tf.keras.Input(({width},), "
-                    f"name={name!r})" + f", or the shape {shape}" * (len(shape) > 1)
+                    f"name={name!r})" + (f", or the shape {shape}" if len(shape) > 1 else "")
                 )
 
     def _number_shape(self, name: str) -> tuple[int, ...]:
