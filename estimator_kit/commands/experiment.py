@@ -39,8 +39,10 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import prediction
-from estimator_kit.training import bad_data, determinism, input_cache, source
+from estimator_kit.training import bad_data, determinism, input_cache
 from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.records import summary
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
@@ -59,7 +61,7 @@ def run(config: ExperimentConfig) -> RunResult:
     Raises:
       SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
       DataError, LossError: the data cannot be trained on.
-      NothingToDo, Stopped: see `training.run_training`.
+      NothingToDo, Stopped: see `training.run.Training.run`.
     """
     if config.mode == "analyze":
         _log.info(analyze.run_analysis(config))
@@ -193,33 +195,27 @@ def _evaluate(
     config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trained: Any
 ) -> RunResult:
     input_cache.check(config, spec)
-    screened = bad_data.screen(config, spec, {"--eval_files": source.eval_paths(config)})
-    paths, damaged = screened.files["--eval_files"], screened.damaged
-    source.check_records(spec, paths, "--eval_files", damaged)
-    with explained(spec, paths, damaged=damaged):
-        counts = source.count_evaluated(spec, paths, damaged)
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    given = EvalInput.of(config, spec, screened)
     with input_cache.opened(config) as cache, explained(
-        spec, paths, damaged=damaged, model=model, cache=cache
+        spec, given.files, damaged=given.damaged, model=model, cache=cache
     ):
-        input_fn = input_fns.eval_input_fn(
-            spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
-            damaged=damaged, cache=cache,
-        )  # fmt: skip
-        metrics = read_metrics(trained.evaluate(input_fn, name=config.eval_name))
+        metrics = read_metrics(trained.evaluate(given.input_fn(cache), name=config.eval_name))
     result = RunResult(
         mode=config.mode,
         global_step=int(metrics["global_step"]),
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
-        rows_selected={"eval": source.summary([counts])} if counts else {},
+        rows_selected={"eval": summary([given.counts])} if given.counts else {},
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
     assert config.model_dir is not None
     path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
     result.write_to(
-        path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(), eval_files=paths
-    )
+        path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(),
+        eval_files=given.files,
+    )  # fmt: skip
     _log.info("the numbers of this evaluation are in %s", path)
     return result
 
@@ -234,7 +230,7 @@ def _export(
     damaged = tfrecords.NO_DAMAGE
     if config.eval_files:
         screened = bad_data.screen(
-            config, spec, {"--eval_files": source.eval_paths(config)}, with_labels=False
+            config, spec, {"--eval_files": eval_paths(config)}, with_labels=False
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))

@@ -20,9 +20,9 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import read_result
-from estimator_kit.training import source as training_input
 from estimator_kit.training.position import InputPosition
-from estimator_kit.training.source import TrainingInput, check_records
+from estimator_kit.training.records import check_records
+from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import label_order
@@ -57,6 +57,11 @@ class Plan:
     selected: Sequence[RowCounts] = ()
     rows: Optional[int] = None
     resumed_at: Optional[int] = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there is a step to make."""
+        return self.start_step < self.max_steps
 
 
 def check_apart(train_files: list[str], eval_files: list[str]) -> None:
@@ -163,38 +168,6 @@ def make_plan(
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
 
 
-def rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int]:
-    """Rows that the tasks of a cluster have trained on, and such as were to be and were not.
-
-    Each knows its own alone; the steps tell of all. A task that was lost for good, or whose files
-    became shorter, has made fewer steps than there were batches.
-
-    Args:
-      plan, source: of the chief.
-      step: the global step at the end.
-    """
-    team, batch_size = source.team, source.config.batch_size
-    made = (step - plan.start_step) * team.batches_a_step * batch_size
-    if plan.rows is None or plan.stop_reason != "input_exhausted":
-        return made, 0
-    missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
-    lost = min(max(0, missing), plan.rows)
-    if step < plan.max_steps:  # Stopped on the way.
-        return min(made, plan.rows - lost), lost
-    return plan.rows, 0
-
-
-def selected_rows(
-    source: TrainingInput, plan: Plan, evaluated: Optional[RowCounts]
-) -> dict[str, dict[str, int]]:
-    selected = {}
-    if source.must_be_counted and plan.selected:
-        selected["train"] = training_input.summary(plan.selected)
-    if evaluated is not None:
-        selected["eval"] = training_input.summary([evaluated])
-    return selected
-
-
 def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
     """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
     assert config.model_dir is not None
@@ -210,7 +183,7 @@ def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
             f"{plan.start_step}, less {lost:,} rows that were lost with a worker; "
             "raise --max_steps or --epochs, or choose another --model_dir"
         )
-    if plan.start_step >= plan.max_steps:
+    if not plan.has_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
