@@ -1,20 +1,17 @@
 """`run`: one experiment from its config to its result. The way through, in the order it is walked:
 
-  1. the spec is read and checked; nothing is written before all checks are through;
-  2. the default data are generated where they are asked for and missing;
-  3. the model is made from the spec and its parameters;
-  4. the mode does its work: `training` for train and train_and_evaluate, the rest is here;
-  5. the result is returned, and kept in the model directory by the modes that write there.
+  1. the spec is read, the model made, and the default data where they are asked for and missing
+     (`training.preparation`);
+  2. the mode does its work: `distributed.tasks` for train and train_and_evaluate, the rest is here;
+  3. the result is returned, and kept in the model directory by the modes that write there.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 from typing import Any, Optional
 
-from estimator_kit import storage
 from estimator_kit.checkpoints import damage, reading, run_record
 from estimator_kit.commands import (
     analyze,
@@ -26,22 +23,20 @@ from estimator_kit.commands import (
     validate_data,
     validate_pretrained,
 )
-from estimator_kit.config import cluster, cluster_rules
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.modes import RETRAINING_MODES, SERVICE_MODES
-from estimator_kit.distributed.tasks import run_task
-from estimator_kit.embeddings import table_memory
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn, read_metrics
 from estimator_kit.model.session_errors import explained
-from estimator_kit.models import find_model
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import prediction
-from estimator_kit.training import bad_data, determinism, input_cache
+from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.after_evaluation import EvaluationHistory
 from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.preparation import prepare
 from estimator_kit.training.records import summary
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.parser import parser
@@ -50,7 +45,6 @@ from input_pipelines import input_fns
 from input_pipelines.integrity import stored_records
 from input_pipelines.reading import files
 from input_pipelines.record_files import file_systems, tfrecords
-from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
 
@@ -97,8 +91,8 @@ def run(config: ExperimentConfig) -> RunResult:
         result, text = scoring.run(config)
         _log.info(text)
         return result
-    spec = parser.load(config.spec)
     if config.mode == "validate":
+        spec = parser.load(config.spec)
         for line in validate_pretrained.report(config, spec):
             _log.info(line.strip())
         for line in validate.report(config, spec):
@@ -106,76 +100,23 @@ def run(config: ExperimentConfig) -> RunResult:
         for report in validate_data.reports(config):
             _log.info(report)
         return RunResult(mode=config.mode)
-    view = cluster.view_of(config, os.environ)
-    problems = cluster_rules.view_problems(config, view)
-    if problems:
-        raise ConfigError("\n".join(problems))
-    _check_file_systems(config)
-    if view is not None:
-        print(view.text(), file=sys.stderr, flush=True)
-    if config.deterministic:
-        determinism.enable(config.seed)
-    model = make_model(config, spec) if config.export_dir is None else None
-    if model is not None and view is None:
-        table_memory.check(spec, model.groups())
-    # Of a cluster the chief alone writes data; the others wait for it.
-    if config.generate_default_data is not None and (view is None or view.is_chief):
-        try:
-            impression_log.generate(config.generate_default_data, progress=_log_day)
-        except ValueError as error:  # The folder holds something else.
-            raise ConfigError(f"--generate_default_data: {error}") from error
+    if config.mode in ("train", "train_and_evaluate"):
+        return tasks.train(config)
+    prepared = prepare(config)
     with damage.named(config.model_dir, config.warm_start_from):
-        return _of_mode(config, spec, model, view)
+        return _of_mode(config, prepared.spec, prepared.model)
 
 
 def _of_mode(
-    config: ExperimentConfig,
-    spec: FeatureSpec,
-    model: Optional[ModelFn],
-    view: Optional[cluster.ClusterView],
+    config: ExperimentConfig, spec: FeatureSpec, model: Optional[ModelFn]
 ) -> RunResult:
     if config.mode == "predict":
         return _predict(config, spec, model)
-    if model is None:
-        raise ConfigError(f"--export_dir is for --mode=predict, not for --mode={config.mode}")
-    if config.mode in ("train", "train_and_evaluate"):
-        return run_task(config, spec, model, view)
+    assert model is not None
     trained = _trained(config, spec, model)
     if config.mode == "evaluate":
         return _evaluate(config, spec, model, trained)
     return _export(config, spec, model, trained)
-
-
-def _check_file_systems(config: ExperimentConfig) -> None:
-    """That TensorFlow can reach every folder and file that flags name, beside the input files.
-
-    And that the model directory can be written, where the mode writes there.
-    """
-    for flag in (
-        "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
-    ):  # fmt: skip
-        path = getattr(config, flag)
-        if path is not None:
-            file_systems.check(path, flag=f"--{flag}")
-    if config.model_dir is not None and config.mode != "predict":
-        storage.check_writable(config.model_dir, flag="--model_dir")
-
-
-def _log_day(day: impression_log.DayReport) -> None:
-    if not day.kept:
-        _log.info("generated %s: %d rows", day.name, day.rows)
-
-
-def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
-    """The model that a config names, over a spec; raises ConfigError where that does not go."""
-    try:
-        model = find_model(config.model)(spec, config.model_params)
-    except TypeError as error:  # An abstract method that is not there, or another __init__.
-        raise ConfigError(f"model {config.model!r} cannot be made: {error}") from error
-    unused = [group for group in spec.groups if group not in model.groups()]
-    if unused:
-        _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
-    return model
 
 
 def _trained(config: ExperimentConfig, spec: FeatureSpec, model: ModelFn) -> Any:

@@ -77,11 +77,11 @@ def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:
         return f"  model {config.model}: not looked at, since TensorFlow is not installed"
     import estimator_kit.compat  # noqa: F401  # isort: skip  # before TensorFlow: which Keras
     from estimator_kit.checkpoints import reading
-    from estimator_kit.commands import experiment
     from estimator_kit.embeddings import table_memory
     from estimator_kit.training import plan
+    from estimator_kit.training.preparation import make_model
 
-    model = experiment.make_model(config, spec)
+    model = make_model(config, spec)
     if config.strategy is None and not config.worker_hosts:
         table_memory.check(spec, model.groups())
     outline = reading.outline(model)

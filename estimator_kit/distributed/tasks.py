@@ -1,12 +1,13 @@
-"""Which life a process of a training leads: alone, chief, worker, ps or evaluator.
+"""`train`: a training, as whatever this process is in it: alone, chief, worker, ps or evaluator.
 
-The one place that chooses. `training.run` is the life of who is alone and of the chief.
+The one place that chooses. `training.run` is the life of a process that is alone, and of the chief.
 """
 
 from __future__ import annotations
 
 from typing import Optional
 
+from estimator_kit.checkpoints import damage
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
 from estimator_kit.config.cluster_rules import ALL_REDUCE
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -18,20 +19,29 @@ from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
 from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.preparation import prepare
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone, Trainer
 from feature_specs.spec import FeatureSpec
 
 
-def run_task(
-    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
-) -> RunResult:
-    """Runs `train` or `train_and_evaluate` as this task of its cluster, or alone.
+def train(config: ExperimentConfig) -> RunResult:
+    """Runs `train` or `train_and_evaluate` as the task of a cluster that this is, or alone.
 
     Raises:
-      NothingToDo, Stopped, DataError, LossError, CheckpointError, ConfigError,
-      tf.errors.UnavailableError: see `Training.run` and `Worker.run`.
+      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
+        `Training.run` and `Worker.run`.
     """
+    prepared = prepare(config)
+    assert prepared.model is not None
+    with damage.named(config.model_dir, config.warm_start_from):
+        return _live(config, prepared.spec, prepared.model, prepared.view)
+
+
+def _live(
+    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
+) -> RunResult:
     dynamic_problems.check_strategy(spec, config.strategy)
     if view is not None and view.task_type == PS:
         return servers.run_ps(config, view)

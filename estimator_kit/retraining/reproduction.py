@@ -15,9 +15,9 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands import experiment
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import config_from_flagfile
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state
 from estimator_kit.training import lock
@@ -47,7 +47,7 @@ def reproduce(config: ExperimentConfig) -> str:
             raise ConfigError(f"{flags} is gone: retention removed the training of {folder.name}")
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
-        again = experiment.run(_config(flags, target))
+        again = tasks.train(_config(flags, target))
         text = compared(folder.name, kept, again.metrics, lineage.code(config_model(kept)))
         storage.write_text(os.path.join(target, "reproduction.txt"), text + "\n")
     return text

@@ -1,8 +1,8 @@
 """The stage that trains: where it starts from, and the experiment that it runs.
 
-The experiment is an ordinary one (`experiment.run`), in `train/` of the cycle's folder, on the
-files of the window by name. Where a warm start does not fit, it starts from scratch; that and the
-source are decided once a cycle and kept in `start.json`.
+The experiment is an ordinary one (`distributed.tasks.train`), in `train/` of the cycle's folder, on
+the files of the window by name. Where a warm start does not fit, it starts from scratch; that and
+the source are decided once a cycle and kept in `start.json`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
-from estimator_kit.commands import experiment
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result import read_result
 from estimator_kit.retraining.promotion import Version
@@ -175,7 +175,7 @@ def _run(config: ExperimentConfig, folder: CycleFolder, start: Start, is_new: bo
     if is_new:
         folder.write("start", dataclasses.asdict(start))
     try:
-        experiment.run(config)
+        tasks.train(config)
     except NothingToDo:
         _log.info("%s is already trained", folder.train_dir)  # By a start that died after it.
 
