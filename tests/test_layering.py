@@ -57,6 +57,40 @@ def test_no_import_points_upward(path):
     assert not [name for name in imports(path) if name.split(".")[0] in above]
 
 
+# Of a folder of estimator_kit those that are above it, and that it imports nowhere.
+ABOVE = {
+    "training": ("commands", "distributed", "main", "retraining", "scoring", "serving"),
+    "distributed": ("commands", "main", "retraining", "scoring", "serving"),
+    "retraining": ("commands", "main"),
+}
+
+
+@pytest.mark.parametrize("folder", ABOVE)
+def test_no_folder_imports_one_above_it(folder):
+    """Not within a function either, nor under TYPE_CHECKING."""
+    above = {f"estimator_kit.{name}" for name in ABOVE[folder]}
+    paths = sorted((ROOT / "estimator_kit" / folder).rglob("*.py"))
+    assert len(paths) > 5
+    found = {
+        f"{path.name} imports {name}"
+        for path in paths
+        for name in modules_of(path)
+        if ".".join(name.split(".")[:2]) in above
+    }
+    assert not found
+
+
+def modules_of(path) -> set[str]:
+    """What a module imports, wherever it does; `from a import b` as `a` and as `a.b`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.update({str(node.module)}, (f"{node.module}.{a.name}" for a in node.names))
+    return found
+
+
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "estimator_kit" / "client").glob("*.py")), ids=lambda p: p.name
 )

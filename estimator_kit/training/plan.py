@@ -133,30 +133,19 @@ def make_plan(
         position = dataclasses.replace(
             position, first_step=start, step=start, whole=(start, 0)
         )  # fmt: skip
-    counts = None
-    ends: list[tuple[int, str]] = []
-    if config.max_steps is not None:
-        ends.append((config.max_steps, "max_steps"))
     first = check_records(source.spec, source.files, source.flag, source.damaged)
     if config.shuffle:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
-    team = source.team
     goes_on = start < (config.max_steps or math.inf)
     skips = position.steps_read and goes_on
-    each: list[tuple[list[RowCounts], int]] = []  # Rows of each of the team, and those it has read.
-    rows: Optional[int] = None
+    each: list[tuple[list[RowCounts], int]] = []
     if config.epochs is not None or skips or source.must_be_counted:
-        with explained(source.spec, source.files, damaged=source.damaged):
-            skip_rows = source.own_skip(position)
-            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
-            each.append((counts, skip_rows))
-            if config.epochs is not None or source.must_be_counted:
-                others = [source.of_member(i) for i in range(team.size) if i != team.index]
-                each += [
-                    (other.count(epochs=config.epochs, skip_rows=0), other.own_skip(position))
-                    for other in others
-                ]
+        each = _count_team(source, position)
+    ends: list[tuple[int, str]] = []
+    if config.max_steps is not None:
+        ends.append((config.max_steps, "max_steps"))
+    rows: Optional[int] = None
     if config.epochs is not None:
         end = source.end_of(position, config.epochs, [one for one, _ in each])
         ends.append((end, "input_exhausted"))
@@ -164,8 +153,29 @@ def make_plan(
             max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
         )
     max_steps, reason = min(ends)
+    counts = each[0][0] if each else None
     selected = [part for one, _ in each for part in one]
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
+
+
+def _count_team(
+    source: TrainingInput, position: InputPosition
+) -> list[tuple[list[RowCounts], int]]:
+    """Rows of this process' shard, and how many of them it has read; then those of the others.
+
+    The others' are left out where nothing rests on them.
+    """
+    epochs, team = source.config.epochs, source.team
+    with explained(source.spec, source.files, damaged=source.damaged):
+        skip_rows = source.own_skip(position)
+        each = [(source.count(epochs=epochs, skip_rows=skip_rows), skip_rows)]
+        if epochs is not None or source.must_be_counted:
+            others = [source.of_member(i) for i in range(team.size) if i != team.index]
+            each += [
+                (other.count(epochs=epochs, skip_rows=0), other.own_skip(position))
+                for other in others
+            ]
+    return each
 
 
 def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
