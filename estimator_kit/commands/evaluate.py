@@ -13,10 +13,11 @@ from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_to
-from estimator_kit.training import bad_data, input_cache, source
+from estimator_kit.training import bad_data, input_cache
+from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
+from estimator_kit.training.records import summary
 from feature_specs.spec import FeatureSpec
-from input_pipelines import input_fns
 
 _log = logging.getLogger("estimator_kit")
 
@@ -39,32 +40,25 @@ def _evaluate(
     config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any
 ) -> RunResult:
     input_cache.check(config, spec)
-    screened = bad_data.screen(config, spec, {"--eval_files": source.eval_paths(config)})
-    paths, damaged = screened.files["--eval_files"], screened.damaged
-    source.check_records(spec, paths, "--eval_files", damaged)
-    with explained(spec, paths, damaged=damaged):
-        counts = source.count_evaluated(spec, paths, damaged)
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    given = EvalInput.of(config, spec, screened)
     with input_cache.opened(config) as cache, explained(
-        spec, paths, damaged=damaged, model=model, cache=cache
+        spec, given.files, damaged=given.damaged, model=model, cache=cache
     ):
-        input_fn = input_fns.eval_input_fn(
-            spec, paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
-            damaged=damaged, cache=cache,
-        )  # fmt: skip
-        metrics = read_metrics(trained.evaluate(input_fn, name=config.eval_name))
+        metrics = read_metrics(trained.evaluate(given.input_fn(cache), name=config.eval_name))
     result = RunResult(
         mode=config.mode,
         global_step=int(metrics["global_step"]),
         metrics=metrics,
         rows_evaluated=int(metrics["rows"]),
-        rows_selected={"eval": source.summary([counts])} if counts else {},
+        rows_selected={"eval": summary([given.counts])} if given.counts else {},
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
     path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
     write_to(
         result, path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(),
-        eval_files=paths,
+        eval_files=given.files,
     )  # fmt: skip
     _log.info("the numbers of this evaluation are in %s", path)
     return result

@@ -12,8 +12,9 @@ from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
-from estimator_kit.training import bad_data, source
+from estimator_kit.training import bad_data
 from estimator_kit.training.after_evaluation import EvaluationHistory
+from estimator_kit.training.eval_input import eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
@@ -38,7 +39,7 @@ def _export(
     damaged = tfrecords.NO_DAMAGE
     if config.eval_files:
         screened = bad_data.screen(
-            config, spec, {"--eval_files": source.eval_paths(config)}, with_labels=False
+            config, spec, {"--eval_files": eval_paths(config)}, with_labels=False
         )
         paths, damaged = screened.files["--eval_files"], screened.damaged
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))

@@ -14,6 +14,10 @@ import tensorflow as tf
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.run_config import make_estimator
+from estimator_kit.training.team import Team
+from estimator_kit.training.trainer import Alone
 
 # Optimizers whose step on a whole table is another one than that on the rows of a batch. (FTRL's
 # puts rows that are not zero at first to zero.)
@@ -33,13 +37,24 @@ def devices(config: ExperimentConfig) -> list[str]:
     return [f"/{'gpu' if gpus else 'cpu'}:{i}" for i in range(count)]
 
 
-def mirrored(config: ExperimentConfig) -> Any:
-    """The strategy for the devices of this machine."""
-    names = devices(config)
-    on_cpu = names[0].startswith("/cpu")
-    reduction = tf.distribute.ReductionToOneDevice() if on_cpu else None
-    with tf.Graph().as_default():  # Eagerly it would use the devices at once.
-        return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
+class Mirrored(Alone):
+    """A process that is alone, and trains on several devices.
+
+    Raises:
+      ConfigError: --mirrored_devices asks for more GPUs than there are.
+    """
+
+    def __init__(self, config: ExperimentConfig, request: StopRequest):
+        self._devices = devices(config)
+        team = Team(batches_a_step=len(self._devices), ends_together=True)
+        super().__init__(config, request, team=team)
+
+    def estimator(self, model: ModelFn) -> Any:
+        on_cpu = self._devices[0].startswith("/cpu")
+        reduction = tf.distribute.ReductionToOneDevice() if on_cpu else None
+        with tf.Graph().as_default():  # Eagerly it would use the devices at once.
+            strategy = tf.distribute.MirroredStrategy(self._devices, cross_device_ops=reduction)
+        return make_estimator(self._config, model, train_distribute=strategy)
 
 
 def check_model(config: ExperimentConfig, model: ModelFn) -> None:

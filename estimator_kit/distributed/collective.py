@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow as tf
 
@@ -26,14 +26,75 @@ from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
+from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed.sessions import OneSession
 from estimator_kit.distributed.waiting import reachable, wait_for
 from estimator_kit.distributed.watch import leave
+from estimator_kit.distributed.worker import Worker
 from estimator_kit.model.model_fn import ModelFn
+from estimator_kit.training.hooks.saving import SaverHook
+from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.run_config import make_run_config, session_config
+from estimator_kit.training.source import TrainingInput
+from estimator_kit.training.trainer import Steps
+from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 
 # Seconds between two looks at the others, and without one of them after which it is lost.
 _LOOK, _LOST = 2.0, 12.0
+
+
+class AllReduceChief(Chief):
+    """The chief that says how many steps there are, and saves checkpoints."""
+
+    _strategy: Any  # Since the server was started.
+
+    def __init__(self, config: ExperimentConfig, view: ClusterView, request: StopRequest):
+        super().__init__(config, view, request, devices=len(devices(config)))
+
+    def start_server(self) -> None:
+        if not reachable(self._view.chief):  # Or else it is a second chief, by mistake.
+            self._marks.remove("ready")
+        self._strategy = start_server(self._config, self._view)
+
+    def make_steps(self, steps: Steps) -> None:
+        self._marks.write("ready", max_steps=steps.max_steps)
+        train(
+            self._config, self._view, self._strategy, steps.model, steps.make_input(),
+            max_steps=steps.max_steps,
+            hooks=[SaverHook(make_run_config(self._config)), *steps.hooks],
+            over=lambda: self.request.reason is not None,
+        )  # fmt: skip
+
+
+class AllReduceWorker(Worker):
+    """A worker of the same steps."""
+
+    _strategy: Any  # Since the server was started.
+
+    def __init__(
+        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+    ):
+        super().__init__(config, spec, model, view, devices=len(devices(config)))
+
+    def start_server(self) -> None:
+        self._strategy = start_server(self._config, self._view)
+
+    def check_restarted_chief(self) -> None:
+        raise tf.errors.UnavailableError(
+            None, None, f"{self._view.name}: chief:0 was started again; start all tasks again"
+        )
+
+    def make_steps(
+        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
+    ) -> Optional[str]:
+        # All end with one step, and the chief has found out which.
+        train(
+            self._config, self._view, self._strategy, self._model,
+            self.input_from_checkpoint(source), max_steps=int(ready["max_steps"]),
+            hooks=[*hooks, OneSession()], over=self.is_over, ended=self._watch.over,
+        )  # fmt: skip
+        return str(ready["id"])
 
 
 def start_server(config: ExperimentConfig, view: ClusterView) -> Any:

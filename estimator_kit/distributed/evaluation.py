@@ -29,14 +29,19 @@ from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import read_result, result_path
-from estimator_kit.training import bad_data, finish, source
+from estimator_kit.training import bad_data, finish
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, SIGTERM, InterruptHook, StopRequest
-from estimator_kit.training.hooks.stop import stop_on_sigterm as stopping_on_sigterm
+from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.hooks.stop import (
+    EARLY_STOPPED,
+    SIGTERM,
+    InterruptHook,
+    StopRequest,
+    stop_on_sigterm,
+)
 from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import needs_all_workers
 from feature_specs.spec import FeatureSpec
-from input_pipelines import input_fns
 
 _log = logging.getLogger("estimator_kit")
 
@@ -54,17 +59,10 @@ class _Evaluator:
         self.scored: Optional[str] = None
         self._config, self._spec, self._model = config, spec, model
         self.trained = make_estimator(config, model)
-        paths = source.eval_paths(config)
-        screened = bad_data.screen(config, spec, {"--eval_files": paths})
-        self._paths, self._damaged = screened.files["--eval_files"], screened.damaged
-        source.check_records(spec, self._paths, "--eval_files", self._damaged)
-        with explained(spec, self._paths, damaged=self._damaged):
-            source.count_evaluated(spec, self._paths, self._damaged)
-        self.after = AfterEvaluation(config, spec, self.request, self._paths, self._damaged)
-        self._input = input_fns.eval_input_fn(
-            spec, self._paths, batch_size=config.eval_batch_size, limit=config.eval_steps,
-            damaged=self._damaged,
-        )  # fmt: skip
+        screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+        self._given = given = EvalInput.of(config, spec, screened)
+        self.after = AfterEvaluation(config, spec, self.request, given.files, given.damaged)
+        self._input = given.input_fn()
         self._last = float("-inf")
 
     def newest(self) -> Optional[str]:
@@ -81,7 +79,9 @@ class _Evaluator:
         """Evaluates a checkpoint and writes what follows; leaves one out that is gone by now."""
         self._last = time.monotonic()
         try:
-            with explained(self._spec, self._paths, damaged=self._damaged, model=self._model):
+            with explained(
+                self._spec, self._given.files, damaged=self._given.damaged, model=self._model
+            ):
                 metrics = self.trained.evaluate(
                     self._input, hooks=[InterruptHook(self.request)], checkpoint_path=checkpoint
                 )
@@ -115,7 +115,7 @@ def run_evaluator(
     assert config.model_dir is not None
     request, marks = StopRequest(), Marks(config.model_dir)
     # Watching first: it says that there is an evaluator.
-    with stopping_on_sigterm(request), Watch(
+    with stop_on_sigterm(request), Watch(
         view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
         presence=EVALUATOR, workers_needed=needs_all_workers(config),
     ) as watch:

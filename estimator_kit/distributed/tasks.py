@@ -1,4 +1,7 @@
-"""Which life a process of a training leads: alone, chief, worker, ps or evaluator."""
+"""`train`: a training, as whatever this process is in it: alone, chief, worker, ps or evaluator.
+
+The one place that chooses. `training.run` is the life of a process that is alone, and of the chief.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +10,58 @@ from typing import Optional
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig
-from estimator_kit.distributed import all_reduce, evaluation, servers, trainer, worker
+from estimator_kit.config.rules.cluster import ALL_REDUCE
+from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
+from estimator_kit.distributed.all_reduce import Mirrored
+from estimator_kit.distributed.collective import AllReduceChief, AllReduceWorker
+from estimator_kit.distributed.parameter_server import ParameterServerChief, ParameterServerWorker
 from estimator_kit.embeddings import dynamic_problems
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.result import RunResult
-from estimator_kit.training import run
+from estimator_kit.training.hooks.stop import StopRequest
 from estimator_kit.training.preparation import prepared
+from estimator_kit.training.run import Training
+from estimator_kit.training.trainer import Alone, Trainer
 from feature_specs.spec import FeatureSpec
 
 
 def train(config: ModelDirConfig) -> RunResult:
-    """Trains as `config` says, in the modes `train` and `train_and_evaluate`.
+    """Runs `train` or `train_and_evaluate` as the task of a cluster that this is, or alone.
 
     Raises:
-      SpecError, ConfigError: see `preparation.prepared`.
-      DataError, LossError, NothingToDo, Stopped: see `training.run.run_training`.
+      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
+        `Training.run` and `Worker.run`.
     """
     with prepared(config) as made:
-        return run_task(config, made.spec, made.model, made.view)
+        return _live(config, made.spec, made.model, made.view)
 
 
-def run_task(
+def _live(
     config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
 ) -> RunResult:
-    """Runs `train` or `train_and_evaluate` as this task of its cluster, or alone."""
     dynamic_problems.check_strategy(spec, config.strategy)
-    if view is not None and view.trains:
-        if config.strategy == "multi_worker_mirrored":
-            all_reduce.check_model(config, model)
-        else:
-            trainer.check_model(config, model, view)
-    if view is None or view.is_chief:
-        return run.run_training(config, spec, model, view)
-    if view.task_type == PS:
+    if view is not None and view.task_type == PS:
         return servers.run_ps(config, view)
-    if view.task_type == EVALUATOR:
+    if view is not None and view.task_type == EVALUATOR:
         return evaluation.run_evaluator(config, spec, model, view)
-    return worker.run_worker(config, spec, model, view)
+    if config.strategy in ALL_REDUCE:
+        all_reduce.check_model(config, model)
+    elif view is not None:
+        sessions.check_model(config, model, view)
+    if view is None or view.is_chief:
+        return Training(config, spec, model, trainer_of(config, view)).run()
+    collective = config.strategy == "multi_worker_mirrored"
+    worker = AllReduceWorker if collective else ParameterServerWorker
+    return worker(config, spec, model, view).run()
+
+
+def trainer_of(config: ExperimentConfig, view: Optional[ClusterView]) -> Trainer:
+    """The trainer of a process that is alone, or the chief."""
+    request = StopRequest()
+    if view is None:
+        trainer = Mirrored if config.strategy == "mirrored" else Alone
+        return trainer(config, request)
+    if config.strategy == "multi_worker_mirrored":
+        return AllReduceChief(config, view, request)
+    return ParameterServerChief(config, view, request)

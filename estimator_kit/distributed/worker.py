@@ -3,12 +3,13 @@
 A worker that is started again takes the position of the last checkpoint for its own. One that
 has come to its end stays until the training is over: where the chief or a ps is lost, what it has
 trained since the last checkpoint is, too, and it trains that again. One that cannot go on for good
-leaves the others: the chief ends without it.
+leaves the others: the chief ends without it. How its steps are made is `parameter_server`'s and
+`collective`'s.
 """
 
 from __future__ import annotations
 
-import logging
+import abc
 import threading
 import time
 from collections.abc import Callable
@@ -19,9 +20,8 @@ import tensorflow as tf
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.distributed import all_reduce, collective, servers, trainer
 from estimator_kit.distributed.marks import Marks, goal_of
-from estimator_kit.distributed.trainer import OneSession, SessionLost
+from estimator_kit.distributed.sessions import SessionLost
 from estimator_kit.distributed.waiting import wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
@@ -31,11 +31,10 @@ from estimator_kit.result import RunResult
 from estimator_kit.training import bad_data
 from estimator_kit.training.hooks.progress import ProgressHook
 from estimator_kit.training.hooks.stop import SIGTERM, StopHook, StopRequest, stop_on_sigterm
-from estimator_kit.training.source import TrainingInput, check_records
+from estimator_kit.training.records import check_records
+from estimator_kit.training.source import TrainingInput
 from estimator_kit.training.team import Team, needs_all_workers
 from feature_specs.spec import FeatureSpec
-
-_log = logging.getLogger("estimator_kit")
 
 _OVER = "over"
 
@@ -46,81 +45,155 @@ _LOOK = 0.5
 _LAST_STEPS = 15.0
 
 
-def run_worker(
-    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
-) -> RunResult:
-    """Trains until the training is over, or the rows of the shard are through.
+class Worker(abc.ABC):
+    """A worker of a cluster; override `start_server` and `make_steps`.
 
-    Raises:
-      Stopped: SIGTERM was received; the others go on.
-      tf.errors.UnavailableError: the chief was stopped, or it or a ps was gone for longer than
-        --cluster_timeout_secs.
-      DataError, LossError, ConfigError: see their docstrings.
+    Args:
+      config, spec, model: what is trained.
+      view: of the task.
+      devices: of each task that train.
     """
-    assert config.model_dir is not None
-    marks, request = Marks(config.model_dir), StopRequest()
 
-    def stop() -> None:
-        if request.reason is None:
-            request.ask(_OVER)
+    _watch: Watch  # While it runs.
 
-    strategy = None
-    if config.strategy == "multi_worker_mirrored":
-        strategy = collective.start_server(config, view)
-    else:
-        servers.start(config, view)
-    progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
-    with stop_on_sigterm(request), Watch(
-        view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config), on_end=stop,
-        leaves=True, request=request, workers_needed=needs_all_workers(config),
-    ) as watch:
+    def __init__(
+        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView,
+        *, devices: int = 1,
+    ):  # fmt: skip
+        assert config.model_dir is not None
+        self._config, self._spec, self._model, self._view = config, spec, model, view
+        self._model_dir = config.model_dir
+        self._team = Team.of(config, view, devices)
+        self._marks, self._request = Marks(config.model_dir), StopRequest()
 
-        def over() -> bool:
-            return request.reason is not None
+    @abc.abstractmethod
+    def start_server(self) -> None:
+        """Starts the server of this task."""
 
-        seconds = config.cluster_timeout_secs
-        others = [task for task in view.tasks() if not task[0].startswith("worker:")]
-        wait_for(others, this=view.name, seconds=seconds, over=over)
+    @abc.abstractmethod
+    def make_steps(
+        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
+    ) -> Optional[str]:
+        """Trains to the end of the shard.
+
+        Args:
+          source: the input of this worker.
+          ready: the mark of the chief's session.
+          hooks: of each session.
+
+        Returns:
+          The id of the chief's session with which it came there; None where the training is over.
+        """
+
+    def check_restarted_chief(self) -> None:  # noqa: B027
+        """Raises UnavailableError where a chief that was started again cannot be gone on with."""
+
+    def run(self) -> RunResult:
+        """Trains until the training is over, or the rows of the shard are through.
+
+        Raises:
+          Stopped: SIGTERM was received; the others go on.
+          tf.errors.UnavailableError: the chief was stopped, or it or a ps was gone for longer than
+            --cluster_timeout_secs.
+          DataError, LossError, ConfigError: see their docstrings.
+        """
+        config, view, request = self._config, self._view, self._request
+
+        def stop() -> None:
+            if request.reason is None:
+                request.ask(_OVER)
+
+        self.start_server()
+        progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
+        with stop_on_sigterm(request), Watch(
+            view, self._marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
+            on_end=stop, leaves=True, request=request, workers_needed=needs_all_workers(config),
+        ) as self._watch:
+            others = [task for task in view.tasks() if not task[0].startswith("worker:")]
+            wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=self.is_over)
+            self._train_with_each_session(progress)
+            if request.reason == SIGTERM:
+                raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
+            self._watch.check()
+        return RunResult(
+            mode=config.mode, task=view.name, rows_trained=progress.rows,
+            examples_per_second=progress.examples_per_second,
+        )  # fmt: skip
+
+    def is_over(self) -> bool:
+        """Whether the training is over, or this task is to stop."""
+        return self._request.reason is not None
+
+    def input_from_checkpoint(self, source: TrainingInput) -> Any:
+        """The input_fn from the last checkpoint on; the chief learns that this task trains."""
+        step = reading.latest_step(self._model_dir) or 0
+        input_fn = source.input_from(source.position(step))
+        self._marks.write(f"joined-{self._view.name}")
+        return input_fn
+
+    def _train_with_each_session(self, progress: ProgressHook) -> None:
+        name = self._view.name
         ready: Optional[dict[str, Any]] = None
-        while not over():
-            before, ready = ready, _next_session(view, marks, ready, seconds, over)
+        while not self.is_over():
+            before, ready = ready, self._next_session(ready)
             if ready is None:
                 break
-            if before is not None and strategy is not None:
-                raise tf.errors.UnavailableError(
-                    None, None, f"{view.name}: chief:0 was started again; start all tasks again"
-                )
-            if (marks.look(f"ended-{view.name}") or {}).get("of") == ready["id"]:
+            if before is not None:
+                self.check_restarted_chief()
+            if (self._marks.look(f"ended-{name}") or {}).get("of") == ready["id"]:
                 continue  # A former start of this task has trained to its end.
-            hook = StopHook(request)
-            if Team.of(config, view).ends_together:
-                hook = _StopAfterOthers(request, watch.over)
-            hooks = [progress, hook]
             try:
-                of = _train(
-                    config, spec, model, view, hooks, request, marks, strategy, ready, watch.over
-                )
+                of = self._train(ready, progress)
             except (tf.errors.OpError, SessionLost) as error:
                 # Where all are stopped at once, others may leave in a step that needs them.
-                if request.reason == SIGTERM:
+                if self._request.reason == SIGTERM:
                     break
                 if isinstance(error, SessionLost):
                     raise tf.errors.UnavailableError(
                         None, None,
-                        f"{view.name}: another task of the step is gone; start all tasks again to "
-                        "go on from the last checkpoint",
+                        f"{name}: another task of the step is gone; start all tasks again to go on "
+                        "from the last checkpoint",
                     ) from error  # fmt: skip
                 raise
-            if of is not None and not over():
+            if of is not None and not self.is_over():
                 ready = {"id": of}
-                marks.write(f"ended-{view.name}", of=of)
-        if request.reason == SIGTERM:
-            raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
-        watch.check()
-    return RunResult(
-        mode=config.mode, task=view.name, rows_trained=progress.rows,
-        examples_per_second=progress.examples_per_second,
-    )  # fmt: skip
+                self._marks.write(f"ended-{name}", of=of)
+
+    def _next_session(self, last: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
+        """Waits for a session of the chief, another one than the last; None where it is over.
+
+        Raises:
+          tf.errors.UnavailableError: there is no first one in time.
+        """
+        found: list[dict[str, Any]] = []
+
+        def missing() -> list[str]:
+            ready = self._marks.look("ready")
+            if ready is not None and ready["id"] != (last or {}).get("id"):
+                found.append(ready)
+            return [] if found else [f"chief:0 at {self._view.chief}"]
+
+        if last is None:
+            wait_until(
+                missing, what="the first session of", this=self._view.name,
+                seconds=self._config.cluster_timeout_secs, over=self.is_over,
+            )  # fmt: skip
+        else:
+            while not self.is_over() and missing():
+                threading.Event().wait(_LOOK)
+        return found[0] if found else None
+
+    def _train(self, ready: dict[str, Any], progress: ProgressHook) -> Optional[str]:
+        """Trains to the end of the shard; as `make_steps`."""
+        source = TrainingInput.of(self._config, self._spec, self._team)
+        screened = bad_data.screen(self._config, self._spec, {source.flag: source.files})
+        source = source.without_bad(screened)
+        check_records(self._spec, source.files, source.flag, source.damaged)
+        hook = StopHook(self._request)
+        if self._team.ends_together:
+            hook = _StopAfterOthers(self._request, self._watch.over)
+        with explained(self._spec, source.files, damaged=screened.damaged, model=self._model):
+            return self.make_steps(source, ready, [progress, hook])
 
 
 class _StopAfterOthers(StopHook):
@@ -140,83 +213,3 @@ class _StopAfterOthers(StopHook):
             if time.monotonic() - self._since < _LAST_STEPS:
                 return
         super().after_run(run_context, run_values)
-
-
-def _next_session(
-    view: ClusterView,
-    marks: Marks,
-    last: Optional[dict[str, Any]],
-    seconds: float,
-    over: Callable[[], bool],
-) -> Optional[dict[str, Any]]:
-    """Waits for a session of the chief, another one than the last; None where the end comes first.
-
-    Raises:
-      tf.errors.UnavailableError: there is no first one in time.
-    """
-    found: list[dict[str, Any]] = []
-
-    def missing() -> list[str]:
-        ready = marks.look("ready")
-        if ready is not None and ready["id"] != (last or {}).get("id"):
-            found.append(ready)
-        return [] if found else [f"chief:0 at {view.chief}"]
-
-    if last is None:
-        wait_until(missing, what="the first session of", this=view.name, seconds=seconds, over=over)
-    else:
-        while not over() and missing():
-            threading.Event().wait(_LOOK)
-    return found[0] if found else None
-
-
-def _train(
-    config: ExperimentConfig,
-    spec: FeatureSpec,
-    model: ModelFn,
-    view: ClusterView,
-    hooks: list[Any],
-    request: StopRequest,
-    marks: Marks,
-    strategy: Any,
-    ready: dict[str, Any],
-    ended: Callable[[], bool],
-) -> Optional[str]:
-    """Trains to the end of the shard; the id of the chief's session with which it came there."""
-    team = Team.of(config, view, len(all_reduce.devices(config)))
-    source = TrainingInput.of(config, spec, team)
-    screened = bad_data.screen(config, spec, {source.flag: source.files})
-    source = source.without_bad(screened)
-    check_records(spec, source.files, source.flag, source.damaged)
-
-    def attempt(session: OneSession) -> None:
-        assert config.model_dir is not None
-        step = reading.latest_step(config.model_dir) or 0
-        skip_rows, counts = source.own_skip(source.position(step)), None
-        if skip_rows or source.must_be_counted:
-            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
-        marks.write(f"joined-{view.name}")
-        input_fn = source.input_fn(skip_rows=skip_rows, counts=counts)
-        if strategy is not None:
-            # All end with one step, and the chief has found out which.
-            collective.train(
-                config, view, strategy, model, input_fn, max_steps=int(ready["max_steps"]),
-                hooks=[*hooks, session], over=lambda: request.reason is not None,
-                ended=ended,
-            )  # fmt: skip
-            return
-        trainer.cluster_estimator(config, model, view).train(
-            input_fn, max_steps=config.max_steps, hooks=[*hooks, session]
-        )
-
-    def session_of_chief() -> Optional[str]:
-        return (marks.look("ready") or {}).get("id")
-
-    with explained(spec, source.files, damaged=screened.damaged, model=model):
-        if strategy is not None:
-            attempt(OneSession())
-            return str(ready["id"])
-        through = trainer.keep_training(
-            config, view, attempt, lambda: request.reason is not None, session_of_chief
-        )
-    return (through.of or str(ready["id"])) if through is not None else None

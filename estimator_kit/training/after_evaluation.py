@@ -96,22 +96,27 @@ class AfterEvaluation(estimator.Exporter):
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
         self._history.read()  # A damaged one is found before training, not after.
+        self.read_records()
+        self.metrics: dict[str, float] = {}
+
+    def read_records(self) -> None:
+        """Reads what the exporters keep, anew where an evaluator may have gone on with it."""
+        config = self._config
         # A direction that is not given is that of a loss; the configuration sees to it.
+        direction = config.best_direction or "min"
         self._best: Optional[BestRecord] = None
         if "best" in config.exporters:
-            folder = export_folder(config.model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, config.best_direction or "min")
+            folder = export_folder(self._model_dir, "best")
+            self._best = BestRecord(folder, config.best_metric, direction)
         self._best_k: Optional[BestKRecord] = None
         if "best_k" in config.exporters:
-            folder = export_folder(config.model_dir, "best_k")
-            direction = config.best_direction or "min"
+            folder = export_folder(self._model_dir, "best_k")
             self._best_k = BestKRecord(folder, config.best_metric, direction, config.best_k)
         self._step: Optional[StepRecord] = None
         if "step" in config.exporters:
-            folder = export_folder(config.model_dir, "step")
+            folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
-        self.metrics: dict[str, float] = {}
 
     @property
     def exports(self) -> dict[str, str]:

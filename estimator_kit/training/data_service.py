@@ -15,13 +15,16 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from feature_specs.spec import FeatureSpec
 from input_pipelines import data_service
+from input_pipelines.reading import shuffling
+from input_pipelines.reading.selection import Negatives, RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
@@ -76,17 +79,34 @@ def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
 
 
 def input_fn(
-    config: ExperimentConfig, dataset: Callable[[], Any], *, rows: Optional[int]
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    files: list[str],
+    *,
+    skip_rows: int,
+    counts: Optional[Sequence[RowCounts]],
+    negatives: Optional[Negatives],
 ) -> Callable[[], Any]:
     """The input_fn of a training whose batches the service computes.
 
-    Args:
-      config: the experiment.
-      dataset: makes what the workers compute, eagerly.
-      rows: that come until the end, or None where it has none.
+    It begins with the first row of the epoch that `skip_rows` end in.
     """
     assert config.data_service is not None
-    registered = data_service.register(config.data_service, dataset())
+    first = 0
+    if skip_rows and counts is not None:
+        first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
+        _log.warning(
+            "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
+            "ends at the same step; some of its rows are read again, others not", first + 1,
+        )  # fmt: skip
+    given = data_service.WorkerInput(
+        spec, files, batch_size=config.batch_size, seed=config.seed, first_epoch=first,
+        epochs=config.epochs, negatives=negatives,
+    )  # fmt: skip
+    rows: Optional[int] = None  # Until the end of the epochs, where they have one.
+    if config.epochs is not None and counts is not None:
+        rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
+    registered = data_service.register(config.data_service, given.dataset())
 
     def read() -> Any:
         return data_service.read(

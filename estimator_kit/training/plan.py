@@ -20,9 +20,9 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result_file import read_result
-from estimator_kit.training import source as training_input
 from estimator_kit.training.position import InputPosition
-from estimator_kit.training.source import TrainingInput, check_records
+from estimator_kit.training.records import check_records
+from estimator_kit.training.source import TrainingInput
 from feature_specs.errors import did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import label_order
@@ -57,6 +57,11 @@ class Plan:
     selected: Sequence[RowCounts] = ()
     rows: Optional[int] = None
     resumed_at: Optional[int] = None
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether there is a step to make."""
+        return self.start_step < self.max_steps
 
 
 def check_apart(train_files: list[str], eval_files: list[str]) -> None:
@@ -128,30 +133,19 @@ def make_plan(
         position = dataclasses.replace(
             position, first_step=start, step=start, whole=(start, 0)
         )  # fmt: skip
-    counts = None
-    ends: list[tuple[int, str]] = []
-    if config.max_steps is not None:
-        ends.append((config.max_steps, "max_steps"))
     first = check_records(source.spec, source.files, source.flag, source.damaged)
     if config.shuffle:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):
             _log.warning(warning)
-    team = source.team
     goes_on = start < (config.max_steps or math.inf)
     skips = position.steps_read and goes_on
-    each: list[tuple[list[RowCounts], int]] = []  # Rows of each of the team, and those it has read.
-    rows: Optional[int] = None
+    each: list[tuple[list[RowCounts], int]] = []
     if config.epochs is not None or skips or source.must_be_counted:
-        with explained(source.spec, source.files, damaged=source.damaged):
-            skip_rows = source.own_skip(position)
-            counts = source.count(epochs=config.epochs, skip_rows=skip_rows)
-            each.append((counts, skip_rows))
-            if config.epochs is not None or source.must_be_counted:
-                others = [source.of_member(i) for i in range(team.size) if i != team.index]
-                each += [
-                    (other.count(epochs=config.epochs, skip_rows=0), other.own_skip(position))
-                    for other in others
-                ]
+        each = _count_team(source, position)
+    ends: list[tuple[int, str]] = []
+    if config.max_steps is not None:
+        ends.append((config.max_steps, "max_steps"))
+    rows: Optional[int] = None
     if config.epochs is not None:
         end = source.end_of(position, config.epochs, [one for one, _ in each])
         ends.append((end, "input_exhausted"))
@@ -159,40 +153,29 @@ def make_plan(
             max(0, sum(part.in_epochs(config.epochs) for part in one) - skip) for one, skip in each
         )
     max_steps, reason = min(ends)
+    counts = each[0][0] if each else None
     selected = [part for one, _ in each for part in one]
     return Plan(start, max_steps, reason, counts, position, selected, rows, start_step)
 
 
-def rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int]:
-    """Rows that the tasks of a cluster have trained on, and such as were to be and were not.
+def _count_team(
+    source: TrainingInput, position: InputPosition
+) -> list[tuple[list[RowCounts], int]]:
+    """Rows of this process' shard, and how many of them it has read; then those of the others.
 
-    Each knows its own alone; the steps tell of all. A task that was lost for good, or whose files
-    became shorter, has made fewer steps than there were batches.
-
-    Args:
-      plan, source: of the chief.
-      step: the global step at the end.
+    The others' are left out where nothing rests on them.
     """
-    team, batch_size = source.team, source.config.batch_size
-    made = (step - plan.start_step) * team.batches_a_step * batch_size
-    if plan.rows is None or plan.stop_reason != "input_exhausted":
-        return made, 0
-    missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
-    lost = min(max(0, missing), plan.rows)
-    if step < plan.max_steps:  # Stopped on the way.
-        return min(made, plan.rows - lost), lost
-    return plan.rows, 0
-
-
-def selected_rows(
-    source: TrainingInput, plan: Plan, evaluated: Optional[RowCounts]
-) -> dict[str, dict[str, int]]:
-    selected = {}
-    if source.must_be_counted and plan.selected:
-        selected["train"] = training_input.summary(plan.selected)
-    if evaluated is not None:
-        selected["eval"] = training_input.summary([evaluated])
-    return selected
+    epochs, team = source.config.epochs, source.team
+    with explained(source.spec, source.files, damaged=source.damaged):
+        skip_rows = source.own_skip(position)
+        each = [(source.count(epochs=epochs, skip_rows=skip_rows), skip_rows)]
+        if epochs is not None or source.must_be_counted:
+            others = [source.of_member(i) for i in range(team.size) if i != team.index]
+            each += [
+                (other.count(epochs=epochs, skip_rows=0), other.own_skip(position))
+                for other in others
+            ]
+    return each
 
 
 def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
@@ -210,7 +193,7 @@ def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
             f"{plan.start_step}, less {lost:,} rows that were lost with a worker; "
             "raise --max_steps or --epochs, or choose another --model_dir"
         )
-    if plan.start_step >= plan.max_steps:
+    if not plan.has_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"

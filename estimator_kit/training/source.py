@@ -1,6 +1,6 @@
-"""What a run reads: its files or mix of them, what is kept of their rows, and how many.
+"""What a training reads: its files or mix of them, what is kept of their rows, and how many.
 
-Where in them a training is, is kept by `training.position`, in steps; the rows are counted here.
+Where in them a training is, is kept by `position`, in steps; the rows are counted here.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service
 from estimator_kit.training.bad_data import Screened
 from estimator_kit.training.position import InputPosition, find_position
+from estimator_kit.training.records import check_kept, log_kept, log_shares
 from estimator_kit.training.team import ALONE, Team
 from feature_specs.spec import FeatureSpec
-from input_pipelines import data_service as service_input
 from input_pipelines import input_fns
-from input_pipelines.errors import DataError
-from input_pipelines.integrity import stored_records
-from input_pipelines.reading import files, row_groups, shuffling
+from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
 from input_pipelines.record_files import tfrecords
@@ -234,20 +232,37 @@ class TrainingInput:
             )
             check_kept(found, self.flag, paths)
             counts.append(found)
-        self._report(counts)
+        if self.must_be_counted:
+            log_kept(self.flag, counts, first_epoch=self.negatives is not None)
+        if isinstance(self.source, Mix):
+            log_shares(self.flag, self.source, counts)
         return counts
 
-    def input_fn(
+    def input_from(
         self,
+        position: InputPosition,
         *,
-        skip_rows: int,
-        counts: Optional[Sequence[RowCounts]],
+        counts: Optional[Sequence[RowCounts]] = None,
         cache: Optional[RowCache] = None,
     ) -> input_fns.InputFn:
-        """The input_fn of the training."""
+        """The input_fn from a position on; rows are counted where they have to be and are not."""
+        skip_rows = self.own_skip(position)
+        if counts is None and (skip_rows or self.must_be_counted):
+            counts = self.count(epochs=self.config.epochs, skip_rows=skip_rows)
+        return self._input_fn(skip_rows, counts, cache)
+
+    def _input_fn(
+        self,
+        skip_rows: int,
+        counts: Optional[Sequence[RowCounts]],
+        cache: Optional[RowCache],
+    ) -> input_fns.InputFn:
         rows: Any = None
         if self.config.data_service is not None:
-            return self._from_service(skip_rows=skip_rows, counts=counts)
+            return data_service.input_fn(
+                self.config, self.spec, self.files, skip_rows=skip_rows, counts=counts,
+                negatives=self.negatives,
+            )  # fmt: skip
         if counts is not None:
             each = [part.rows_an_epoch for part in counts]
             rows = each if isinstance(self.source, Mix) else each[0]
@@ -273,114 +288,7 @@ class TrainingInput:
             pad=team.pads,
         )
 
-    def _from_service(
-        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
-    ) -> input_fns.InputFn:
-        """As `input_fn`, from the epoch on that `skip_rows` end in, and from its first row."""
-        config, first = self.config, 0
-        if skip_rows and counts is not None:
-            first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
-            _log.warning(
-                "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
-                "ends at the same step; some of its rows are read again, others not", first + 1,
-            )  # fmt: skip
-        given = service_input.WorkerInput(
-            self.spec, self.files, batch_size=config.batch_size, seed=config.seed,
-            first_epoch=first, epochs=config.epochs, negatives=self.negatives,
-        )  # fmt: skip
-        rows = self.expected_rows(skip_rows=skip_rows, counts=counts)
-        return data_service.input_fn(config, given.dataset, rows=rows)
-
-    def expected_rows(
-        self, *, skip_rows: int, counts: Optional[Sequence[RowCounts]]
-    ) -> Optional[int]:
-        """Rows until the end of the epochs; None where they have no end."""
-        if self.config.epochs is None or counts is None:
-            return None
-        return sum(part.in_epochs(self.config.epochs) for part in counts) - skip_rows
-
-    def _report(self, counts: Sequence[RowCounts]) -> None:
-        if self.must_be_counted:
-            _log.info(
-                "%s: %s of %s rows are kept%s", self.flag,
-                f"{sum(c.kept[0] for c in counts):,}", f"{sum(c.read for c in counts):,}",
-                " in the first epoch" if self.negatives is not None else "",
-            )  # fmt: skip
-        if isinstance(self.source, Mix):
-            total = sum(c.kept[0] for c in counts)
-            for part, found in zip(self.source.parts, counts):
-                share = part.share / self.source.round
-                _log.info(
-                    "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
-                    self.flag, part.pattern, 100 * share, f"{found.kept[0]:,}",
-                    share * total / found.kept[0],
-                )  # fmt: skip
-
 
 def _stamps(paths: Sequence[str]) -> dict[str, tuple[int, int]]:
     found = ((path, tf.io.gfile.stat(path)) for path in paths)
     return {path: (one.length, one.mtime_nsec) for path, one in found}
-
-
-def summary(counts: Sequence[RowCounts]) -> dict[str, int]:
-    """Rows read, kept and dropped (in the first epoch), for result.json."""
-    read, kept = sum(c.read for c in counts), sum(c.kept[0] for c in counts)
-    return {"read": read, "kept": kept, "dropped": read - kept}
-
-
-def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
-    """Raises DataError where a selection keeps no row."""
-    if counts.read and not counts.kept[0]:
-        raise DataError(
-            f"none of the {counts.read} rows of {flag} ({paths[0]}"
-            f"{' and others' if len(paths) > 1 else ''}) is kept; look at `filter` in the spec"
-            + (" and at --keep_negatives" if flag != "--eval_files" else "")
-        )
-    if not counts.read:
-        raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")
-
-
-def eval_paths(config: ExperimentConfig) -> list[str]:
-    """The files of --eval_files, of the days that are asked for."""
-    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
-
-
-def check_records(
-    spec: FeatureSpec,
-    paths: Sequence[str],
-    flag: str,
-    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
-) -> dict[str, list[bytes]]:
-    """The first records of each file, as `tfrecords.first_records`.
-
-    Raises DataError for files that would train or score nothing, or not what the spec means.
-
-    Files that are no TFRecords, that all together have no record, and such as begin with records of
-    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
-    without a part of them, or of which no two that follow each other are of one group to rank.
-    """
-    records = tfrecords.first_records(paths, damaged=damaged)
-    if not records:
-        raise DataError(f"the {len(paths)} files of {flag} hold no record")
-    stored_records.check_kind(spec, records)
-    row_groups.check_neighbours(spec, records)
-    return records
-
-
-def count_evaluated(
-    spec: FeatureSpec,
-    paths: Sequence[str],
-    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
-) -> Optional[RowCounts]:
-    """Rows of the files of an evaluation, where the spec has a filter; None where it has none.
-
-    Raises:
-      DataError: none passes it.
-    """
-    if not spec.filter:
-        return None
-    counts = Selection(spec).count(paths, damaged=damaged)
-    check_kept(counts, "--eval_files", paths)
-    kept, read = f"{counts.kept[0]:,}", f"{counts.read:,}"
-    _log.info("--eval_files: %s of %s rows are kept", kept, read)
-    return counts

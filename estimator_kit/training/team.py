@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Optional
 
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -33,14 +32,9 @@ class Team:
     ends_together: bool = False
 
     @classmethod
-    def of(
-        cls, config: ExperimentConfig, view: Optional[ClusterView], devices: int = 1
-    ) -> Team:
-        """The team of a task that trains; `devices` of each machine do, in an all-reduce."""
+    def of(cls, config: ExperimentConfig, view: ClusterView, devices: int = 1) -> Team:
+        """The team of a cluster's task that trains; `devices` of each do, in an all-reduce."""
         strategy = strategy_of(config, view)
-        if view is None:
-            together = strategy == "mirrored"
-            return cls(batches_a_step=devices if together else 1, ends_together=together)
         size, index = view.trainers, view.trainer_index
         if strategy == "sync_replicas":
             return cls(size, index, size - config.backup_workers, True)

@@ -16,8 +16,8 @@ import estimator_kit as ek
 from estimator_kit.errors import Locked
 from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
-from estimator_kit.training import plan as training_plan
-from estimator_kit.training import run as training
+from estimator_kit.training.run import Training
+from estimator_kit.training.trainer import Alone
 from input_pipelines.record_files import tfrecords
 from tests.conftest import make_rows, small_run
 
@@ -253,15 +253,14 @@ def test_a_second_start_on_one_model_dir_is_refused(config):
 
 def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
     run = config(mode="train")
-    original = training_plan.make_plan
+    original = Training.plan
 
-    def overtaken(*arguments):
-        plan = original(*arguments)
-        monkeypatch.setattr(training_plan, "make_plan", original)
+    def overtaken(self):
+        original(self)
+        monkeypatch.setattr(Training, "plan", original)
         ek.run(run)
-        return plan
 
-    monkeypatch.setattr(training_plan, "make_plan", overtaken)
+    monkeypatch.setattr(Training, "plan", overtaken)
     with pytest.raises(Locked, match=r"another start has trained in .* since this one looked"):
         ek.run(run)
 
@@ -274,13 +273,13 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_named(
     for i, path in enumerate(paths):
         shutil.copy(f"{ads}/train-{i}.tfrecord", path)
     size = os.path.getsize(paths[1])
-    original = training._train
+    original = Alone.train
 
-    def meanwhile(*arguments):
+    def meanwhile(self, steps):
         tfrecords.write_examples(paths[1], make_rows(40))
-        return original(*arguments)
+        original(self, steps)
 
-    monkeypatch.setattr(training, "_train", meanwhile)
+    monkeypatch.setattr(Alone, "train", meanwhile)
     run = config(mode="train", max_steps=None, epochs=1, train_files=tuple(paths))
     with pytest.raises(ek.DataError) as error:
         ek.run(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import signal
 import socket
@@ -14,12 +15,20 @@ import estimator_kit as ek
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.rules.cluster import local_jobs
 from estimator_kit.distributed import chief as chief_module
-from estimator_kit.distributed import collective, launcher, listening, placement, servers, trainer
-from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed import (
+    collective,
+    launcher,
+    listening,
+    placement,
+    servers,
+    sessions,
+)
 from estimator_kit.distributed.marks import Marks
+from estimator_kit.distributed.parameter_server import ParameterServerChief
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.result import RunResult
+from estimator_kit.result_file import write_result
 from estimator_kit.training.hooks.stop import StopRequest
 
 
@@ -82,6 +91,10 @@ def view(server: int) -> ClusterView:
     return ClusterView(f"127.0.0.1:{server}", (), (free_address(),), (), "ps", 0)
 
 
+def chief_at(server: int) -> ClusterView:
+    return dataclasses.replace(view(server), task_type="chief")
+
+
 GOAL = {"max_steps": 100, "train_files": ("a",)}
 
 
@@ -140,14 +153,15 @@ def test_until_the_chief_is_seen_a_goal_that_was_reached_may_be_this_one(tmp_pat
 
 
 def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr(chief_module.servers, "start", lambda config, view: None)
+    monkeypatch.setattr(servers, "start", lambda config, view: None)
     config = ek.ExperimentConfig(
         mode="train_and_evaluate", spec="s", model_dir=str(tmp_path), train_files=("t",),
         eval_files=("e",), max_steps=5,
     )  # fmt: skip
     for metrics, expected in (({}, "evaluator"), ({"loss": 0.5}, "chief")):
-        RunResult(mode="train_and_evaluate", status="done", metrics=metrics).write(str(tmp_path))
-        chief = Chief(config, view(1), StopRequest())
+        result = RunResult(mode="train_and_evaluate", status="done", metrics=metrics)
+        write_result(result, str(tmp_path))
+        chief = ParameterServerChief(config, chief_at(1), StopRequest())
         with pytest.raises(ek.NothingToDo), chief.announcing_the_end():
             raise ek.NothingToDo("trained to the end")
         assert Marks(str(tmp_path)).read("end")["scored_by"] == expected
@@ -208,10 +222,10 @@ def test_hash_tables_of_a_model_have_a_place_too():
 
 def test_errors_of_servers_that_are_gone():
     errors = tf.errors
-    assert trainer.is_lost(errors.UnavailableError(None, None, "x"))
-    assert trainer.is_lost(errors.FailedPreconditionError(None, None, "uninitialized value"))
-    assert not trainer.is_lost(errors.NotFoundError(None, None, "no file"))
-    assert not trainer.is_lost(ValueError("x"))
+    assert sessions.is_lost(errors.UnavailableError(None, None, "x"))
+    assert sessions.is_lost(errors.FailedPreconditionError(None, None, "uninitialized value"))
+    assert not sessions.is_lost(errors.NotFoundError(None, None, "no file"))
+    assert not sessions.is_lost(ValueError("x"))
 
 
 def test_a_local_cluster_and_its_exit_status():
@@ -231,7 +245,7 @@ def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_
 ):
     marks = Marks(str(tmp_path))
     config = ek.ExperimentConfig(mode="validate", spec="s", model_dir=str(tmp_path))
-    chief = Chief(config, view(server), StopRequest())
+    chief = ParameterServerChief(config, chief_at(server), StopRequest())
     assert not chief.leaves_evaluation()
     with Watch(view(server), marks, seconds=60.0, goal=GOAL, presence="evaluator"):
         assert wait_until(
@@ -375,7 +389,7 @@ def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
         mode="validate", spec="s", model_dir=str(tmp_path), cluster_timeout_secs=0.1
     )
     lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
-    chief = Chief(config, lone, StopRequest())
+    chief = ParameterServerChief(config, lone, StopRequest())
     with pytest.raises(ek.ConfigError, match="has no known host"), chief.announcing_the_end():
         raise AssertionError("it has no server")
     assert Marks(str(tmp_path)).read("end") is None

@@ -1,0 +1,181 @@
+"""parameter_server, sync_replicas: chief and workers whose variables are on the ps.
+
+Each has a session of its own, and makes another one when a ps was lost; see `sessions`. The chief
+saves checkpoints, the last one when the workers have come to their ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.config.cluster import ClusterView
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.distributed import servers
+from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed.marks import goal_of
+from estimator_kit.distributed.sessions import OneSession, cluster_estimator, keep_training
+from estimator_kit.distributed.waiting import reachable
+from estimator_kit.distributed.watch import Watch
+from estimator_kit.distributed.worker import Worker
+from estimator_kit.result import RunResult
+from estimator_kit.result_file import write_result
+from estimator_kit.training.hooks.saving import SaverHook
+from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
+from estimator_kit.training.source import TrainingInput
+from estimator_kit.training.team import needs_all_workers
+from estimator_kit.training.trainer import Steps
+
+_log = logging.getLogger("estimator_kit")
+
+# Seconds after which a worker that had trained, and cannot be reached, is not waited for.
+_GONE = 30.0
+
+
+class ParameterServerChief(Chief):
+    """The chief that gives the variables on the ps their values, and saves them."""
+
+    def __init__(self, config: ExperimentConfig, view: ClusterView, request: StopRequest):
+        super().__init__(config, view, request)
+        self._session = ""
+        # Since when workers cannot be reached.
+        self._gone: dict[str, float] = {}
+
+    def start_server(self) -> None:
+        servers.start(self._config, self._view)
+
+    def make_steps(self, steps: Steps) -> None:
+        config, view, max_steps = self._config, self._view, steps.max_steps
+
+        def attempt(session: OneSession) -> None:
+            trained = cluster_estimator(config, steps.model, view)
+            saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
+            trained.train(
+                steps.make_input(), max_steps=max_steps,
+                hooks=[saver, *steps.hooks, session, _AfterSession(self._say_ready)],
+                saving_listeners=list(steps.saving_listeners),
+            )  # fmt: skip
+
+        with Watch(
+            view, self._marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
+            on_end=self._say_given_up, leaves=True, request=self.request,
+            workers_needed=needs_all_workers(config),
+        ):  # fmt: skip
+            through = keep_training(
+                config, view, attempt, lambda: self.request.reason == SIGTERM
+            )  # fmt: skip
+        if through is None:
+            _log.warning(
+                "stopped by SIGTERM when a server was gone: what was trained after the last "
+                "checkpoint is lost"
+            )
+
+    def _say_given_up(self) -> None:
+        """Notes that others are gone; the process may have to be ended before it can say so."""
+        assert self._config.model_dir is not None
+        error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
+        step = reading.latest_step(self._config.model_dir)
+        result = RunResult(
+            mode=self._config.mode, status="failed", global_step=step, error=error,
+            task=self._view.name,
+        )  # fmt: skip
+        write_result(result, self._config.model_dir)
+
+    def _say_ready(self) -> None:
+        self._session = self._marks.write("ready")
+
+    def _has_ended(self, worker: str) -> bool:
+        """Whether a worker has trained to its end, and nothing of that was lost since."""
+        return (self._marks.look(f"ended-{worker}") or {}).get("of") == self._session
+
+    def _are_done(self, step: int, max_steps: int) -> bool:
+        """Whether no step of a worker is to come that would have to be saved."""
+        if step >= max_steps or self.request.reason is not None:
+            return True
+        waiting = []
+        for name, address in self._view.tasks():
+            if not name.startswith("worker:") or self._has_ended(name):
+                continue
+            if reachable(address):
+                self._gone.pop(name, None)
+                waiting.append(name)
+                continue
+            since = self._gone.setdefault(name, time.monotonic())
+            joined = self._marks.look(f"joined-{name}") is not None
+            if time.monotonic() - since < (_GONE if joined else self._config.cluster_timeout_secs):
+                waiting.append(name)
+            elif self._gone[name] > float("-inf"):
+                _log.warning(
+                    "%s cannot be reached and is not waited for; rows of its shard were not "
+                    "trained on", name,
+                )  # fmt: skip
+                self._gone[name] = float("-inf")
+        return not waiting
+
+
+class ParameterServerWorker(Worker):
+    """A worker that trains the variables on the ps with its shard."""
+
+    def start_server(self) -> None:
+        servers.start(self._config, self._view)
+
+    def make_steps(
+        self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
+    ) -> Optional[str]:
+        def attempt(session: OneSession) -> None:
+            input_fn = self.input_from_checkpoint(source)
+            trained = cluster_estimator(self._config, self._model, self._view)
+            trained.train(input_fn, max_steps=self._config.max_steps, hooks=[*hooks, session])
+
+        def session_of_chief() -> Optional[str]:
+            return (self._marks.look("ready") or {}).get("id")
+
+        through = keep_training(self._config, self._view, attempt, self.is_over, session_of_chief)
+        return (through.of or str(ready["id"])) if through is not None else None
+
+
+class _AfterSession(tf.compat.v1.train.SessionRunHook):
+    """Calls a function when there is a session, whose variables have values."""
+
+    def __init__(self, call: Callable[[], None]):
+        self._call = call
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._call()
+
+
+class LastToSave(SaverHook):
+    """Saves checkpoints, the last one when the workers' last steps are made, too.
+
+    With finite input the chief may come to the end of its shard before others do; a saver that ends
+    with it would lose their steps.
+
+    Args:
+      run_config: as of the base class.
+      are_done: whether no further step is to come, given the global step.
+    """
+
+    def __init__(self, run_config: Any, are_done: Callable[[int], bool]):
+        super().__init__(run_config)
+        self._are_done = are_done
+
+    def end(self, session: Any) -> None:
+        said = False
+        while True:
+            step = int(session.run(self._global_step_tensor))
+            if self._are_done(step):
+                break
+            if not said:
+                said = True
+                _log.info("chief:0 has read its shard; waiting for the workers")
+            if self._timer.should_trigger_for_step(step):
+                self._timer.update_last_triggered_step(step)
+                self._save(session, step)
+            threading.Event().wait(0.25)
+        super().end(session)

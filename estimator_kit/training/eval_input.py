@@ -1,0 +1,77 @@
+"""What an evaluation reads: the files of --eval_files, each row of them once.
+
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    given = EvalInput.of(config, spec, screened)
+    estimator.evaluate(given.input_fn())
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.model.session_errors import explained
+from estimator_kit.training.bad_data import Screened
+from estimator_kit.training.records import check_kept, check_records, log_kept
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.reading import files
+from input_pipelines.reading.selection import RowCounts, Selection
+from input_pipelines.record_files import tfrecords
+from input_pipelines.row_cache.cache import RowCache
+
+
+def eval_paths(config: ExperimentConfig) -> list[str]:
+    """The files of --eval_files, of the days that are asked for."""
+    return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalInput:
+    """The input of the evaluations of a run.
+
+    Attributes:
+      config: the experiment.
+      spec: its feature spec.
+      files: without those that a policy leaves out.
+      damaged: those of them of which only the good records are read.
+      counts: rows, where the spec has a filter; None where it has none.
+    """
+
+    config: ExperimentConfig
+    spec: FeatureSpec
+    files: list[str]
+    damaged: tfrecords.Damaged
+    counts: Optional[RowCounts]
+
+    @classmethod
+    def of(cls, config: ExperimentConfig, spec: FeatureSpec, screened: Screened) -> EvalInput:
+        """The input of screened files; their first records are looked at.
+
+        Raises:
+          DataError: there is nothing in them to score, or no row passes the filter.
+        """
+        paths, damaged = screened.files["--eval_files"], screened.damaged
+        check_records(spec, paths, "--eval_files", damaged)
+        with explained(spec, paths, damaged=damaged):
+            counts = _count(spec, paths, damaged)
+        return cls(config, spec, paths, damaged, counts)
+
+    def input_fn(self, cache: Optional[RowCache] = None) -> input_fns.InputFn:
+        """The input_fn of an evaluation."""
+        return input_fns.eval_input_fn(
+            self.spec, self.files, batch_size=self.config.eval_batch_size,
+            limit=self.config.eval_steps, damaged=self.damaged, cache=cache,
+        )  # fmt: skip
+
+
+def _count(
+    spec: FeatureSpec, paths: list[str], damaged: tfrecords.Damaged
+) -> Optional[RowCounts]:
+    if not spec.filter:
+        return None
+    counts = Selection(spec).count(paths, damaged=damaged)
+    check_kept(counts, "--eval_files", paths)
+    log_kept("--eval_files", [counts])
+    return counts

@@ -1,0 +1,44 @@
+"""The model directory of a training: a folder, in which one start at a time works."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Optional
+
+import tensorflow as tf
+
+from estimator_kit.checkpoints import reading
+from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.training import lock
+
+
+def check_folder(model_dir: str) -> None:
+    """Raises ConfigError for a path that is a file."""
+    if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
+        raise ConfigError(f"--model_dir={model_dir} is a file; name a folder")
+
+
+@contextlib.contextmanager
+def held(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Iterator[None]:
+    """Holds the model directory, so that no other start trains in it at the same time.
+
+    A folder that TensorFlow alone can reach, as one of a bucket, knows no locks and is not held.
+
+    Args:
+      model_dir: the folder.
+      resumed_at: the step of the checkpoint that this start goes on from, or None.
+      stale_secs: as of `lock.held`.
+
+    Raises:
+      Locked: another start trains in it, or has done so since this one looked for a checkpoint.
+    """
+    if "://" in model_dir:
+        yield
+        return
+    with lock.held(model_dir, stale_secs=stale_secs):
+        if (reading.latest_step(model_dir) or 0) != (resumed_at or 0):
+            raise Locked(
+                f"another start has trained in {model_dir} since this one looked at it; start again"
+            )
+        yield

@@ -1,0 +1,102 @@
+"""The stages of a training, with a trainer that makes no step."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+import pytest
+
+from estimator_kit.training.hooks.stop import StopRequest
+from estimator_kit.training.preparation import prepare
+from estimator_kit.training.run import Training
+from estimator_kit.training.trainer import Trainer
+from tests.conftest import small_run
+
+
+class Recording(Trainer):
+    """Says when it was asked for what, and whether there was a result then."""
+
+    def __init__(self, config, **given):
+        super().__init__(config, StopRequest(), **given)
+        self.calls = []
+
+    def call(self, name):
+        self.calls.append((name, os.path.exists(f"{self._config.model_dir}/result.json")))
+
+    @contextlib.contextmanager
+    def announcing_the_end(self):
+        self.call("announcing")
+        yield
+        self.call("announced")
+
+    def begin(self):
+        self.call("begin")
+
+    def estimator(self, model):
+        self.call("estimator")
+
+    def train(self, steps):
+        self.call("train")
+        self.steps = steps
+        self.reason = kept(self._config)["status"]
+
+    def rows(self, source, plan, *, read, step, exhausted):
+        assert (read, step, exhausted) == (0, 0, True)
+        return 7, 3
+
+    def leaves_evaluation(self):
+        self.call("leaves_evaluation")
+        return True
+
+
+def kept(config):
+    with open(f"{config.model_dir}/result.json") as file:
+        return json.load(file)
+
+
+@pytest.fixture
+def training(ads, tmp_path):
+    config = small_run(ads, tmp_path / "model")(mode="train_and_evaluate", epochs=1)
+    prepared = prepare(config)
+    trainer = Recording(config, task="chief:0")
+    return config, trainer, Training(config, prepared.spec, prepared.model, trainer)
+
+
+def test_nothing_is_written_before_a_training_begins(training):
+    config, trainer, stages = training
+    stages.check()
+    stages.plan()
+    assert not trainer.calls and not os.path.exists(config.model_dir)
+
+
+def test_a_trainer_is_asked_in_the_order_of_the_stages(training):
+    config, trainer, stages = training
+    result = stages.run()
+    assert trainer.calls == [
+        ("announcing", False), ("begin", False), ("estimator", True), ("train", True),
+        ("leaves_evaluation", True), ("announced", True),
+    ]  # fmt: skip
+    # 400 rows in batches of 50.
+    assert trainer.steps.max_steps == result.steps_planned == 8
+    assert trainer.reason == "running"
+    found = kept(config)
+    assert (found["status"], found["stop_reason"], found["task"]) == (
+        "done", "input_exhausted", "chief:0"
+    )  # fmt: skip
+    assert (found["rows_trained"], found["rows_lost"], found["metrics"]) == (7, 3, {})
+
+
+def test_what_a_trainer_raises_is_in_the_result(training):
+    config, trainer, stages = training
+
+    def fail(steps):
+        raise RuntimeError("no step")
+
+    trainer.train = fail
+    with pytest.raises(RuntimeError, match="no step"):
+        stages.run()
+    found = kept(config)
+    assert (found["status"], found["error"]) == ("failed", "RuntimeError: no step")
+    assert [name for name, _ in trainer.calls] == ["announcing", "begin", "estimator"]
