@@ -20,8 +20,8 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import CheckpointError
 from feature_specs.kinds.column_kinds import Vocabulary
 from feature_specs.spec import FeatureSpec
@@ -42,7 +42,7 @@ _FREE_TO_CHANGE = {
 
 
 def write_record(
-    config: ExperimentConfig, spec: FeatureSpec, places: Optional[Record] = None
+    config: ModelDirConfig, spec: FeatureSpec, places: Optional[Record] = None
 ) -> None:
     """Writes flags, versions and spec into the model directory.
 
@@ -51,7 +51,6 @@ def write_record(
       spec: the feature spec.
       places: of the model's variables; see `input_places`. None where it is not known.
     """
-    assert config.model_dir is not None
     storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
     storage.write_json(os.path.join(config.model_dir, "versions.json"), used)

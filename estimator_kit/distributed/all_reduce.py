@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training.hooks.stop import StopRequest
@@ -24,7 +24,7 @@ from estimator_kit.training.trainer import Alone
 _ROW_BY_ROW = {"adadelta", "ftrl", "lazy_adam", "momentum", "rmsprop"}
 
 
-def devices(config: ExperimentConfig) -> list[str]:
+def devices(config: ModelDirConfig) -> list[str]:
     """The devices of this machine that train: its GPUs, or else CPUs, one if not said otherwise.
 
     Raises:
@@ -44,7 +44,7 @@ class Mirrored(Alone):
       ConfigError: --mirrored_devices asks for more GPUs than there are.
     """
 
-    def __init__(self, config: ExperimentConfig, request: StopRequest):
+    def __init__(self, config: ModelDirConfig, request: StopRequest):
         self._devices = devices(config)
         team = Team(batches_a_step=len(self._devices), ends_together=True)
         super().__init__(config, request, team=team)
@@ -57,7 +57,7 @@ class Mirrored(Alone):
         return make_estimator(self._config, model, train_distribute=strategy)
 
 
-def check_model(config: ExperimentConfig, model: ModelFn) -> None:
+def check_model(config: ModelDirConfig, model: ModelFn) -> None:
     """Raises ConfigError for parameters whose result would be another one on several devices."""
     p = model.params
     wrong = {

@@ -20,7 +20,7 @@ import tensorflow as tf
 from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks, goal_of
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result_file import read_result
@@ -50,10 +50,9 @@ class Chief(Trainer):
     shared = True
 
     def __init__(
-        self, config: ExperimentConfig, view: ClusterView, request: StopRequest, *, devices: int = 1
+        self, config: ModelDirConfig, view: ClusterView, request: StopRequest, *, devices: int = 1
     ):
         super().__init__(config, request, team=Team.of(config, view, devices), task=view.name)
-        assert config.model_dir is not None
         self._view = view
         self._marks = Marks(config.model_dir)
         self._had_evaluator = False
@@ -83,7 +82,7 @@ class Chief(Trainer):
             told = True
         except NothingToDo:
             # Others that were started with it wait for no more than what the mark says.
-            result = read_result(self._config.model_dir or "") or {}
+            result = read_result(self._config.model_dir) or {}
             if self._config.mode == "train_and_evaluate" and not result.get("metrics"):
                 self._scored_by = EVALUATOR  # It was to, and is not through.
             raise
@@ -97,7 +96,6 @@ class Chief(Trainer):
             raise
         finally:
             if status and started:
-                assert self._config.model_dir is not None
                 # An error that is under way says more.
                 with contextlib.nullcontext() if told else contextlib.suppress(Exception):
                     step = reading.latest_step(self._config.model_dir)

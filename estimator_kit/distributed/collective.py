@@ -23,7 +23,7 @@ from estimator_kit import exit_codes
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.chief import Chief
@@ -49,7 +49,7 @@ class AllReduceChief(Chief):
 
     _strategy: Any  # Since the server was started.
 
-    def __init__(self, config: ExperimentConfig, view: ClusterView, request: StopRequest):
+    def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
         super().__init__(config, view, request, devices=len(devices(config)))
 
     def start_server(self) -> None:
@@ -73,7 +73,7 @@ class AllReduceWorker(Worker):
     _strategy: Any  # Since the server was started.
 
     def __init__(
-        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
     ):
         super().__init__(config, spec, model, view, devices=len(devices(config)))
 
@@ -97,7 +97,7 @@ class AllReduceWorker(Worker):
         return str(ready["id"])
 
 
-def start_server(config: ExperimentConfig, view: ClusterView) -> Any:
+def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
     """Starts the server of this task, and returns the strategy that goes with it."""
     on_cpu = devices(config)[0].startswith("/cpu")
     communication = tf.distribute.experimental.CommunicationImplementation
@@ -115,7 +115,7 @@ def start_server(config: ExperimentConfig, view: ClusterView) -> Any:
 
 @as_written
 def train(
-    config: ExperimentConfig,
+    config: ModelDirConfig,
     view: ClusterView,
     strategy: Any,
     model: ModelFn,

@@ -21,7 +21,7 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed.marks import DONE, EVALUATOR, Marks, goal_of
 from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
@@ -51,9 +51,8 @@ _LOOK = 0.5
 
 class _Evaluator:
     def __init__(
-        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, request: StopRequest
+        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, request: StopRequest
     ):
-        assert config.model_dir is not None
         self.model_dir = config.model_dir
         self.request = request
         self.scored: Optional[str] = None
@@ -102,7 +101,7 @@ class _Evaluator:
 
 
 def run_evaluator(
-    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
+    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
 ) -> RunResult:
     """Scores checkpoints until training is over, and the last one; then writes the exports.
 
@@ -112,7 +111,6 @@ def run_evaluator(
         --cluster_timeout_secs.
       DataError, ConfigError: see their docstrings.
     """
-    assert config.model_dir is not None
     request, marks = StopRequest(), Marks(config.model_dir)
     # Watching first: it says that there is an evaluator.
     with stop_on_sigterm(request), Watch(
@@ -153,9 +151,8 @@ def run_evaluator(
     return result
 
 
-def _is_all_done(config: ExperimentConfig, end: Optional[dict[str, Any]]) -> bool:
+def _is_all_done(config: ModelDirConfig, end: Optional[dict[str, Any]]) -> bool:
     """Whether the chief, or a former start of this task, has scored the last checkpoint."""
-    assert config.model_dir is not None
     if end is None or end.get("status") != DONE:
         return False
     kept = read_result(config.model_dir) or {}

@@ -22,7 +22,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import ConfigError
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
@@ -31,7 +31,7 @@ DONE, STOPPED, FAILED = "done", "stopped", "failed"
 CHIEF, EVALUATOR = "chief", "evaluator"
 
 
-def goal_of(config: ExperimentConfig) -> dict[str, Any]:
+def goal_of(config: ModelDirConfig) -> dict[str, Any]:
     """What says how long a training is; one of another goal goes on from where this one ended."""
     names = ("mode", "max_steps", "epochs", "batch_size", "seed", "train_files", "train_days",
              "early_stopping_metric")  # fmt: skip

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
 from estimator_kit.distributed.marks import goal_of
@@ -41,7 +41,7 @@ _GONE = 30.0
 class ParameterServerChief(Chief):
     """The chief that gives the variables on the ps their values, and saves them."""
 
-    def __init__(self, config: ExperimentConfig, view: ClusterView, request: StopRequest):
+    def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
         super().__init__(config, view, request)
         self._session = ""
         # Since when workers cannot be reached.
@@ -78,7 +78,6 @@ class ParameterServerChief(Chief):
 
     def _say_given_up(self) -> None:
         """Notes that others are gone; the process may have to be ended before it can say so."""
-        assert self._config.model_dir is not None
         error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
         step = reading.latest_step(self._config.model_dir)
         result = RunResult(

@@ -16,7 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed import listening
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.waiting import reachable
@@ -42,7 +42,7 @@ _NAME = 30.0
 STARTED: list[Any] = []
 
 
-def start(config: ExperimentConfig, view: ClusterView, session: Any = None) -> Any:
+def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any:
     """Starts the server of this task, and keeps it to its address.
 
     `session` is the ConfigProto of its sessions, where it is not that of the flags.
@@ -89,7 +89,7 @@ def _own_addresses(view: ClusterView, seconds: float) -> list[listening.Address]
             threading.Event().wait(1)
 
 
-def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
+def run_ps(config: ModelDirConfig, view: ClusterView) -> RunResult:
     """Keeps variables until training is over.
 
     Raises:
@@ -97,7 +97,6 @@ def run_ps(config: ExperimentConfig, view: ClusterView) -> RunResult:
       tf.errors.UnavailableError: the chief was stopped, or gone for longer than
         --cluster_timeout_secs.
     """
-    assert config.model_dir is not None
     request = StopRequest()
     start(config, view)
     with stop_on_sigterm(request), Watch(

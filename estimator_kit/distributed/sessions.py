@@ -20,7 +20,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed import placement
 from estimator_kit.distributed.waiting import wait_for
 from estimator_kit.embeddings import dynamic_tables, partitions
@@ -88,7 +88,7 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
         self.steps += 1
 
 
-def cluster_estimator(config: ExperimentConfig, model: ModelFn, view: ClusterView) -> Any:
+def cluster_estimator(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> Any:
     """The Estimator of one training of a task; of one graph, as it counts what it has placed."""
     model.together = _together(config, view)
     session = session_config(config)
@@ -99,14 +99,14 @@ def cluster_estimator(config: ExperimentConfig, model: ModelFn, view: ClusterVie
     )  # fmt: skip
 
 
-def _together(config: ExperimentConfig, view: ClusterView) -> Optional[Synchronous]:
+def _together(config: ModelDirConfig, view: ClusterView) -> Optional[Synchronous]:
     team = Team.of(config, view)
     if not team.ends_together:
         return None
     return Synchronous(team.size, team.batches_a_step, view.is_chief)
 
 
-def check_model(config: ExperimentConfig, model: ModelFn, view: ClusterView) -> None:
+def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> None:
     """Raises ConfigError for parameters that need the steps of one process one after the other."""
     wrong = ["accumulate"] if model.params.accumulate > 1 else []
     if Team.of(config, view).ends_together:
@@ -124,7 +124,7 @@ def check_model(config: ExperimentConfig, model: ModelFn, view: ClusterView) -> 
 
 
 def keep_training(
-    config: ExperimentConfig,
+    config: ModelDirConfig,
     view: ClusterView,
     attempt: Callable[[OneSession], None],
     over: Callable[[], bool],

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Optional
 
 from estimator_kit.config.cluster import EVALUATOR, PS, ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.config.rules.cluster import ALL_REDUCE
 from estimator_kit.distributed import all_reduce, evaluation, servers, sessions
@@ -38,7 +37,7 @@ def train(config: ModelDirConfig) -> RunResult:
 
 
 def _live(
-    config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
+    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: Optional[ClusterView]
 ) -> RunResult:
     dynamic_problems.check_strategy(spec, config.strategy)
     if view is not None and view.task_type == PS:
@@ -56,7 +55,7 @@ def _live(
     return worker(config, spec, model, view).run()
 
 
-def trainer_of(config: ExperimentConfig, view: Optional[ClusterView]) -> Trainer:
+def trainer_of(config: ModelDirConfig, view: Optional[ClusterView]) -> Trainer:
     """The trainer of a process that is alone, or the chief."""
     request = StopRequest()
     if view is None:

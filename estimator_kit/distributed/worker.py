@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.sessions import SessionLost
 from estimator_kit.distributed.waiting import wait_for, wait_until
@@ -57,10 +57,9 @@ class Worker(abc.ABC):
     _watch: Watch  # While it runs.
 
     def __init__(
-        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView,
+        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView,
         *, devices: int = 1,
     ):  # fmt: skip
-        assert config.model_dir is not None
         self._config, self._spec, self._model, self._view = config, spec, model, view
         self._model_dir = config.model_dir
         self._team = Team.of(config, view, devices)

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.sample_rows import SampleRows, telling_rows
@@ -34,12 +34,11 @@ class RunExports:
 
     def __init__(
         self,
-        config: ExperimentConfig,
+        config: ModelDirConfig,
         spec: FeatureSpec,
         files: Sequence[str] = (),
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ):
-        assert config.model_dir is not None
         self._config = config
         self._model_dir = config.model_dir
         self._spec = spec

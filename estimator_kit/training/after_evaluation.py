@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.exporters.best_k import BestKRecord
@@ -83,13 +83,12 @@ class AfterEvaluation(estimator.Exporter):
 
     def __init__(
         self,
-        config: ExperimentConfig,
+        config: ModelDirConfig,
         spec: FeatureSpec,
         request: StopRequest,
         files: Sequence[str] = (),
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ):
-        assert config.model_dir is not None
         self._config = config
         self._model_dir = config.model_dir
         self._exports = RunExports(config, spec, files, damaged)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
 
 
 def final_exports(
-    config: ExperimentConfig, trained: Any, after_evaluation: AfterEvaluation
+    config: ModelDirConfig, trained: Any, after_evaluation: AfterEvaluation
 ) -> dict[str, str]:
     """Paths of all exports, after the final one was written where it is asked for."""
     exports = after_evaluation.exports

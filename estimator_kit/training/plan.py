@@ -17,6 +17,7 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result_file import read_result
@@ -88,10 +89,9 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
 
 
 def check_start(
-    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+    config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
 ) -> Optional[int]:
     """The step to go on from, or None; refuses a checkpoint that does not fit."""
-    assert config.model_dir is not None
     checkpoint = reading.latest(config.model_dir)
     if checkpoint is None:
         return None
@@ -101,7 +101,7 @@ def check_start(
 
 
 def find_warm_start(
-    config: ExperimentConfig, spec: FeatureSpec, outline: ModelOutline
+    config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
 ) -> Optional[WarmStart]:
     """What a first start takes from another model, where that is asked for."""
     if config.warm_start_from is None:
@@ -119,7 +119,7 @@ def find_warm_start(
 
 
 def make_plan(
-    config: ExperimentConfig,
+    config: ModelDirConfig,
     source: TrainingInput,
     start_step: Optional[int],
     first_step: int,
@@ -178,9 +178,8 @@ def _count_team(
     return each
 
 
-def check_already_done(config: ExperimentConfig, plan: Plan) -> None:
+def check_already_done(config: ModelDirConfig, plan: Plan) -> None:
     """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
-    assert config.model_dir is not None
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
     covered = before.get("mode") in (config.mode, "train_and_evaluate")

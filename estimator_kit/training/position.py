@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Optional
 
 from estimator_kit import storage
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
@@ -62,7 +62,7 @@ class InputPosition:
 
 
 def find_position(
-    config: ExperimentConfig,
+    config: ModelDirConfig,
     train_files: list[str],
     start_step: int,
     left_out: Mapping[str, str] = MappingProxyType({}),
@@ -80,7 +80,6 @@ def find_position(
       selection: what else decides the order of rows, by name.
       sizes: the bytes of the files; looked up where they are not given.
     """
-    assert config.model_dir is not None
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
         "seed": config.seed,

@@ -28,7 +28,7 @@ from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
@@ -98,9 +98,8 @@ class Training:
     _cache: Optional[RowCache]
 
     def __init__(
-        self, config: ExperimentConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer
+        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer
     ):
-        assert config.model_dir is not None
         self._config, self._spec, self._model, self._trainer = config, spec, model, trainer
         self._model_dir = config.model_dir
         self._evaluates = config.mode == "train_and_evaluate"

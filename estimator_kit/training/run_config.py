@@ -9,13 +9,13 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 
 _DEFAULT_CHECKPOINT_SECS = 600
 
 
-def session_config(config: ExperimentConfig) -> Any:
+def session_config(config: ModelDirConfig) -> Any:
     """Threads and memory as the flags say."""
     session = tf.compat.v1.ConfigProto(
         allow_soft_placement=True,
@@ -29,7 +29,7 @@ def session_config(config: ExperimentConfig) -> Any:
 
 
 def make_run_config(
-    config: ExperimentConfig, view: Optional[ClusterView] = None, **more: Any
+    config: ModelDirConfig, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """Checkpoints, seed and threads as the flags say; TensorFlow's own step log is off.
 
@@ -58,7 +58,7 @@ def make_run_config(
 
 
 def make_estimator(
-    config: ExperimentConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
+    config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
     """The Estimator of a model in its model directory; arguments are those of `make_run_config`."""
     return estimator.Estimator(

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.config.rules.data_service import kept_together_problem
 from estimator_kit.errors import ConfigError
 from estimator_kit.training import data_service
@@ -47,7 +47,7 @@ class TrainingInput:
       stamps: (bytes, nanoseconds since 1970) of each file as it was found.
     """
 
-    config: ExperimentConfig
+    config: ModelDirConfig
     spec: FeatureSpec
     source: Union[list[str], Mix]
     negatives: Optional[Negatives] = None
@@ -59,7 +59,7 @@ class TrainingInput:
 
     @classmethod
     def of(
-        cls, config: ExperimentConfig, spec: FeatureSpec, team: Team = ALONE
+        cls, config: ModelDirConfig, spec: FeatureSpec, team: Team = ALONE
     ) -> TrainingInput:
         """The input that the flags describe.
 

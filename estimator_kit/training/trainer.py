@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Optional
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import data_service
 from estimator_kit.training.hooks.saving import SaverHook
@@ -70,7 +70,7 @@ class Trainer(abc.ABC):
 
     def __init__(
         self,
-        config: ExperimentConfig,
+        config: ModelDirConfig,
         request: StopRequest,
         *,
         team: Team = ALONE,
