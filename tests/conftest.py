@@ -42,12 +42,13 @@ def pytest_ignore_collect(collection_path: pathlib.Path):
 def only_declared_settings(monkeypatch):
     """Fails where a mode reads a setting that the table of modes does not give to it."""
     from estimator_kit import commands
+    from estimator_kit.config.settings import settings_of
 
     complete = commands.complete
 
     def watched(config, kind):
         fields = frozenset(kind.model_fields)
-        declared = commands.COMMANDS[config.mode].settings()
+        declared = settings_of(config.mode)
 
         class Watched(kind):
             def __getattribute__(self, name):

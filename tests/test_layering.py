@@ -46,8 +46,8 @@ WITHOUT_TENSORFLOW = {
         "reading/days", "reading/files", "record_files/file_systems",
     },
     "estimator_kit": {
-        "__init__", "commands/__init__", "commands/command_line", "commands/table",
-        "commands/validate", "commands/validation/checks", "commands/validation/pretrained",
+        "__init__", "commands/__init__", "commands/command_line", "commands/validate",
+        "commands/validation/checks", "commands/validation/pretrained",
         "config/cluster", "config/experiment_config", "config/flagfile", "config/flags",
         "config/modes", "config/rules/*", "config/settings/*",
         "distributed/__init__", "distributed/launcher", "errors", "exit_codes", "main",

@@ -1,4 +1,4 @@
-"""What each `--mode` does: a module for each, and `table`, which says what there is.
+"""What each `--mode` does: a module for each; `config.modes` is the table of them.
 
     run(config, tell) -> RunResult      of each module; `tell` takes what a person should read
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import importlib
 import logging
+import typing
 from collections.abc import Callable
 
-from estimator_kit.commands.table import COMMANDS
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.modes import MODES
 from estimator_kit.config.of_modes import complete
 from estimator_kit.result import RunResult
 
@@ -31,8 +32,9 @@ def run(config: ExperimentConfig, tell: Callable[[str], None] = _log.info) -> Ru
       DataError, LossError: the data cannot be trained on.
       NothingToDo, Stopped: see `training.run`.
     """
-    command = COMMANDS[config.mode]
-    if command.estimators:
+    mode = MODES[config.mode]
+    if mode.estimators:
         importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    module = importlib.import_module(f"estimator_kit.commands.{command.module}")
-    return module.run(complete(config, command.config), tell)
+    module = importlib.import_module(f"estimator_kit.commands.{mode.module}")
+    kind = typing.get_type_hints(module.run)["config"]
+    return module.run(complete(config, kind), tell)

@@ -16,10 +16,10 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal, Optional
 
 from estimator_kit import exit_codes
-from estimator_kit.commands.table import COMMANDS, PURPOSES, modes_that_read
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import value_type
-from estimator_kit.config.settings import AREAS
+from estimator_kit.config.modes import MODES, PURPOSES
+from estimator_kit.config.settings import AREAS, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
 
@@ -49,9 +49,9 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
     if not arguments or arguments[0].startswith("-"):
         return list(arguments)
     word, rest = arguments[0], list(arguments[1:])
-    if word not in COMMANDS:
+    if word not in MODES:
         raise ConfigError(
-            f"{word!r} is not a mode{nearest(word, COMMANDS)}; --help lists the modes, and every "
+            f"{word!r} is not a mode{nearest(word, MODES)}; --help lists the modes, and every "
             "other argument is --flag=value"
         )
     named = _mode_flag(rest)
@@ -69,8 +69,8 @@ def asked_help(arguments: Sequence[str]) -> Optional[str]:
     mode = _mode_flag(arguments)
     if mode is None:
         return overview()
-    if mode not in COMMANDS:
-        raise ConfigError(f"--mode={mode} is not a mode{nearest(mode, COMMANDS)}; see --help")
+    if mode not in MODES:
+        raise ConfigError(f"--mode={mode} is not a mode{nearest(mode, MODES)}; see --help")
     return mode_help(mode)
 
 
@@ -84,7 +84,7 @@ def check_read(arguments: Sequence[str], mode: str) -> None:
     Raises:
       ConfigError: it does not; the message names the modes that do.
     """
-    read = COMMANDS[mode].settings()  # type: ignore[index]
+    read = settings_of(mode)
     problems = [
         f"--{name} is not read by --mode={mode}, but by {_listed(_users(name))}; drop it"
         for name in dict.fromkeys(_names(arguments))
@@ -97,13 +97,13 @@ def check_read(arguments: Sequence[str], mode: str) -> None:
 def overview() -> str:
     """What there is, on one screen."""
     lines = [_OVERVIEW.rstrip(), ""]
-    width = max(map(len, COMMANDS))
+    width = max(map(len, MODES))
     for purpose in PURPOSES:
         lines.append(f"{purpose}:")
         lines += [
-            f"  {mode:<{width}}  {command.help}"
-            for mode, command in COMMANDS.items()
-            if command.purpose == purpose
+            f"  {mode:<{width}}  {entry.help}"
+            for mode, entry in MODES.items()
+            if entry.purpose == purpose
         ]
     lines += ["", "All flags and the exit statuses: --helpfull"]
     return "\n".join(lines)
@@ -111,9 +111,8 @@ def overview() -> str:
 
 def mode_help(mode: str) -> str:
     """The flags that a mode reads, by area."""
-    command = COMMANDS[mode]  # type: ignore[index]
-    head = textwrap.fill(f"python run.py {mode}: {command.help}", _WIDTH)
-    return "\n".join([head, *_flags(command.settings() - {"mode"})])
+    head = textwrap.fill(f"python run.py {mode}: {MODES[mode].help}", _WIDTH)
+    return "\n".join([head, *_flags(settings_of(mode) - {"mode"})])
 
 
 def full_help() -> str:

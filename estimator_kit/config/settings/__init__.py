@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from estimator_kit.config.modes import EVERY_MODE_READS, EVERYTHING, MODES
 from estimator_kit.config.settings.analysis import AnalysisSettings
 from estimator_kit.config.settings.bad_data import BadDataSettings
 from estimator_kit.config.settings.base import Settings
@@ -66,3 +67,17 @@ class AllSettings(
     MachineSettings,
 ):
     """Every setting: what `rules` look at and `ExperimentConfig` checks."""
+
+
+def settings_of(mode: str) -> frozenset[str]:
+    """The names of the settings that a mode reads."""
+    reads = (*EVERY_MODE_READS, *MODES[mode].reads)
+    if EVERYTHING[0] in reads:
+        return frozenset(AllSettings.model_fields)
+    areas = {area.__name__: area.model_fields for area in AREAS}
+    return frozenset(name for item in reads for name in areas.get(item, (item,)))
+
+
+def modes_that_read(name: str) -> list[str]:
+    """The modes that read a setting."""
+    return [mode for mode in MODES if name in settings_of(mode)]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import typing
+
 import pytest
 
 from estimator_kit import main as program
 from estimator_kit.commands import command_line
-from estimator_kit.commands.table import COMMANDS, PURPOSES, modes_that_read
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.modes import MODES
-from estimator_kit.config.settings import TrainingSettings
+from estimator_kit.config.modes import MODES, PURPOSES, Mode
+from estimator_kit.config.settings import TrainingSettings, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -26,13 +27,13 @@ def told(capsys, *arguments):
 
 
 def test_the_table_has_every_mode():
-    assert sorted(COMMANDS) == sorted(MODES)
-    assert {command.purpose for command in COMMANDS.values()} == set(PURPOSES)
+    assert sorted(MODES) == sorted(typing.get_args(Mode))
+    assert {entry.purpose for entry in MODES.values()} == set(PURPOSES)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_reads_settings_that_exist(mode):
-    assert COMMANDS[mode].settings() <= set(ExperimentConfig.model_fields)
+    assert settings_of(mode) <= set(ExperimentConfig.model_fields)
 
 
 def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
@@ -123,7 +124,7 @@ def test_every_mode_has_help(mode):
     text = command_line.mode_help(mode)
     shown = {line.split("=")[0].split(",")[0].strip().lstrip("-") for line in text.splitlines()
              if line.startswith("  --")}  # fmt: skip
-    assert shown == COMMANDS[mode].settings() - {"mode"}
+    assert shown == settings_of(mode) - {"mode"}
 
 
 def test_all_flags_and_exit_statuses(capsys):
