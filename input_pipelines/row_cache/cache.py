@@ -196,8 +196,8 @@ class RowCache:
 
     def _find(self, maker: _Maker, path: str) -> tuple[str, Optional[str]]:
         self._check()
-        key = maker.key(path)
         try:
+            key = maker.key(path)  # Its digest is remembered in the folder.
             return key, self._folder.find(key)
         except OSError as error:
             raise self._cannot_use(error) from error

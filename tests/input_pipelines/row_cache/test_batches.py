@@ -15,7 +15,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Negatives
 from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
-from input_pipelines.row_cache import shards
+from input_pipelines.row_cache import digests, shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
 from tests.conftest import make_rows
 
@@ -210,7 +210,9 @@ def test_a_file_that_changes_meanwhile_is_not_cached_under_its_former_name(
     assert not entries(cache)
 
 
-def test_a_folder_that_vanishes_is_named(spec, files, cache):
+@pytest.mark.parametrize("young", [3 * 10**9, 0], ids=["young files", "old files"])
+def test_a_folder_that_vanishes_is_named(spec, files, cache, monkeypatch, young):
+    monkeypatch.setattr(digests, "_YOUNG", young)
     rows = cache.rows(spec, files[:1])
     shutil.rmtree(cache._name)
     with pytest.raises(DataError, match=r"the input cache .*/cache cannot be used: "):
