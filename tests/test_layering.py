@@ -18,9 +18,9 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
-        "entry", "errors", "json_schema", "kinds/*", "parser/*", "reference/naming",
-        "sections/drift_thresholds", "sections/retraining", "spec", "statistics", "validation/*",
-        "vocabulary",
+        "entry", "errors", "feature", "json_schema", "kinds/*", "label", "parser/*",
+        "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
+        "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {
         "__init__", "errors", "prepare/beam/flags", "prepare/convert/__init__",

@@ -30,8 +30,10 @@ from feature_specs.errors import (
     nearest,
     value_text,
 )
+from feature_specs.feature import Feature
 from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds.column_kinds import COLUMN_KINDS, Vocabulary
+from feature_specs.label import Label
 from feature_specs.parser.entry_messages import entry_at, field_names, message_of, place_in
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
@@ -39,7 +41,7 @@ from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.validation import (
     groups,
     labels,

@@ -14,8 +14,10 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
+from feature_specs.feature import Feature
 from feature_specs.kinds.column_kinds import Identity, Weighted
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.label import Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck

@@ -12,8 +12,8 @@ from typing import Optional
 import tensorflow as tf
 
 from feature_specs.encoded_bytes import Raw
+from feature_specs.feature import Feature
 from feature_specs.kinds.column_kinds import Identity, Weighted
-from feature_specs.spec import Feature
 
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "

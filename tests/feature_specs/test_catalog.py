@@ -11,7 +11,9 @@ import pytest
 
 import feature_specs
 from feature_specs import spec as schema
+from feature_specs.feature import Feature
 from feature_specs.heads import objectives
+from feature_specs.label import Label
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
 
@@ -112,14 +114,14 @@ def spec():
 
 def test_every_entry_is_read(spec):
     assert dict(spec.features) == {
-        "age": schema.Feature(dtype="int64", default=-1),
-        "price": schema.Feature(dtype="float32", default=0),
-        "pixels": schema.Feature(dtype="float32", shape=(3,)),
-        "city": schema.Feature(dtype="string"),
-        "tags": schema.Feature(dtype="string", shape="variable"),
-        "confidence": schema.Feature(dtype="float32"),
-        "truth": schema.Feature(dtype="float32"),
-        "note": schema.Feature(dtype="string"),
+        "age": Feature(dtype="int64", default=-1),
+        "price": Feature(dtype="float32", default=0),
+        "pixels": Feature(dtype="float32", shape=(3,)),
+        "city": Feature(dtype="string"),
+        "tags": Feature(dtype="string", shape="variable"),
+        "confidence": Feature(dtype="float32"),
+        "truth": Feature(dtype="float32"),
+        "note": Feature(dtype="string"),
     }
     assert spec.columns["price"] == schema.Numeric(
         numeric="price", normalizer=["log1p", {"clip": {"min": 0, "max": 5}}]
@@ -140,7 +142,7 @@ def test_every_entry_is_read(spec):
         "wide": ("town_x_tag", "town_x_age", "age"),
         "deep": ("price", "pixels", "price_bucket", "tag_emb", "town_hot"),
     }
-    assert spec.labels["kind"] == schema.Label(dtype="string", vocabulary=("a", "b", "c"))
+    assert spec.labels["kind"] == Label(dtype="string", vocabulary=("a", "b", "c"))
     assert spec.objectives["amount"] == objectives.Regression(
         head="regression", loss_weight=0.5
     )

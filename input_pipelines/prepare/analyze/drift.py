@@ -23,6 +23,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal, Optional, Union
 
+from feature_specs.feature import Feature
 from feature_specs.kinds.column_kinds import (
     Crossed,
     DynamicEmbedding,
@@ -30,9 +31,10 @@ from feature_specs.kinds.column_kinds import (
     Identity,
     Vocabulary,
 )
+from feature_specs.label import Label
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.sections.drift_thresholds import Measures, Thresholds
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import distances

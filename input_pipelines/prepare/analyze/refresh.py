@@ -18,9 +18,11 @@ from typing import Any, Optional, Union
 
 import feature_specs
 from feature_specs import statistics as statistics_file
+from feature_specs.feature import Feature
 from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.label import Label
 from feature_specs.parser.yaml_reader import read_text
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsError
 from feature_specs.vocabulary import read_words
 from input_pipelines.errors import DataError
