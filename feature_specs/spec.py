@@ -12,31 +12,19 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from feature_specs.errors import Path, Problem, located
 from feature_specs.feature import Feature
 from feature_specs.heads.objectives import Objective
-from feature_specs.kinds.column_kinds import (
-    Bucketized,
-    Column,
-    Crossed,
-    Embedding,
-    HashBucket,
-    Identity,
-    Indicator,
-    Numeric,
-    Ragged,
-    SequenceNumeric,
-    Vocabulary,
-    Weighted,
-)
+from feature_specs.kinds import Column
 from feature_specs.label import Label
 from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
-from feature_specs.vocabulary import read_words
+
+Kind = TypeVar("Kind", bound=Column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,81 +92,36 @@ class FeatureSpec:
         ]
         return min(counts) if counts else None
 
+    def of_kind(self, kind: type[Kind]) -> dict[str, Kind]:
+        """The columns of one kind, by name; for what concerns that kind alone."""
+        return {n: column for n, column in self.columns.items() if isinstance(column, kind)}
+
     def category_of(self, name: str) -> tuple[str, Column]:
         """The categorical column under an embedding, indicator or ragged one, or itself."""
-        column = self.columns[name]
-        source = self.ragged_ids(column)
-        if isinstance(column, (Embedding, Indicator)):
-            source = column.source
-        return (name, column) if source is None else (source, self.columns[source])
-
-    def ragged_ids(self, column: Column) -> Optional[str]:
-        """The categorical column that a ragged one is of; None of other columns.
-
-        One of numbers names a feature; a categorical column's name hides that of a feature.
-        """
-        source = self.columns.get(column.source) if isinstance(column, Ragged) else None
-        if source is None or not source.categorical:
-            return None
-        assert isinstance(column, Ragged)
-        return column.source
+        category = self.columns[name].category(self)
+        name = name if category is None else category
+        return name, self.columns[name]
 
     def is_sequence(self, name: str) -> bool:
         """Whether a column has one value a step, not one a record."""
-        if isinstance(self.columns[name], Ragged):
-            return False
-        column = self.category_of(name)[1]
-        return isinstance(column, SequenceNumeric) or getattr(column, "sequence", False)
-
-    def numeric_source(self, column: Bucketized) -> Numeric:
-        """What a bucketized column cuts: a numeric column, or the bare feature as one."""
-        source = self.columns.get(column.source)
-        return source if isinstance(source, Numeric) else Numeric(numeric=column.source)
+        return self.columns[name].is_sequence(self)
 
     def features_of(self, name: str) -> Iterator[str]:
         """The features that a column reads, directly or through other columns."""
-        column = self.columns[name]
-        if isinstance(column, Crossed):
-            for key in column.sources:
-                yield from self.features_of(key) if key in self.columns else (key,)
-        elif isinstance(column, (Embedding, Indicator)):
-            yield from self.features_of(column.source)
-        elif self.ragged_ids(column) is not None:
-            yield from self.features_of(column.source)
-        elif isinstance(column, Weighted):
-            yield from self.features_of(column.source)
-            yield column.weight
-        elif isinstance(column, Bucketized):
-            yield self.numeric_source(column).source
-        else:
-            yield column.source
+        return self.columns[name].features(self)
 
     def made_from(self, name: str) -> tuple[str, ...]:
         """A column and all that are made from it, directly or through other columns."""
         found = [name]
         for candidate in found:
             for other, column in self.columns.items():
-                sources = column.sources if isinstance(column, Crossed) else (column.source,)
-                # A column of a feature's name is no source of columns over that feature.
-                through = isinstance(column, (Crossed, Embedding, Indicator, Weighted, Bucketized))
-                through = through or self.ragged_ids(column) is not None
-                if through and candidate in sources and other not in found:
+                if candidate in column.below(self) and other not in found:
                     found.append(other)
         return tuple(found)
 
     def size_of(self, name: str) -> int:
         """Number of ids of a categorical column."""
-        column = self.columns[name]
-        if isinstance(column, Bucketized):
-            values = self.features[self.numeric_source(column).source].width
-            return values * (len(column.boundaries) + 1)
-        if isinstance(column, Weighted):
-            return self.size_of(column.source)
-        if isinstance(column, Vocabulary):
-            words = len(column.words) if column.words is not None else column.size or 0
-            return words + column.oov_buckets
-        assert isinstance(column, (Identity, HashBucket, Crossed)), column
-        return column.size
+        return self.columns[name].id_count(self)
 
     def used_columns(self) -> tuple[str, ...]:
         """The columns of all groups, each once, in the order of the document."""
@@ -194,16 +137,6 @@ class FeatureSpec:
     def filter_features(self) -> tuple[str, ...]:
         """The features that `filter` reads, each once."""
         return tuple(dict.fromkeys(entry.feature for entry in self.filter))
-
-    def vocabulary_path(self, column: Vocabulary) -> pathlib.Path:
-        assert column.file is not None
-        return self.directory / column.file
-
-    def words(self, column: Vocabulary) -> list[str]:
-        """The words of a vocabulary column in the order of their ids; integers as digits."""
-        if column.words is not None:
-            return [str(word) for word in column.words]
-        return read_words(self.vocabulary_path(column))[: column.size]
 
     def to_dict(self) -> dict[str, Any]:
         """The document that `parser.parse` reads back into an equal spec."""
@@ -243,10 +176,9 @@ class FeatureSpec:
         return located(path, message, self.lines)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the document and the bytes of its vocabulary files, in hex."""
+        """SHA-256 over the document and the bytes of the files of its columns, in hex."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
         for column in self.columns.values():
-            if isinstance(column, Vocabulary) and column.file is not None:
-                words = self.vocabulary_path(column).read_bytes()
-                digest.update(hashlib.sha256(words).digest())
+            for file in column.files:
+                digest.update(hashlib.sha256((self.directory / file).read_bytes()).digest())
         return digest.hexdigest()

@@ -25,7 +25,7 @@ from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.versions import kept, versions
-from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
@@ -247,13 +247,13 @@ def _files(what: str, folder: str) -> list[str]:
 def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
     if spec is None:
         return ["no feature spec, so that vocabularies and features are not known"]
-    found = {n: c for n, c in spec.columns.items() if isinstance(c, Vocabulary)}
+    found = spec.of_kind(Vocabulary)
     lines = [f"{len(found)} vocabularies"]
     for name, column in found.items():
         if column.words is not None:
             lines.append(f"  {len(column.words):>14,}  {name}: a list in the spec")
             continue
-        words = spec.vocabulary_path(column).read_bytes().count(b"\n")
+        words = column.path(spec).read_bytes().count(b"\n")
         lines.append(f"  {column.size or words:>14,}  {name}: {column.file}")
     return lines
 
