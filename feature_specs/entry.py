@@ -58,6 +58,21 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _shape(value: Any) -> Any:
+    """`variable`, `[]`, `[n]` or `[n, m, ...]`."""
+    if value == "variable":
+        return value
+    if isinstance(value, (list, tuple)):
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value):
+            return tuple(value)
+    raise ValueError(
+        f"got {value!r}, expected [] for one value, [n] or [n, m] for so many, or variable"
+    )
+
+
+# Of features and labels: of one value, of so many, or of a list.
+Shape = Annotated[Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)]
+
 # Tuples that a YAML list fills.
 Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]
 Integers = Annotated[tuple[int, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]

@@ -65,6 +65,11 @@ class Problem:
         return f"{place}: {path_text(self.path)}: {self.message}"
 
 
+def unknown(path: Path, name: str, what: str, known: Iterable[str]) -> Problem:
+    """What is wrong with a name that leads nowhere, where `what` was expected."""
+    return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")
+
+
 def located(path: Path, message: str, lines: Mapping[Path, int]) -> Problem:
     """A problem with the line of its place, or of the nearest entry around it that has one."""
     place = path

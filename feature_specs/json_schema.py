@@ -11,20 +11,22 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pydantic
 from pydantic.json_schema import models_json_schema
 
 from feature_specs.entry import NAME_PATTERN
+from feature_specs.feature import Feature
 from feature_specs.heads.objectives import HEADS
-from feature_specs.kinds.column_kinds import COLUMN_KINDS
+from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.label import Label
 from feature_specs.parser.parser import VERSION
 from feature_specs.sections.drift_thresholds import Drift
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import Retraining
 from feature_specs.sections.tables import Tables
-from feature_specs.spec import Feature, Label
 
 FILE = pathlib.Path(__file__).with_name("spec.schema.json")
 
@@ -34,6 +36,9 @@ _STATISTICS = {
     "required": ["statistics"],
     "properties": {"statistics": {"type": "string"}},
 }
+
+# What pydantic puts before the name of a class: `feature_specs__heads__losses__`.
+_MODULE = re.compile(r"^feature_specs__(?:[a-z0-9_]+?__)*(?=[A-Z])")
 
 # Where the YAML says less than the models: {property: how else it may be written}.
 _SHORT_FORMS: dict[str, dict[str, Any]] = {
@@ -99,7 +104,30 @@ def json_schema() -> dict[str, Any]:
         "$defs": definitions["$defs"],
     }
     _add_short_forms(schema)
-    return schema
+    return _without_modules(schema)
+
+
+def _without_modules(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with definitions named after their classes alone, wherever the code is.
+
+    Where two nested classes have one name, pydantic puts the module before it.
+    """
+    names = {name: _MODULE.sub("", name) for name in schema["$defs"]}
+    assert len(set(names.values())) == len(names), "two classes of one qualified name"
+
+    def renamed(node: Any) -> Any:
+        if isinstance(node, list):
+            return [renamed(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        node = {key: renamed(value) for key, value in node.items()}
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            node["$ref"] = f"#/$defs/{names[reference.removeprefix('#/$defs/')]}"
+        return node
+
+    definitions = {names[name]: entry for name, entry in schema["$defs"].items()}
+    return renamed({**schema, "$defs": definitions})
 
 
 def _add_short_forms(node: Any) -> None:

@@ -17,8 +17,9 @@ MODULES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py
 # The modules and folders on the top level of each package: one imports only those behind it.
 ORDER = {
     "feature_specs": (
-        "json_schema", "parser", "validation", "reference", "embeddings", "spec", "sections",
-        "heads", "kinds", "statistics", "encoded_bytes", "vocabulary", "entry", "errors",
+        "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
+        "feature", "sections", "heads", "statistics", "encoded_bytes", "vocabulary", "entry",
+        "errors",
     ),
     "input_pipelines": (
         "data_service", "input_fns", "row_cache", "integrity", "prepare", "reading",
@@ -36,9 +37,9 @@ ORDER = {
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
-        "entry", "errors", "json_schema", "kinds/*", "parser/*", "reference/naming",
-        "sections/drift_thresholds", "sections/retraining", "spec", "statistics", "validation/*",
-        "vocabulary",
+        "entry", "errors", "feature", "json_schema", "kinds/*", "label", "parser/*",
+        "reference/naming", "sections/drift_thresholds", "sections/retraining", "spec",
+        "statistics", "validation/*", "vocabulary",
     },
     "input_pipelines": {
         "__init__", "errors", "prepare/beam/flags", "prepare/convert/__init__",
@@ -153,6 +154,47 @@ def test_clients_import_no_tensorflow_and_nothing_of_the_kit_but_what_reads_a_sp
 def test_validating_goes_through_no_tensorflow(path):
     names = imports(path, at_import_only=True)
     assert not [n for n in names if n.split(".")[0] in ("tensorflow", "numpy", "google")]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "feature_specs" / "kinds").glob("*.py")), ids=lambda p: p.name
+)
+def test_column_kinds_know_nothing_of_what_is_made_of_them(path):
+    names = [n for n in imports(path) if n.split(".")[0] in (*FLOORS, "tensorflow", "numpy")]
+    known = {f"feature_specs.{n}" for n in ("entry", "errors", "feature", "vocabulary")}
+    assert not [n for n in names if n not in known and not n.startswith("feature_specs.kinds")]
+
+
+# What is of some kinds alone, and no affair of another one.
+OF_SOME_KINDS = {
+    "feature_specs/embeddings/pretrained_files.py",
+    "feature_specs/kinds/bucketized.py",
+    "input_pipelines/prepare/metadata_schema/from_spec.py",
+}
+
+
+def test_no_other_module_asks_of_which_kind_a_column_is():
+    asking = set()
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        kinds = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and _is_of_kinds(str(node.module))
+            for alias in node.names
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                names = {n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)}
+                if names & (kinds | {"kinds"}):
+                    asking.add(str(path.relative_to(ROOT)))
+    assert asking == OF_SOME_KINDS
+
+
+def _is_of_kinds(module: str) -> bool:
+    """Whether column kinds are imported from a module, and not their base or parts of them."""
+    parts = ("base", "normalizers", "embedding_tables")
+    return module.startswith("feature_specs.kinds") and not module.endswith(parts)
 
 
 def test_only_the_command_line_knows_absl_and_only_cluster_reads_tf_config():

@@ -23,7 +23,6 @@ from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
 from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.errors import CheckpointError
-from feature_specs.kinds.column_kinds import Vocabulary
 from feature_specs.spec import FeatureSpec
 
 _PLACES = "places.json"
@@ -55,10 +54,9 @@ def write_record(
     used = {**versions(), "feature_spec": spec.fingerprint()}
     storage.write_json(os.path.join(config.model_dir, "versions.json"), used)
     folder = os.path.join(config.model_dir, "feature_spec")
-    for column in spec.columns.values():
-        if isinstance(column, Vocabulary) and column.file is not None:
-            words = spec.vocabulary_path(column).read_text(encoding="utf-8")
-            storage.write_text(os.path.join(folder, column.file), words)
+    for file in _files(spec):
+        words = (spec.directory / file).read_text(encoding="utf-8")
+        storage.write_text(os.path.join(folder, file), words)
     storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
     if places is not None:
         storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
@@ -126,11 +124,11 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
         sentence = f"objectives: their order was {', '.join(first)}, is {', '.join(second)}"
         changes["objectives", ""] = sentence
     for name, column in spec.columns.items():
-        if isinstance(column, Vocabulary) and column.file is not None:
-            digest = digests_now[column.file]
+        for now in column.files:
+            digest = digests_now[now]
             file = kept.get("columns", {}).get(name, {}).get("file")
             if digests.get(file, digest) != digest:
-                sentence = f"columns.{name}: the words of {column.file} changed"
+                sentence = f"columns.{name}: the words of {now} changed"
                 changes.setdefault(("columns", name), sentence)
     return changes
 
@@ -159,10 +157,14 @@ def _shown(entry: Any) -> str:
 
 def _digests(spec: FeatureSpec) -> dict[str, str]:
     return {
-        column.file: hashlib.sha256(spec.vocabulary_path(column).read_bytes()).hexdigest()
-        for column in spec.columns.values()
-        if isinstance(column, Vocabulary) and column.file is not None
+        file: hashlib.sha256((spec.directory / file).read_bytes()).hexdigest()
+        for file in _files(spec)
     }
+
+
+def _files(spec: FeatureSpec) -> list[str]:
+    """The files that decide what ids mean, relative to the spec's folder."""
+    return [file for column in spec.columns.values() for file in column.files]
 
 
 def versions() -> dict[str, str]:

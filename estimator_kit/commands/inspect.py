@@ -30,7 +30,7 @@ from estimator_kit.exporters.saved_model_graph import (
 )
 from estimator_kit.exporters.versions import kept, versions
 from estimator_kit.result import RunResult
-from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
@@ -214,12 +214,12 @@ def _files(what: str, folder: str) -> list[str]:
 def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
     if spec is None:
         return ["no feature spec, so that vocabularies and features are not known"]
-    found = {n: c for n, c in spec.columns.items() if isinstance(c, Vocabulary)}
+    found = spec.of_kind(Vocabulary)
     lines = [f"{len(found)} vocabularies"]
     for name, column in found.items():
         if column.words is not None:
             lines.append(f"  {len(column.words):>14,}  {name}: a list in the spec")
             continue
-        words = spec.vocabulary_path(column).read_bytes().count(b"\n")
+        words = column.path(spec).read_bytes().count(b"\n")
         lines.append(f"  {column.size or words:>14,}  {name}: {column.file}")
     return lines

@@ -30,7 +30,7 @@ import tensorflow as tf
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from feature_specs.embeddings.initializers import initializer
-from feature_specs.kinds.column_kinds import DynamicEmbedding
+from feature_specs.kinds import DynamicEmbedding
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
@@ -56,7 +56,13 @@ _SERVERS: contextvars.ContextVar[int] = contextvars.ContextVar("servers", defaul
 
 def columns(spec: FeatureSpec) -> list[str]:
     """The dynamic embeddings of a spec's groups."""
-    return [n for n in spec.used_columns() if isinstance(spec.columns[n], DynamicEmbedding)]
+    used = set(spec.used_columns())
+    return [name for name in spec.of_kind(DynamicEmbedding) if name in used]
+
+
+def column_of(spec: FeatureSpec, name: str) -> DynamicEmbedding:
+    """A column of `columns`."""
+    return spec.of_kind(DynamicEmbedding)[name]
 
 
 @contextlib.contextmanager
@@ -91,8 +97,7 @@ def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Te
       float32 [different values + 1, dimension], and int64 [n]: where in it each id has its vector,
       -1 for one without a row.
     """
-    column = spec.columns[name]
-    assert isinstance(column, DynamicEmbedding)
+    column = column_of(spec, name)
     training = _TRAINING.get()
     if training is None:
         raise ConfigError(

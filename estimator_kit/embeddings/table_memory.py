@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Optional
 
 from estimator_kit.errors import ConfigError
-from feature_specs.kinds.column_kinds import Embedding
+from feature_specs.kinds import Embedding
 from feature_specs.spec import FeatureSpec
 
 _GIB = 2**30
@@ -60,10 +60,10 @@ def check(spec: FeatureSpec, groups: Iterable[str], *, memory: Optional[int] = N
 
 def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str, int]]:
     """`{table: (shape, bytes)}`; a table that several columns share is there once."""
-    tables = {}
+    tables, embeddings = {}, spec.of_kind(Embedding)
     for name in dict.fromkeys(name for group in groups for name in spec.groups.get(group, ())):
-        column = spec.columns[name]
-        if isinstance(column, Embedding):
+        if name in embeddings:
+            column = embeddings[name]
             rows = spec.size_of(column.source)
             size = rows * column.dimension * _FLOAT32
             tables[column.shared or name] = (f"{rows:,} x {column.dimension}", size)

@@ -23,7 +23,7 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import initial_values, input_layer, tensor_equality
+from estimator_kit.model import group_checks, initial_values, input_layer, tensor_equality
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import check_rows, split_logits
@@ -37,7 +37,6 @@ from estimator_kit.optimizers.combining import Weights, check_combination, parse
 from estimator_kit.optimizers.combining.base import MakeGradients
 from estimator_kit.optimizers.moving_average import AveragedSaver
 from estimator_kit.optimizers.sync_replicas import Synchronous
-from feature_specs.kinds.column_kinds import Numeric
 from feature_specs.spec import FeatureSpec
 from input_pipelines.input_fns import PADDING
 from input_pipelines.transform.transforms import Features
@@ -207,7 +206,8 @@ class ModelFn(abc.ABC):
 
     def field_input(self, features: Features, group: str) -> tf.Tensor:
         """The embeddings of a group, of one dimension: float32 [rows, fields, dimension]."""
-        names = input_layer.columns_of(self.spec, group)
+        group_checks.check_field_group(self.spec, group)
+        names = group_checks.columns_of(self.spec, group)
         dense = input_layer.dense_columns(self.spec, names, features)
         return input_layer.fields_of(self.spec, group, dense)
 
@@ -274,8 +274,8 @@ class ModelFn(abc.ABC):
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
-        for name, values in features.items():
-            if isinstance(self.spec.columns.get(name), Numeric):
+        for name, values in features.items():  # Columns, and weights of columns.
+            if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         logits = split_logits(type(self).__name__, self.logits(features, mode), widths)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.model.input_layer import pretrained_variables
+from estimator_kit.model.gathers import pretrained_variables
 from estimator_kit.optimizers.assignment import assign
 from feature_specs.embeddings import pretrained, pretrained_files
 from feature_specs.errors import Problem, SpecError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from estimator_kit.model.input_layer import check_dense_group
+from estimator_kit.model.group_checks import check_dense_group
 from estimator_kit.model.model_fn import ModelFn
 
 

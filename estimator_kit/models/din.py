@@ -19,7 +19,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import input_layer
+from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.activations import Activation
 from estimator_kit.models.dnn_params import DNNParams, HiddenUnits, tower_logits
@@ -80,10 +80,10 @@ class DINModel(ModelFn):
 
     def check_spec(self) -> None:
         p, spec = self.params, self.spec
-        input_layer.check_sequence_group(spec, p.steps_group)
-        input_layer.check_dense_group(spec, p.target_group)
+        group_checks.check_sequence_group(spec, p.steps_group)
+        group_checks.check_dense_group(spec, p.target_group)
         if p.deep_group is not None:
-            input_layer.check_dense_group(spec, p.deep_group)
+            group_checks.check_dense_group(spec, p.deep_group)
         steps, target = spec.groups[p.steps_group], spec.groups[p.target_group]
         if len(steps) != len(target):
             raise ConfigError(

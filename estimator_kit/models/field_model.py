@@ -11,7 +11,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from estimator_kit.model import input_layer
+from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.model_fn import ModelFn
 from input_pipelines.transform.transforms import Features
 
@@ -28,9 +28,9 @@ class FieldModel(ModelFn):
 
     def check_spec(self) -> None:
         for part, check in (
-            ("wide", input_layer.check_linear_group),
-            ("fields", input_layer.check_field_group),
-            ("deep", input_layer.check_dense_group),
+            ("wide", group_checks.check_linear_group),
+            ("fields", group_checks.check_field_group),
+            ("deep", group_checks.check_dense_group),
         ):
             group = self._group(part)
             if group is not None:
@@ -43,7 +43,7 @@ class FieldModel(ModelFn):
         """
         fields, deep = self._group("fields"), self._group("deep")
         groups = [group for group in (fields, deep) if group is not None]
-        names = [name for group in groups for name in input_layer.columns_of(self.spec, group)]
+        names = [name for group in groups for name in group_checks.columns_of(self.spec, group)]
         dense = input_layer.dense_columns(self.spec, names, features)
         assert fields is not None
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from estimator_kit.model.input_layer import check_linear_group
+from estimator_kit.model.group_checks import check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
 from estimator_kit.optimizers.choice import OptimizerChoice

@@ -12,7 +12,7 @@ from typing import Optional
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
-from estimator_kit.model import input_layer
+from estimator_kit.model import group_checks
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, Dropout, tower_logits
 from estimator_kit.models.steps import Pooling, at_least_one_step
@@ -44,9 +44,9 @@ class SequenceModel(ModelFn):
         """float32 [rows, n] from steps [rows, at least 1, width] and their number, [rows]."""
 
     def check_spec(self) -> None:
-        input_layer.check_sequence_group(self.spec, self.params.steps_group)
+        group_checks.check_sequence_group(self.spec, self.params.steps_group)
         if self.params.deep_group is not None:
-            input_layer.check_dense_group(self.spec, self.params.deep_group)
+            group_checks.check_dense_group(self.spec, self.params.deep_group)
 
     def groups(self) -> tuple[str, ...]:
         found = (self.params.steps_group, self.params.deep_group)

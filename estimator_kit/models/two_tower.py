@@ -27,7 +27,7 @@ import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import ModeKeys
 from estimator_kit.errors import ConfigError
-from estimator_kit.model.input_layer import check_dense_group, columns_of
+from estimator_kit.model.group_checks import check_dense_group, columns_of
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, PositiveInt, tower_logits
 from estimator_kit.models.item_frequency import log_probability

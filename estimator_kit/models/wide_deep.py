@@ -11,7 +11,7 @@ from typing import Any
 import pydantic
 import tensorflow as tf
 
-from estimator_kit.model.input_layer import check_dense_group, check_linear_group
+from estimator_kit.model.group_checks import check_dense_group, check_linear_group
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.models.dnn_params import DNNParams, tower_logits
 from estimator_kit.optimizers.choice import OptimizerChoice, make_optimizer

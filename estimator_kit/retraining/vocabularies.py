@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
 from feature_specs.spec import FeatureSpec
@@ -59,7 +59,7 @@ def make(
     for name in (source.name, *referred_to(source)):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source.parent / name, place / name)
-    named = [c.file for c in spec.columns.values() if isinstance(c, Vocabulary) and c.file]
+    named = [c.file for c in spec.of_kind(Vocabulary).values() if c.file]
     old = {name: read_words(_first(live, name, source)) for name in dict.fromkeys(named)}
     growth = spec.retraining.vocabularies
     if growth != "keep" and (named or "statistics" in _keys(source)):

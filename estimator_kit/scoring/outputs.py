@@ -61,7 +61,7 @@ def writer(
     """A writer of a kind of file.
 
     Args:
-      kind: as `tables.kinds` names it.
+      kind: as `record_files.kinds` names it.
       file: where it goes.
       path: of the input, which may say how CSV is separated and what types kept columns have.
       outputs: what is predicted.

@@ -49,7 +49,7 @@ class Plan:
 
     Attributes:
       export: by what.
-      kind: of the files, as `tables.kinds` names it.
+      kind: of the files, as `record_files.kinds` names it.
       shards: the output files, in the order of the inputs.
       keep: names of columns or features that go beside the predictions.
       csv: how CSV files are written.

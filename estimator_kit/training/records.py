@@ -47,8 +47,8 @@ def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
     if counts.read and not counts.kept[0]:
         raise DataError(
             f"none of the {counts.read} rows of {flag} ({paths[0]}"
-            f"{' and others' * (len(paths) > 1)}) is kept; look at `filter` in the spec"
-            + " and at --keep_negatives" * (flag != "--eval_files")
+            f"{' and others' if len(paths) > 1 else ''}) is kept; look at `filter` in the spec"
+            + (" and at --keep_negatives" if flag != "--eval_files" else "")
         )
     if not counts.read:
         raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")

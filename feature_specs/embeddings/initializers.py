@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from feature_specs.kinds.column_kinds import DynamicEmbedding, Embedding
+from feature_specs.kinds import DynamicEmbedding, Embedding
 from feature_specs.kinds.embedding_tables import Normal, TruncatedNormal, Uniform, Zeros
 
 

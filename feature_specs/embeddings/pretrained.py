@@ -17,7 +17,6 @@ from feature_specs.embeddings import pretrained_files
 from feature_specs.embeddings.initializers import initializer
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import SpecError, did_you_mean
-from feature_specs.kinds.column_kinds import Embedding
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import VocabularyError
 
@@ -58,8 +57,7 @@ def table_initializer(spec: FeatureSpec, name: str) -> Callable[..., tf.Tensor]:
     """
 
     def initialize(shape: Any, dtype: Any = tf.float32, partition_info: Any = None) -> tf.Tensor:
-        column = spec.columns[name]
-        assert isinstance(column, Embedding)
+        column, _ = pretrained_files.embedding_of(spec, name)
         table = read(spec, name)
         rest = initializer(column)(shape, dtype=dtype, partition_info=partition_info)
         return tf.where(tf.constant(table.known)[:, tf.newaxis], tf.constant(table.values), rest)

@@ -15,7 +15,7 @@ from typing import Optional
 
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array, text_vectors
 from feature_specs.errors import Problem, SpecError, nearest
-from feature_specs.kinds.column_kinds import Column, Embedding, Vocabulary, Weighted
+from feature_specs.kinds import Column, Embedding, Vocabulary
 from feature_specs.kinds.embedding_tables import Pretrained
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import inside, not_inside
@@ -44,9 +44,9 @@ class Looked:
 def columns_with(spec: FeatureSpec) -> list[str]:
     """The embedding columns that start from pretrained vectors; of a shared table the first."""
     result: dict[str, str] = {}
-    for name in spec.used_columns():
-        column = spec.columns[name]
-        if isinstance(column, Embedding) and column.pretrained is not None:
+    used = spec.used_columns()
+    for name, column in spec.of_kind(Embedding).items():
+        if name in used and column.pretrained is not None:
             result.setdefault(f"shared {column.shared}" if column.shared else name, name)
     return list(result.values())
 
@@ -60,8 +60,8 @@ def embedding_of(spec: FeatureSpec, name: str) -> tuple[Embedding, Pretrained]:
 
 def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
     """What is wrong with `pretrained` entries whatever their files hold."""
-    for name, column in spec.columns.items():
-        if not isinstance(column, Embedding) or column.pretrained is None:
+    for name, column in spec.of_kind(Embedding).items():
+        if column.pretrained is None:
             continue
         path, entry = ("columns", name, "pretrained"), column.pretrained
         file = entry.file if entry.file is not None else entry.checkpoint
@@ -70,8 +70,8 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
             key = "checkpoint" if entry.file is None else "file"
             yield Problem((*path, key), not_inside(spec.directory, file))
         category = _category(spec, column)
-        if _is_text(entry) and category is not None and not isinstance(category, Vocabulary):
-            if category.categorical:
+        if _is_text(entry) and category is not None and category.categorical:
+            if not isinstance(category, Vocabulary):
                 yield Problem(
                     (*path, "file"),
                     f"a text file names words, and column {column.source!r} is {category.kind}, "
@@ -111,8 +111,7 @@ def frozen_warning(spec: FeatureSpec, name: str, known: int) -> Optional[str]:
     if column.trainable or column.initializer is not None or known == size:
         return None
     category = _category(spec, column)
-    buckets = category.oov_buckets if isinstance(category, Vocabulary) else 0
-    buckets = min(buckets, size - known)
+    buckets = min(category.unnamed_ids if category is not None else 0, size - known)
     among = f" ({buckets:,} of them out-of-vocabulary buckets)" if buckets else ""
     return (
         f"column {name!r}: trainable is false, and {size - known:,} of {size:,} ids{among} have no "
@@ -157,7 +156,7 @@ def words_of(spec: FeatureSpec, column: Embedding) -> list[str]:
     """The words of the vocabulary under a column, in the order of their ids."""
     category = _category(spec, column)
     assert isinstance(category, Vocabulary), "see check_entries"
-    return spec.words(category)
+    return category.row_names(spec)
 
 
 def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]) -> None:
@@ -170,8 +169,8 @@ def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]
     column, entry = embedding_of(spec, name)
     size = spec.size_of(column.source)
     category, least = _category(spec, column), size
-    if entry.checkpoint is None and isinstance(category, Vocabulary):
-        least -= category.oov_buckets
+    if entry.checkpoint is None and category is not None:
+        least -= category.unnamed_ids
     fits = len(shape) == 2 and least <= shape[0] <= size and shape[1] == column.dimension
     if not fits or not dtype.startswith("float"):
         rows = str(size) if least == size else f"{least} to {size}"
@@ -236,7 +235,9 @@ def _look(spec: FeatureSpec, name: str) -> Looked:
 def _category(spec: FeatureSpec, column: Embedding) -> Optional[Column]:
     """The column whose ids they are: below an embedding, and below weights."""
     category = spec.columns.get(column.source)
-    return spec.columns.get(category.source) if isinstance(category, Weighted) else category
+    if category is None or category.weighted_by is None or category.ids_source is None:
+        return category
+    return spec.columns.get(category.ids_source)
 
 
 def _index(prefix: pathlib.Path) -> pathlib.Path:

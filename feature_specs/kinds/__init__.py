@@ -1,1 +1,53 @@
-"""The column kinds of a spec."""
+"""The column kinds of a spec, one module each, and the closed list of them.
+
+The names are those of `tf.feature_column`: a `hash_bucket` column of a spec is
+`categorical_column_with_hash_bucket`, and so on. Parser, JSON Schema and all other code take their
+kinds from `COLUMN_KINDS`. Imports no TensorFlow.
+
+A new kind takes four files, and a new `spec.schema.json` by `python -m feature_specs.json_schema`:
+
+    feature_specs/kinds/<kind>.py       its model: entry, checks, names, sources, and the
+                                        `tf.feature_column` of the reference reading. `base.Column`
+                                        lists what a kind may override
+    feature_specs/kinds/__init__.py     its place in the list below
+    input_pipelines/transform/kinds.py  its transform, from parsed features to ids or numbers, in
+                                        the closed table `TRANSFORMS`
+    tests/conformance/test_conformance.py   a column of it in `every_kind`; it is trained, exported
+                                        and served there
+
+The gather is chosen by `Column.dense`, the form in which a dense layer reads the kind. Only a kind
+with a form of its own takes one more file: a name in `base.Dense`, and an entry in the closed
+tables of `estimator_kit/model/gathers.py`. tests/conformance/test_column_kinds.py fails for a kind
+that one of the tables lacks.
+"""
+
+from __future__ import annotations
+
+from feature_specs.kinds.base import Column
+from feature_specs.kinds.bucketized import Bucketized
+from feature_specs.kinds.crossed import Crossed
+from feature_specs.kinds.dynamic_embedding import DynamicEmbedding
+from feature_specs.kinds.embedding import Embedding
+from feature_specs.kinds.hash_bucket import HashBucket
+from feature_specs.kinds.identity import Identity
+from feature_specs.kinds.indicator import Indicator
+from feature_specs.kinds.numeric import Numeric
+from feature_specs.kinds.ragged import Ragged
+from feature_specs.kinds.sequence_numeric import SequenceNumeric
+from feature_specs.kinds.vocabulary import Vocabulary
+from feature_specs.kinds.weighted import Weighted
+
+# In the order in which messages list them.
+COLUMN_KINDS: dict[str, type[Column]] = {
+    column.kind: column
+    for column in (
+        Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
+        Weighted, Indicator, Embedding, DynamicEmbedding,
+    )
+}  # fmt: skip
+
+__all__ = [
+    "COLUMN_KINDS", "Bucketized", "Column", "Crossed", "DynamicEmbedding", "Embedding",
+    "HashBucket", "Identity", "Indicator", "Numeric", "Ragged", "SequenceNumeric", "Vocabulary",
+    "Weighted",
+]  # fmt: skip

@@ -30,8 +30,10 @@ from feature_specs.errors import (
     nearest,
     value_text,
 )
+from feature_specs.feature import Feature
 from feature_specs.heads.objectives import HEADS
-from feature_specs.kinds.column_kinds import COLUMN_KINDS, Vocabulary
+from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.label import Label
 from feature_specs.parser.entry_messages import entry_at, field_names, message_of, place_in
 from feature_specs.parser.statistics_references import StatisticsReferences
 from feature_specs.parser.yaml_reader import LONGEST, Lines, read_text, too_long
@@ -39,7 +41,7 @@ from feature_specs.sections.drift_thresholds import NO_DRIFT, Drift, Measures
 from feature_specs.sections.filters import Filter
 from feature_specs.sections.retraining import NO_RETRAINING, Retraining
 from feature_specs.sections.tables import NO_TABLES, Tables
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.validation import (
     groups,
     labels,
@@ -153,18 +155,16 @@ class _Parser:
     def _checked(self, spec: FeatureSpec) -> FeatureSpec:
         columns = dict(spec.columns)
         for name, column in spec.columns.items():
-            if isinstance(column, Vocabulary) and column.file is not None:
-                size = validation.check_vocabulary_file(spec, name, column)
-                if isinstance(size, Problem):
-                    self._add(size)
-                else:
-                    columns[name] = column.model_copy(update={"size": size})
+            read = column.with_files(spec, name)
+            if isinstance(read, Problem):
+                self._add(read)
+            else:
+                columns[name] = read
         checks = (
             validation.check_columns,
             validation.check_cycles,
             ragged.check_row_lengths,
-            ragged.check_ragged,
-            ragged.check_lists_of_lists,
+            validation.check_lists_of_lists,
             pretrained_files.check_entries,
             groups.check_groups,
             labels.check_labels,

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from feature_specs.errors import Path, Problem, did_you_mean, value_text
+from feature_specs.kinds import COLUMN_KINDS
 from feature_specs.statistics import PERCENTILES, Numbers, Statistics, StatisticsError, load
 from feature_specs.vocabulary import inside
 
@@ -49,7 +50,8 @@ class StatisticsReferences:
         What is wrong in any other way is left as it is, for the check of entries to report.
         """
         try:
-            source = value.get("numeric", value.get("sequence_numeric"))
+            kinds = (k for k, column in COLUMN_KINDS.items() if column.normalizer_statistics)
+            source = next((value[kind] for kind in kinds if value.get(kind) is not None), None)
             if source is not None and "normalizer" in value:
                 normalizer = self._normalizer(value["normalizer"], source, (*path, "normalizer"))
                 return {**value, "normalizer": normalizer}

@@ -15,7 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from feature_specs.encoded_bytes import Image, Raw
-from feature_specs.spec import Feature, FeatureSpec
+from feature_specs.feature import Feature
+from feature_specs.spec import FeatureSpec
 
 
 def decode_features(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.spec import Feature, FeatureSpec
+from feature_specs.feature import Feature
+from feature_specs.spec import FeatureSpec
 
 
 def feature_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from feature_specs.kinds.column_kinds import Clip, Log1p, MinMax, Normalizer, ZScore
+from feature_specs.kinds.normalizers import Clip, Log1p, MinMax, Normalizer, ZScore
 
 
 def normalizer_fn(steps: tuple[Normalizer, ...]) -> Callable[[tf.Tensor], tf.Tensor]:

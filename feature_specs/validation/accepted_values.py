@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from feature_specs.kinds.column_kinds import Identity, Weighted
+from feature_specs.kinds import Column
 from feature_specs.spec import FeatureSpec
 
 
@@ -79,11 +79,17 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
     return Accepted(low, high, expected=expected + of_head)
 
 
-def of_identity(spec: FeatureSpec, column: Identity) -> Accepted:
-    """The ids of an identity column without a `default_id`."""
-    missing = -1 if spec.features[column.source].single else None
+def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
+    """The values of a feature that a column takes as ids; None if it takes all, or reads none.
+
+    An identity column takes all with a `default_id`.
+    """
+    if column.id_bounds is None or name not in column.features(spec):
+        return None
+    low, high = column.id_bounds
+    missing = -1 if spec.features[name].single else None
     return Accepted(
-        0, column.size - 1, missing, expected=f"0 to {column.size - 1}",
+        low, high, missing, expected=f"{low} to {high}",
         remedy="raise the column's size or give it a default_id",
     )  # fmt: skip
 
@@ -97,9 +103,9 @@ def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
     if any(label.weight == name for label in spec.labels.values()):
         yield WEIGHT
     for at, column in spec.columns.items():
-        if isinstance(column, Identity) and column.source == name and column.default_id is None:
-            if not used.isdisjoint(spec.made_from(at)):
-                yield of_identity(spec, column)
+        accepted = of_ids(spec, name, column)
+        if accepted is not None and not used.isdisjoint(spec.made_from(at)):
+            yield accepted
 
 
 def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:
@@ -107,8 +113,8 @@ def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:
     found: list[str] = []
     for used in spec.used_columns():
         column = spec.category_of(used)[1]
-        if isinstance(column, Weighted) and column.weight == name:
-            found.append(next(spec.features_of(column.source)))
+        if column.weighted_by == name:
+            found.append(next(column.features(spec)))
     for names in spec.groups.values():
         steps = [f for n in names if spec.is_sequence(n) for f in spec.features_of(n)]
         if name in steps:

@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from feature_specs.errors import Path, Problem, did_you_mean
-from feature_specs.kinds.column_kinds import (
-    Bucketized,
-    Crossed,
-    Embedding,
-    Indicator,
-    Numeric,
-    Weighted,
-)
+from feature_specs.errors import Path, Problem, did_you_mean, unknown
+from feature_specs.kinds import Embedding
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
-from feature_specs.validation.validation import Problems, unknown
+from feature_specs.validation.validation import Problems
 
 
 def check_groups(spec: FeatureSpec) -> Problems:
@@ -102,16 +95,8 @@ def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
 def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
     """A column and the columns that it is made from."""
     yield name
-    column = spec.columns[name]
-    if isinstance(column, Bucketized):
-        if isinstance(spec.columns.get(column.source), Numeric):
-            yield column.source
-        return
-    sources = column.sources if isinstance(column, Crossed) else (column.source,)
-    if isinstance(column, (Crossed, Embedding, Indicator, Weighted)) or spec.ragged_ids(column):
-        for source in sources:
-            if source in spec.columns:
-                yield from _chain(spec, source)
+    for source in spec.columns[name].below(spec):
+        yield from _chain(spec, source)
 
 
 def check_variable_names(spec: FeatureSpec) -> Problems:
@@ -151,8 +136,8 @@ def check_sequences(spec: FeatureSpec) -> Problems:
 def check_shared_tables(spec: FeatureSpec) -> Problems:
     """Embeddings that share a table agree on all that makes it."""
     tables: dict[str, dict[str, Embedding]] = {}
-    for name, column in spec.columns.items():
-        if isinstance(column, Embedding) and column.shared is not None:
+    for name, column in spec.of_kind(Embedding).items():
+        if column.shared is not None:
             tables.setdefault(column.shared, {})[name] = column
     for table, members in tables.items():
         (first_name, first), *others = members.items()

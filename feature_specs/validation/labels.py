@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from feature_specs.errors import Path, Problem
+from feature_specs.errors import Path, Problem, unknown
 from feature_specs.heads.objectives import Binary, CosineDistance, MultiClass, MultiLabel
-from feature_specs.spec import FeatureSpec, Label
-from feature_specs.validation.validation import Problems, unknown
+from feature_specs.label import Label
+from feature_specs.spec import FeatureSpec
+from feature_specs.validation.validation import Problems
 
 
 def check_labels(spec: FeatureSpec) -> Problems:

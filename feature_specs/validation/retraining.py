@@ -5,10 +5,10 @@ Generators of problems, as in `validation`. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from feature_specs.errors import Path, Problem, did_you_mean
+from feature_specs.errors import Path, Problem, did_you_mean, unknown
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Condition
 from feature_specs.spec import FeatureSpec
-from feature_specs.validation.validation import Problems, unknown
+from feature_specs.validation.validation import Problems
 
 
 def check_retraining(spec: FeatureSpec) -> Problems:

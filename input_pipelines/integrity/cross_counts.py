@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from feature_specs.kinds.column_kinds import Crossed, Identity, Vocabulary
+from feature_specs.kinds import Crossed
 from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import stored_records
 
@@ -34,7 +34,7 @@ class CrossCounter:
         """A counter, or None for a cross that is not counted."""
         for key in column.sources:
             source = spec.columns.get(key)
-            if source is not None and not isinstance(source, (Identity, Vocabulary)):
+            if source is not None and not source.looks_up:
                 return None
             if not spec.features[next(_features(spec, key))].single:
                 return None

@@ -14,8 +14,10 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from feature_specs.kinds.column_kinds import Identity, Weighted
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.feature import Feature
+from feature_specs.kinds import Column
+from feature_specs.label import Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.validation import accepted_values
 from input_pipelines.integrity import stored_records
 from input_pipelines.integrity.file_check import FileCheck
@@ -110,10 +112,9 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
         if reason:
             return reason
     for column in spec.columns.values():
-        if isinstance(column, Weighted):
-            reason = _weights_reason(spec, column, features)
-            if reason:
-                return reason
+        reason = _weights_reason(spec, column, features)
+        if reason:
+            return reason
     reason = _steps_reason(spec, features)
     if reason:
         return reason
@@ -163,8 +164,8 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
     if stored is None:
         return None
     for column in spec.columns.values():
-        if isinstance(column, Identity) and column.source == name and column.default_id is None:
-            accepted = accepted_values.of_identity(spec, column)
+        accepted = accepted_values.of_ids(spec, name, column)
+        if accepted is not None:
             for value in stored.int64_list.value:
                 if value not in accepted:
                     return (
@@ -189,15 +190,17 @@ def _lengths_reason(name: str, feature: Feature, features: Any) -> Optional[str]
     return None
 
 
-def _weights_reason(spec: FeatureSpec, column: Weighted, features: Any) -> Optional[str]:
-    source = next(spec.features_of(column.source))
+def _weights_reason(spec: FeatureSpec, column: Column, features: Any) -> Optional[str]:
+    if column.weighted_by is None:
+        return None
+    source = next(column.features(spec))
     ids, weights = (
-        len(stored_records.values(features.get(name))) for name in (source, column.weight)
+        len(stored_records.values(features.get(name))) for name in (source, column.weighted_by)
     )
     if ids != weights:
         return (
-            f"feature {column.weight!r} has {weights} weights, and feature {source!r} has {ids} "
-            "values; there must be one weight a value"
+            f"feature {column.weighted_by!r} has {weights} weights, and feature {source!r} has "
+            f"{ids} values; there must be one weight a value"
         )
     return None
 

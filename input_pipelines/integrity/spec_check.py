@@ -14,17 +14,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from feature_specs.kinds.column_kinds import (
-    Crossed,
-    DynamicEmbedding,
-    Embedding,
-    HashBucket,
-    Identity,
-    Vocabulary,
-)
+from feature_specs import kinds
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -39,6 +32,9 @@ from input_pipelines.record_files import tfrecords
 MANY_MISSING = 0.5
 MANY_OUTSIDE = 0.2
 MANY_COLLIDE = 0.2
+
+# A line of the report, and a warning or None.
+Line = tuple[str, Optional[str]]
 
 _MIB = 2**20
 _EXAMPLES = 3
@@ -106,8 +102,7 @@ class _Counts:
         }
         self._crosses = {
             name: CrossCounter.of(spec, column)
-            for name, column in spec.columns.items()
-            if isinstance(column, Crossed)
+            for name, column in spec.of_kind(kinds.Crossed).items()
         }
 
     def add(self, path: str, number: int, record: bytes) -> None:
@@ -166,7 +161,7 @@ class _Counts:
             more = f" and {len(places) - _EXAMPLES:,} more" if len(places) > _EXAMPLES else ""
             yield f"{', '.join(places[:_EXAMPLES])}{more}: {reason}"
 
-    def _feature_lines(self, good: int) -> Iterator[tuple[str, Optional[str]]]:
+    def _feature_lines(self, good: int) -> Iterator[Line]:
         for name, counter in self._values.items():
             missing = self._missing[name] / good if good else 0.0
             line = f"feature {name}: missing in {missing:.1%}"
@@ -179,7 +174,7 @@ class _Counts:
                 warning = f"feature {name!r} has one value only, {next(iter(counter))!r}"
             yield line, warning
 
-    def _label_lines(self) -> Iterator[tuple[str, Optional[str]]]:
+    def _label_lines(self) -> Iterator[Line]:
         for name, counter in self._labels.items():
             total = sum(counter.values())
             classes = self._spec.label_classes(name)
@@ -192,7 +187,7 @@ class _Counts:
             warning = f"label {name!r} has one value only, {only[0]}" if len(only) == 1 else None
             yield line, warning
 
-    def _weight_lines(self, good: int) -> Iterator[tuple[str, Optional[str]]]:
+    def _weight_lines(self, good: int) -> Iterator[Line]:
         for name, found in self._weights.items():
             weight = self._spec.labels[name].weight
             zero, missing = (found[what] / max(good, 1) for what in ("zero", "missing"))
@@ -202,62 +197,78 @@ class _Counts:
                 warning = f"weight {weight!r} of label {name!r} is 0 in all of the records"
             yield line, warning
 
-    def _column_lines(self) -> Iterator[tuple[str, Optional[str]]]:
+    def _column_lines(self) -> Iterator[Line]:
+        """What can be said of a column; of other kinds nothing."""
+        lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[Line]]] = {
+            kinds.Vocabulary: self._outside_words,
+            kinds.Identity: self._outside_size,
+            kinds.HashBucket: self._hashed_values,
+            kinds.Crossed: self._crossed_values,
+        }
         for name, column in self._spec.columns.items():
-            if isinstance(column, Vocabulary):
-                yield self._outside(name, column)
-            elif isinstance(column, Identity) and column.default_id is not None:
-                values = self._values.get(column.source, Counter())
-                outside = sum(n for v, n in values.items() if not 0 <= v < column.size)
-                yield _outside_line(name, outside, sum(values.values()), "outside its size")
-            elif isinstance(column, HashBucket):
-                yield _hashed_line(
-                    name, len(self._values.get(column.source, ())), "values", column.size
-                )
-            elif isinstance(column, Crossed):
-                cross = self._crosses[name]
-                if cross is not None:
-                    yield _hashed_line(name, cross.different, "combinations", column.size)
-                else:
-                    yield f"column {name}: a cross of lists or buckets, which is not counted", None
+            if type(column) in lines:
+                yield from lines[type(column)](name, column)
 
-    def _table_lines(self) -> Iterator[tuple[str, Optional[str]]]:
-        shared: dict[str, list[str]] = {}
+    def _outside_words(self, name: str, column: kinds.Vocabulary) -> Iterator[Line]:
+        words = set(column.row_names(self._spec))
+        values = self._values.get(column.source, Counter())
+        outside = sum(n for value, n in values.items() if _shown(value) not in words)
+        yield _outside_line(name, outside, sum(values.values()), "outside its vocabulary")
+
+    def _outside_size(self, name: str, column: kinds.Identity) -> Iterator[Line]:
+        if column.default_id is not None:
+            values = self._values.get(column.source, Counter())
+            outside = sum(n for v, n in values.items() if not 0 <= v < column.size)
+            yield _outside_line(name, outside, sum(values.values()), "outside its size")
+
+    def _hashed_values(self, name: str, column: kinds.HashBucket) -> Iterator[Line]:
+        values = self._values.get(column.source, ())
+        yield _hashed_line(name, len(values), "values", column.size)
+
+    def _crossed_values(self, name: str, column: kinds.Crossed) -> Iterator[Line]:
+        cross = self._crosses[name]
+        if cross is not None:
+            yield _hashed_line(name, cross.different, "combinations", column.size)
+        else:
+            yield f"column {name}: a cross of lists or buckets, which is not counted", None
+
+    def _table_lines(self) -> Iterator[Line]:
+        """The tables of the groups; kinds without a table of note have no line."""
+        lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[str]]] = {
+            kinds.Embedding: self._table,
+            kinds.DynamicEmbedding: self._dynamic_table,
+            kinds.HashBucket: self._weights_of_ids,
+            kinds.Crossed: self._weights_of_ids,
+        }
         for name in self._spec.used_columns():
             column = self._spec.columns[name]
-            if isinstance(column, Embedding) and column.shared is not None:
-                shared.setdefault(column.shared, []).append(name)
-        for name in self._spec.used_columns():
-            column = self._spec.columns[name]
-            if isinstance(column, Embedding):
-                size = self._spec.size_of(column.source)
-                mib = size * column.dimension * 4 / _MIB
-                of = name
-                if column.shared is not None:
-                    if name != shared[column.shared][0]:
-                        continue  # The same table.
-                    of = f"{column.shared} of {', '.join(shared[column.shared])}"
-                yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB", None
-            elif isinstance(column, DynamicEmbedding):
-                yield self._dynamic_line(name, column), None
-            elif isinstance(column, (Crossed, HashBucket)):
-                size = self._spec.size_of(name)
-                yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit", None
+            if type(column) in lines:
+                for line in lines[type(column)](name, column):
+                    yield line, None
 
-    def _dynamic_line(self, name: str, column: DynamicEmbedding) -> str:
+    def _table(self, name: str, column: kinds.Embedding) -> Iterator[str]:
+        of, size = name, self._spec.size_of(column.source)
+        if column.shared is not None:
+            used, tables = self._spec.used_columns(), self._spec.of_kind(kinds.Embedding)
+            members = [n for n in used if n in tables and tables[n].shared == column.shared]
+            if name != members[0]:
+                return  # The same table.
+            of = f"{column.shared} of {', '.join(members)}"
+        mib = size * column.dimension * 4 / _MIB
+        yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB"
+
+    def _weights_of_ids(self, name: str, column: kinds.Column) -> Iterator[str]:
+        size = self._spec.size_of(name)
+        yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit"
+
+    def _dynamic_table(self, name: str, column: kinds.DynamicEmbedding) -> Iterator[str]:
         if column.max_rows is None:
             seen = self._values.get(column.source, Counter())
             rows, what = sum(n >= column.min_count for n in seen.values()), "these records fill"
         else:
             rows, what = column.max_rows, "an eviction leaves"
         mib = rows * column.dimension * 4 / _MIB
-        return f"table {name}: dynamic, {what} {rows:,} x {column.dimension}, {mib:,.1f} MiB"
-
-    def _outside(self, name: str, column: Vocabulary) -> tuple[str, Optional[str]]:
-        words = set(self._spec.words(column))
-        values = self._values.get(column.source, Counter())
-        outside = sum(n for value, n in values.items() if _shown(value) not in words)
-        return _outside_line(name, outside, sum(values.values()), "outside its vocabulary")
+        yield f"table {name}: dynamic, {what} {rows:,} x {column.dimension}, {mib:,.1f} MiB"
 
 
 def _class_shares(counter: Counter[Any], classes: int) -> str:
@@ -270,13 +281,13 @@ def _class_shares(counter: Counter[Any], classes: int) -> str:
     return begin + ", ".join(f"{_shown(value)} in {count / total:.1%}" for value, count in told)
 
 
-def _hashed_line(name: str, ids: int, what: str, size: int) -> tuple[str, Optional[str]]:
+def _hashed_line(name: str, ids: int, what: str, size: int) -> Line:
     share = collision_share(ids, size)
     line = f"column {name}: {ids:,} {what} in {size:,} buckets, {share:.1%} expected to collide"
     return line, f"{line}; raise size" if share >= MANY_COLLIDE else None
 
 
-def _outside_line(name: str, outside: int, total: int, what: str) -> tuple[str, Optional[str]]:
+def _outside_line(name: str, outside: int, total: int, what: str) -> Line:
     share = outside / total if total else 0.0
     line = f"column {name}: {share:.1%} of the values {what}"
     return line, line if share >= MANY_OUTSIDE else None

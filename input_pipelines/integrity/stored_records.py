@@ -18,7 +18,8 @@ from typing import Any, Optional
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from feature_specs.spec import Feature, FeatureSpec
+from feature_specs.feature import Feature
+from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 
 DTYPE_OF_LIST = {"float_list": "float32", "int64_list": "int64", "bytes_list": "string"}

@@ -17,7 +17,6 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.kinds.column_kinds import Numeric, SequenceNumeric
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 from input_pipelines.transform.transforms import Transform
@@ -130,9 +129,7 @@ def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
 def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
     """How many ids a column has; None for one of numbers, and for weights."""
     column = spec.columns.get(name)
-    if column is None or isinstance(column, (Numeric, SequenceNumeric)):
-        return None
-    return spec.size_of(name)
+    return spec.size_of(name) if column is not None and column.categorical else None
 
 
 def _field(name: str, element: Any, ids: Optional[int]) -> _Field:

@@ -12,8 +12,8 @@ from typing import Optional
 import tensorflow as tf
 
 from feature_specs.encoded_bytes import Raw
-from feature_specs.kinds.column_kinds import Identity, Weighted
-from feature_specs.spec import Feature
+from feature_specs.feature import Feature
+from feature_specs.kinds import Column, Identity
 
 # How the messages begin, so that they can be told from TensorFlow's own.
 PREFIX = "estimator_kit input check: "
@@ -64,12 +64,12 @@ def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
 
 
 def weights_of_ids(
-    column: Weighted, ids: tf.RaggedTensor, weights: tf.RaggedTensor
+    column: Column, ids: tf.RaggedTensor, weights: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """float32 weights [rows, None], finite and as many in each row as there are ids."""
+    """float32 weights [rows, None] of a weighted column, finite and one for each of its ids."""
     message = (
-        f"{PREFIX}feature {column.weight!r} must be finite, and have as many values as column "
-        f"{column.source!r} has ids in each record"
+        f"{PREFIX}feature {column.weighted_by!r} must be finite, and have as many values as column "
+        f"{column.ids_source!r} has ids in each record"
     )
     good = tf.reduce_all(tf.equal(ids.row_lengths(), weights.row_lengths()))
     good &= tf.reduce_all(tf.math.is_finite(weights.flat_values))

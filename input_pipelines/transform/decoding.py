@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from feature_specs.encoded_bytes import Image, Raw
+from feature_specs.feature import Feature
 from feature_specs.reference import decoding
-from feature_specs.spec import Feature, FeatureSpec
+from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
 # What an image begins with.

@@ -11,7 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from feature_specs.spec import FeatureSpec, Label
+from feature_specs.label import Label
+from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks, lookups
 
 

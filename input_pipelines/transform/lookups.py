@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.kinds import Vocabulary
 from feature_specs.spec import FeatureSpec
 
 
@@ -25,7 +25,7 @@ def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
     if column.words is not None:
         return list_table(column.words, dtype, column.default_id, column.oov_buckets)
     initializer = tf.lookup.TextFileInitializer(
-        str(spec.vocabulary_path(column)),
+        str(column.path(spec)),
         key_dtype=dtype,
         key_index=tf.lookup.TextFileIndex.WHOLE_LINE,
         value_dtype=tf.int64,

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from feature_specs.spec import Feature, FeatureSpec
+from feature_specs.feature import Feature
+from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
 _FILL: dict[str, Any] = {"string": "", "int64": -1, "float32": np.nan}

@@ -23,7 +23,7 @@ from estimator_kit.exporters import c_session, sample_rows, saved_model
 from estimator_kit.model.model_fn import read_metrics
 from estimator_kit.models import MODELS
 from feature_specs.heads.objectives import HEADS
-from feature_specs.kinds.column_kinds import COLUMN_KINDS
+from feature_specs.kinds import COLUMN_KINDS
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.record_parsing import RecordParser

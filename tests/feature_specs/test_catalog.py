@@ -10,8 +10,10 @@ import pydantic
 import pytest
 
 import feature_specs
-from feature_specs import spec as schema
+from feature_specs import kinds
+from feature_specs.feature import Feature
 from feature_specs.heads import objectives
+from feature_specs.label import Label
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
 
@@ -112,16 +114,16 @@ def spec():
 
 def test_every_entry_is_read(spec):
     assert dict(spec.features) == {
-        "age": schema.Feature(dtype="int64", default=-1),
-        "price": schema.Feature(dtype="float32", default=0),
-        "pixels": schema.Feature(dtype="float32", shape=(3,)),
-        "city": schema.Feature(dtype="string"),
-        "tags": schema.Feature(dtype="string", shape="variable"),
-        "confidence": schema.Feature(dtype="float32"),
-        "truth": schema.Feature(dtype="float32"),
-        "note": schema.Feature(dtype="string"),
+        "age": Feature(dtype="int64", default=-1),
+        "price": Feature(dtype="float32", default=0),
+        "pixels": Feature(dtype="float32", shape=(3,)),
+        "city": Feature(dtype="string"),
+        "tags": Feature(dtype="string", shape="variable"),
+        "confidence": Feature(dtype="float32"),
+        "truth": Feature(dtype="float32"),
+        "note": Feature(dtype="string"),
     }
-    assert spec.columns["price"] == schema.Numeric(
+    assert spec.columns["price"] == kinds.Numeric(
         numeric="price", normalizer=["log1p", {"clip": {"min": 0, "max": 5}}]
     )
     clip = spec.columns["price"].normalizer[1].clip
@@ -133,14 +135,14 @@ def test_every_entry_is_read(spec):
     assert (spec.columns["town"].oov_buckets, spec.columns["town"].default_id) == (3, -1)
     assert spec.columns["town_x_tag"].sources == ("city", "tags")
     assert spec.columns["town_x_tag"].hash_key == 7
-    assert spec.columns["tag_emb"] == schema.Embedding(
+    assert spec.columns["tag_emb"] == kinds.Embedding(
         embedding="tag", dimension=4, combiner="sum", max_norm=0.5
     )
     assert dict(spec.groups) == {
         "wide": ("town_x_tag", "town_x_age", "age"),
         "deep": ("price", "pixels", "price_bucket", "tag_emb", "town_hot"),
     }
-    assert spec.labels["kind"] == schema.Label(dtype="string", vocabulary=("a", "b", "c"))
+    assert spec.labels["kind"] == Label(dtype="string", vocabulary=("a", "b", "c"))
     assert spec.objectives["amount"] == objectives.Regression(
         head="regression", loss_weight=0.5
     )
@@ -180,9 +182,11 @@ def test_what_a_column_is_made_from(spec):
     assert spec.category_of("tag_emb") == ("tag", spec.columns["tag"])
     assert spec.category_of("town_hot") == ("town", spec.columns["town"])
     assert spec.category_of("age") == ("age", spec.columns["age"])
-    assert spec.numeric_source(spec.columns["price_bucket"]) == spec.columns["price"]
+    assert spec.columns["price_bucket"].numeric(spec) == spec.columns["price"]
     # The column `age` is an identity, so that a bucketized `age` cuts the bare feature.
-    assert spec.numeric_source(spec.columns["age_bucket"]) == schema.Numeric(numeric="age")
+    assert spec.columns["age_bucket"].numeric(spec) == kinds.Numeric(numeric="age")
+    # So the identity is no part of it.
+    assert "age_bucket" not in spec.made_from("age")
     expected = {
         "price": ["price"],
         "price_bucket": ["price"],

@@ -22,6 +22,12 @@ def test_the_shipped_file_is_the_one_that_the_models_give():
     jsonschema.Draft202012Validator.check_schema(json_schema.json_schema())
 
 
+def test_definitions_are_named_after_classes_and_not_after_where_their_code_is():
+    names = json_schema.json_schema()["$defs"]
+    assert {"Normal__Values", "ZScore__Values", "Embedding"} <= set(names)
+    assert not [name for name in names if name.startswith("feature_specs")]
+
+
 @pytest.mark.parametrize("name", ["ads", "adult"])
 def test_the_catalog_is_right(name):
     path = ROOT / "feature_specs" / "catalog" / f"{name}.yaml"

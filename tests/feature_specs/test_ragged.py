@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 import feature_specs
-from estimator_kit.model import input_layer
+from estimator_kit.model import group_checks, input_layer
 from estimator_kit.models import MODELS
 from feature_specs.reference import example_parsing
 from input_pipelines.integrity import data_scan, diagnosis
@@ -207,7 +207,7 @@ def test_numbers_have_another_remedy():
                           "c": ["city_emb"]}  # fmt: skip
     for name, column in (("a", "prices"), ("b", "texts")):
         with pytest.raises(ek.ConfigError) as error:
-            input_layer.check_dense_group(feature_specs.parse(document), name)
+            group_checks.check_dense_group(feature_specs.parse(document), name)
         assert str(error.value) == (
             f"group {name!r}: column {column!r} is ragged, which only a model of your own reads, "
             "with self.ragged_input; put numbers of a fixed shape or a bucketized column of them "

@@ -192,7 +192,7 @@ def test_a_spec_with_a_vocabulary_file(folder, document):
     spec = feature_specs.load(write_spec(folder, document, words(oov_buckets=2)))
     assert spec.columns["city"].size == 2
     assert spec.size_of("city") == 4
-    assert spec.vocabulary_path(spec.columns["city"]) == folder / "words.txt"
+    assert spec.columns["city"].path(spec) == folder / "words.txt"
     assert feature_specs.parse(spec.to_dict(), directory=folder, source=spec.source) == spec
 
 

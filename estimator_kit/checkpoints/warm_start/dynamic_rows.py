@@ -16,6 +16,7 @@ from typing import Optional
 from estimator_kit.checkpoints.reading import ModelOutline, Shapes, have_equal_shapes
 from estimator_kit.checkpoints.warm_start.row_moves import is_new_column
 from estimator_kit.embeddings import dynamic_tables
+from feature_specs.kinds.base import Sourced
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
@@ -82,9 +83,9 @@ def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
 
 def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Iterator[str]:
     before = old.columns.get(column) if old is not None else None
-    if old is None or before is None or not hasattr(before, "source"):
+    if old is None or not isinstance(before, Sourced):
         return
-    feature = new.columns[column].source  # type: ignore[union-attr]
+    feature = dynamic_tables.column_of(new, column).source
     dtypes = [
         spec.features[name].dtype if name in spec.features else None
         for spec, name in ((old, before.source), (new, feature))

@@ -15,22 +15,9 @@ from typing import Any, Optional
 import numpy as np
 
 from estimator_kit.model.input_layer import LINEAR_SCOPE
-from feature_specs.kinds.column_kinds import (
-    Bucketized,
-    Column,
-    Crossed,
-    Embedding,
-    Identity,
-    Indicator,
-    Vocabulary,
-    Weighted,
-)
+from feature_specs.kinds import Column
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
-
-# Of a column, what does not change what a row stands for: where it started from, whether it learns,
-# and what shapes show.
-_NO_MEANING = {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension"}
 
 _OUTPUT_LAYER = re.compile(rf"(.*/)?(logits/(kernel|bias)|{LINEAR_SCOPE}/.*)")
 
@@ -47,10 +34,10 @@ def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
     names = [*spec.used_columns(), *(n for n in spec.columns if n not in spec.used_columns())]
     for name in names:
         column = spec.columns[name]
-        if isinstance(column, Embedding) and column.shared is not None:
-            if variable == column.shared:
+        if column.shared_table is not None:
+            if variable == column.shared_table:
                 return name
-        elif not isinstance(column, Indicator):
+        elif column.has_variables:
             if f"/{canned_name(spec, name)}/" in f"/{variable}":
                 return name
     return None
@@ -58,9 +45,9 @@ def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
 
 def ids_of(spec: FeatureSpec, name: str) -> str:
     """The column that makes the ids: under an embedding, an indicator or weights."""
-    column = spec.columns[name]
-    while isinstance(column, (Embedding, Indicator, Weighted)):
-        name, column = column.source, spec.columns[column.source]
+    source: Optional[str] = name
+    while source is not None:
+        name, source = source, spec.columns[source].ids_source
     return name
 
 
@@ -75,7 +62,7 @@ def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -
       MeaningError: the two columns are made differently, and there are no words to go by.
     """
     before, now = old.columns[old_name], new.columns[new_name]
-    if _own(before) != _own(now) and not _by_word(before, now):
+    if before.own_meaning() != now.own_meaning() and not _by_word(before, now):
         raise MeaningError(_sentence(old, old_name, new, new_name))
     old_ids, new_ids = ids_of(old, old_name), ids_of(new, new_name)
     source, target = old.columns[old_ids], new.columns[new_ids]
@@ -83,8 +70,8 @@ def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -
         if meaning(old, old_ids) != meaning(new, new_ids):
             raise MeaningError(_sentence(old, old_ids, new, new_ids))
         return None
-    old_words, new_words = _words(old, source), _words(new, target)
-    buckets, old_buckets = (getattr(c, "oov_buckets", 0) for c in (target, source))
+    old_words, new_words = source.row_names(old), target.row_names(new)
+    buckets, old_buckets = target.unnamed_ids, source.unnamed_ids
     rows = _places(old_words, new_words)
     first = len(old_words)
     outside = range(first, first + buckets) if buckets == old_buckets else [-1] * buckets
@@ -99,17 +86,7 @@ def is_new_column(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
 
 def meaning(spec: FeatureSpec, name: str) -> Any:
     """What the values of a column stand for, to compare with those of another spec."""
-    column = spec.columns[name]
-    if isinstance(column, Vocabulary):
-        return ["vocabulary", column.source, spec.words(column), _own(column)]
-    below: list[str] = []
-    if isinstance(column, Crossed):
-        below = [key for key in column.sources if key in spec.columns]
-    elif isinstance(column, (Embedding, Indicator, Weighted)):
-        below = [column.source]
-    elif isinstance(column, Bucketized) and column.source in spec.columns:
-        below = [column.source]
-    return [_own(column), [meaning(spec, key) for key in below]]
+    return spec.columns[name].meaning(spec)
 
 
 def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
@@ -202,25 +179,8 @@ def counts(move: np.ndarray, old_size: int) -> dict[str, int]:
     return {"kept": kept, "new": len(move) - kept, "dropped": old_size - kept}
 
 
-def _own(column: Column) -> dict[str, Any]:
-    """What a column says itself that means something; its words are compared as words."""
-    skip = {*_NO_MEANING}
-    if isinstance(column, (Vocabulary, Identity)):
-        skip |= {"source", "words", "file", "size", "sequence", "default_id"}
-    if isinstance(column, (Embedding, Indicator, Weighted)):
-        skip |= {"source"}  # Its ids are compared.
-    return {"kind": column.kind, **column.model_dump(mode="json", exclude=skip)}
-
-
 def _by_word(old: Column, new: Column) -> bool:
-    return any(isinstance(old, kind) and isinstance(new, kind) for kind in (Vocabulary, Identity))
-
-
-def _words(spec: FeatureSpec, column: Column) -> Sequence[Any]:
-    if isinstance(column, Identity):
-        return range(column.size)
-    assert isinstance(column, Vocabulary)
-    return spec.words(column)
+    return old.kind == new.kind and old.named_rows
 
 
 def _places(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
@@ -240,15 +200,14 @@ def _sentence(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) 
         spec.columns[name].model_dump(mode="json", by_alias=True, exclude_defaults=True)
         for spec, name in ((old, old_name), (new, new_name))
     )
-    for key in (*_NO_MEANING, "size" if _by_word(old.columns[old_name], new.columns[new_name])
-                else ""):  # fmt: skip
+    column, old_column = new.columns[new_name], old.columns[old_name]
+    by_word = {"size"} if _by_word(old_column, column) else set()
+    for key in {*column.no_meaning, *old_column.no_meaning, *by_word}:
         before.pop(key, None)
         now.pop(key, None)
-    column = new.columns[new_name]
-    if before == now or isinstance(column, (Embedding, Indicator, Weighted)):
-        keys = column.sources if isinstance(column, Crossed) else (getattr(column, "source", ""),)
-        for key in keys:
-            both = key in old.columns and key in new.columns and key != new_name
+    if before == now or column.ids_source is not None:
+        for key in column.below(new):
+            both = key in old.columns and key != new_name
             if both and meaning(old, key) != meaning(new, key):
                 return _sentence(old, key, new, key)
     return f"columns.{new_name}: was {before}, is {now}"

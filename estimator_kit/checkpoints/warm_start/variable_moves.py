@@ -23,7 +23,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
     OutputMoves,
     column_of,
 )
-from feature_specs.kinds.column_kinds import DynamicEmbedding, Embedding
+from estimator_kit.model.group_checks import VECTORS
 from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 
@@ -148,7 +148,7 @@ class VariableMoves:
         for name in self._new.used_columns():
             column = self._new.columns[name]
             part = f"/{canned_name(self._new, name)}/"
-            is_table = isinstance(column, (DynamicEmbedding, Embedding))
+            is_table = column.dense in VECTORS
             if is_table or any(part in variable for variable in seen):
                 continue
             if name in self._old.columns:

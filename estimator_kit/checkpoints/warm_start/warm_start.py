@@ -32,7 +32,6 @@ from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, column_
 from estimator_kit.checkpoints.warm_start.variable_moves import Taken, VariableMoves, base_of, fits
 from estimator_kit.errors import CheckpointError, ConfigError
 from estimator_kit.optimizers.accumulation import ACCUMULATED
-from feature_specs.kinds.column_kinds import Embedding
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -237,7 +236,7 @@ def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) 
 
 def _is_table(spec: FeatureSpec, name: str) -> bool:
     column = column_of(spec, name)
-    return column is not None and isinstance(spec.columns[column], Embedding)
+    return column is not None and spec.columns[column].dense == "embedding"
 
 
 def _more(

@@ -14,8 +14,10 @@ from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
 from feature_specs import statistics
+from feature_specs.feature import Feature
+from feature_specs.label import Label
 from feature_specs.parser import parser
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary

@@ -30,7 +30,7 @@ from typing import Any, Optional, Union
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import input_layer
+from estimator_kit.model import group_checks, input_layer
 from estimator_kit.model.keras import compiled as keras_compile
 from estimator_kit.model.model_fn import Logits, ModelFn
 from estimator_kit.model.model_params import ModelParams
@@ -38,7 +38,6 @@ from estimator_kit.model.objectives import Objective, StepObjective
 from estimator_kit.optimizers.combining.gradnorm import GradNorm
 from estimator_kit.optimizers.combining.uncertainty import Uncertainty
 from feature_specs.heads.objectives import Ranking
-from feature_specs.kinds.column_kinds import Numeric, Ragged
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features
 
@@ -99,11 +98,11 @@ class KerasModelFn(ModelFn):
     def check_spec(self) -> None:
         for name, tensor in _inputs(self._model).items():
             if name in self.spec.groups:
-                names = input_layer.columns_of(self.spec, name)
+                names = group_checks.columns_of(self.spec, name)
                 if any(self.spec.is_sequence(column) for column in names):
-                    input_layer.check_sequence_group(self.spec, name)
+                    group_checks.check_sequence_group(self.spec, name)
                 else:
-                    input_layer.check_dense_group(self.spec, name)
+                    group_checks.check_dense_group(self.spec, name)
             else:
                 names = (name,)
             shape = () if name in self.spec.groups else self._number_shape(name)
@@ -120,9 +119,9 @@ class KerasModelFn(ModelFn):
     def _number_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a numeric column's numbers; () of any other column."""
         column = self.spec.columns[name]
-        if not isinstance(column, Numeric):
+        if not column.is_numbers(self.spec):
             return ()
-        return self.spec.features[column.source].number_shape
+        return self.spec.features[next(self.spec.features_of(name))].number_shape
 
     def groups(self) -> tuple[str, ...]:
         inputs = _inputs(self._model)
@@ -343,9 +342,7 @@ def _inputs(model: Any) -> dict[str, Any]:
 
 
 def _is_dense(spec: FeatureSpec, name: str) -> bool:
-    column = spec.columns[name]
-    sparse = column.categorical and column.kind != "bucketized"
-    return not sparse and not isinstance(column, Ragged) and not spec.is_sequence(name)
+    return spec.columns[name].dense is not None and not spec.is_sequence(name)
 
 
 def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.compat.tf_estimator import estimator
-from feature_specs.spec import Label
+from feature_specs.label import Label
 
 
 def class_names(label: Label, count: int) -> tf.Tensor:

@@ -23,16 +23,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Literal, Optional, Union
 
-from feature_specs.kinds.column_kinds import (
-    Crossed,
-    DynamicEmbedding,
-    HashBucket,
-    Identity,
-    Vocabulary,
-)
+from feature_specs.feature import Feature
+from feature_specs.label import Label
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.sections.drift_thresholds import Measures, Thresholds
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import distances
@@ -292,12 +287,4 @@ def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
     dtype = spec.features[name].dtype
     if dtype != "int64":
         return dtype == "string"
-    kinds = (Identity, Vocabulary, HashBucket, DynamicEmbedding)
-    for column in spec.columns.values():
-        if isinstance(column, Crossed):
-            # A column of that name hides the feature.
-            if name in column.sources and name not in spec.columns:
-                return True
-        elif isinstance(column, kinds) and column.source == name:
-            return True
-    return False
+    return any(name in column.names_values_of(spec) for column in spec.columns.values())

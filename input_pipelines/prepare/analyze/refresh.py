@@ -18,9 +18,11 @@ from typing import Any, Optional, Union
 
 import feature_specs
 from feature_specs import statistics as statistics_file
-from feature_specs.kinds.column_kinds import Vocabulary
+from feature_specs.feature import Feature
+from feature_specs.kinds import Vocabulary
+from feature_specs.label import Label
 from feature_specs.parser.yaml_reader import read_text
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import FeatureStatistics, Statistics, StatisticsError
 from feature_specs.vocabulary import read_words
 from input_pipelines.errors import DataError
@@ -61,8 +63,8 @@ def refresh(
     _check_types(spec, statistics)
     report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]
     texts: dict[str, str] = {}
-    for column_name, column in spec.columns.items():
-        if isinstance(column, Vocabulary) and column.file is not None and column.file not in texts:
+    for column_name, column in spec.of_kind(Vocabulary).items():
+        if column.file is not None and column.file not in texts:
             new = words_of(summary, column.source, min_count)
             if not new.words:
                 raise DataError(
@@ -70,7 +72,7 @@ def refresh(
                     f"{min_count} times in the records, so that {column.file!r} would be empty; "
                     "lower --min_count, or give more files"
                 )
-            old = read_words(spec.vocabulary_path(column))
+            old = read_words(column.path(spec))
             report += _word_changes(column.file, old, [word for word, _ in new.words], new.exact)
             texts[column.file] = new.vocabulary_text()
             counts = f"{column.file.removesuffix('.txt')}.counts.tsv"
@@ -109,8 +111,8 @@ def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
                 f"{where}say feature_list: true in the spec {spec.source}; correct the spec, or "
                 "give files that it is for"
             )
-    for column in spec.columns.values():
-        if isinstance(column, Vocabulary) and column.file is not None:
+    for column in spec.of_kind(Vocabulary).values():
+        if column.file is not None:
             found = statistics.features.get(column.source)
             if found is None or not found.values:
                 raise DataError(

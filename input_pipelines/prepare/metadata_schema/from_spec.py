@@ -20,9 +20,11 @@ import json
 from typing import Any, Optional, Union
 
 from feature_specs.encoded_bytes import Image
-from feature_specs.kinds.column_kinds import DynamicEmbedding, HashBucket, Identity, Vocabulary
+from feature_specs.feature import Feature
+from feature_specs.kinds import HashBucket, Identity, Vocabulary
+from feature_specs.label import Label
 from feature_specs.sections.drift_thresholds import Thresholds
-from feature_specs.spec import Feature, FeatureSpec, Label
+from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.analyze import drift
 from input_pipelines.prepare.metadata_schema import proto, weighted_features
 from input_pipelines.prepare.metadata_schema.to_spec import LABEL_TAG
@@ -144,13 +146,13 @@ def _add_label(spec: FeatureSpec, name: str, label: Label, schema: Any, lost: li
 def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> Optional[str]:
     """Gives a feature the domain of a column over it, and returns the column's name."""
     message = next(m for m in schema.feature if m.name == name)
-    readers = {n: c for n, c in spec.columns.items() if getattr(c, "source", None) == name}
+    readers = {n: c for n, c in spec.columns.items() if c.looks_up and name in c.features(spec)}
     string = spec.features[name].dtype == "string"
     for column_name, column in readers.items():
         path = f"columns.{column_name}"
         if isinstance(column, Vocabulary) and string:
             message.string_domain.name = name
-            message.string_domain.value.extend(spec.words(column))
+            message.string_domain.value.extend(column.row_names(spec))
             # Whatever becomes of them, other words are no error; by itself a domain is closed.
             message.distribution_constraints.min_domain_mass = 0.0
             if column.oov_buckets > 1:
@@ -169,7 +171,7 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
                 lost.append(f"{path}.size: {column.size}, since default_id allows other values")
             return column_name
     for column_name, column in readers.items():
-        if isinstance(column, (Vocabulary, HashBucket, DynamicEmbedding)) and not string:
+        if not string:
             message.int_domain.name = name
             message.int_domain.is_categorical = True
             if isinstance(column, Vocabulary):

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from feature_specs.entry import NAME_PATTERN
-from feature_specs.kinds.column_kinds import Weighted
 from feature_specs.spec import FeatureSpec
 from input_pipelines.prepare.analyze.columns import Choice, Entry
 from input_pipelines.prepare.metadata_schema.feature_choices import Reading
@@ -69,8 +68,9 @@ def _reason(
 def add_messages(schema: Any, spec: FeatureSpec) -> Iterator[str]:
     """Adds the weighted columns of a spec to a Schema, and yields their names."""
     for name, column in spec.columns.items():
-        if isinstance(column, Weighted) and name not in spec.features and name not in spec.labels:
+        weight = column.weighted_by
+        if weight is not None and name not in spec.features and name not in spec.labels:
             message = schema.weighted_feature.add(name=name)
-            message.feature.step.append(next(spec.features_of(column.source)))
-            message.weight_feature.step.append(column.weight)
+            message.feature.step.append(next(column.features(spec)))
+            message.weight_feature.step.append(weight)
             yield name

@@ -12,8 +12,7 @@ import re
 import pytest
 
 import feature_specs
-from feature_specs import SpecError
-from feature_specs import spec as schema
+from feature_specs import SpecError, kinds
 from feature_specs.validation import validation
 
 pytestmark = pytest.mark.no_tensorflow
@@ -599,7 +598,7 @@ def test_cycles_are_looked_for_in_linear_time(document):
 
     columns = Counted()
     for i in range(12):
-        columns[f"x{i}"] = schema.Crossed(crossed=[f"x{i + 1}", f"x{i + 2}"], size=9)
+        columns[f"x{i}"] = kinds.Crossed(crossed=[f"x{i + 1}", f"x{i + 2}"], size=9)
     spec = feature_specs.parse(document)
     assert list(validation.check_cycles(dataclasses.replace(spec, columns=columns))) == []
     assert Counted.reads < 100

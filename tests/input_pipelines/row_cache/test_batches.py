@@ -84,6 +84,19 @@ def test_batches_are_the_same(spec, files, cache, shuffle):
         assert (found.counts.hits, found.counts.misses, found.counts.rows) == (3, 0, 0)
 
 
+def test_ragged_numbers_and_keys_of_dynamic_embeddings_are_cached(document, cache, tmp_path):
+    document["features"]["stay"] = {"dtype": "float32", "shape": "variable"}
+    document["columns"]["stays"] = {"ragged": "stay"}
+    document["columns"]["grows"] = {"dynamic_embedding": "user", "dimension": 2}
+    document["groups"].update(lists=["stays"], grown=["grows"])
+    spec, path = feature_specs.parse(document), f"{tmp_path}/d.tfrecord"
+    rows = [{**row, "stay": [0.5, 0.1][: i % 3]} for i, row in enumerate(make_rows(100))]
+    tfrecords.write_examples(path, rows)
+    without = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2)
+    made = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2, cache=cache)
+    assert same(made, without) == 4
+
+
 @pytest.mark.ci
 def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, cache):
     options = {"batch_size": 32, "seed": 5, "epochs": 3, "rows_an_epoch": 2500, "skip_rows": 3168}

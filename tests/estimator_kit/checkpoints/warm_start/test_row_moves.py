@@ -85,6 +85,23 @@ def test_what_has_no_words_must_be_made_alike(specs):
     assert row_move(old, "tag", new, "tag") is None
 
 
+def test_buckets_of_a_feature_are_no_affair_of_a_column_of_its_name(specs):
+    def change(document):
+        document["columns"]["age"] = {"hash_bucket": "age", "size": 10}
+
+    def with_buckets(document):
+        document["features"]["age"] = {"dtype": "int64"}
+        document["columns"]["age"] = {"identity": "age", "size": 100}
+        document["columns"]["level"] = {"bucketized": "age", "boundaries": [30]}
+        document["groups"]["wide"] += ["age", "level"]
+
+    _, old = specs(with_buckets)
+    _, new = specs(change)
+    assert row_move(old, "level", new, "level") is None
+    with pytest.raises(MeaningError):
+        row_move(old, "age", new, "age")
+
+
 def test_columns_of_variables(specs):
     old, _ = specs(lambda document: None)
     for variable, column in {

@@ -1,0 +1,81 @@
+"""The kind `bucketized`: intervals of a number as ids. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import pydantic
+from pydantic import Field
+
+from feature_specs.entry import FiniteFloat, as_tuple
+from feature_specs.errors import Problem, unknown
+from feature_specs.kinds.base import Entries, Reference, Sourced, path_to
+from feature_specs.kinds.numeric import Numeric
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    for i, (a, b) in enumerate(zip(values, values[1:])):
+        if a >= b:
+            raise ValueError(
+                f"boundaries must increase strictly, and [{i}] is {a}, [{i + 1}] is {b}; "
+                f"{'remove one of the two' if a == b else 'sort them'}"
+            )
+    return values
+
+
+class Bucketized(Sourced):
+    """The index of the interval a number falls into: n boundaries make n + 1 buckets.
+
+    Bucket i holds boundaries[i-1] <= x < boundaries[i].
+    """
+
+    kind = "bucketized"
+    categorical = True
+    dense = "counts"
+    source: str = Field(alias="bucketized")
+    boundaries: Annotated[
+        tuple[FiniteFloat, ...],
+        pydantic.BeforeValidator(as_tuple),
+        Field(min_length=1),
+        pydantic.AfterValidator(_increasing),
+    ]
+
+    def numeric(self, spec: Entries) -> Numeric:
+        """What it cuts: a numeric column, or the bare feature as one."""
+        source = spec.columns.get(self.source)
+        return source if isinstance(source, Numeric) else Numeric(numeric=self.source)
+
+    def parents(self, spec: Entries) -> tuple[str, ...]:
+        a_column = self.source in spec.columns and self.source not in spec.features
+        return (self.source,) if a_column else ()
+
+    def below(self, spec: Entries) -> tuple[str, ...]:
+        return (self.source,) if isinstance(spec.columns.get(self.source), Numeric) else ()
+
+    def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        path, source = path_to(self, name), spec.columns.get(self.source)
+        number = self.numeric(spec).source
+        feature = spec.features.get(number)
+        if source is not None and not isinstance(source, Numeric) and feature is None:
+            yield Problem(path, f"column {number!r} is {source.kind}, expected a numeric one")
+        elif feature is None:
+            known = [*spec.columns, *spec.features]
+            if source is None:  # A numeric column over a missing feature is reported there.
+                yield unknown(path, number, "a numeric column or feature", known)
+        elif not feature.is_number or feature.variable or len(feature.number_shape) > 1:
+            yield Problem(path, f"feature {number!r} is no number, expected one, or [n] numbers")
+
+    def features(self, spec: Entries) -> Iterator[str]:
+        yield self.numeric(spec).source
+
+    def id_count(self, spec: Entries) -> int:
+        values = spec.features[self.numeric(spec).source].width
+        return values * (len(self.boundaries) + 1)
+
+    def canned_name(self, spec: Entries, name: str) -> str:
+        return f"{self.numeric(spec).source}_bucketized"
+
+    def feature_column(self, reference: Reference, name: str) -> Any:
+        source = self.numeric(reference.spec).feature_column(reference, self.source)
+        return reference.tf.feature_column.bucketized_column(source, list(self.boundaries))

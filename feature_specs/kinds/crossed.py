@@ -1,0 +1,103 @@
+"""The kind `crossed`: combinations of values, hashed into ids. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Optional
+
+import pydantic
+from pydantic import Field
+
+from feature_specs.entry import Words
+from feature_specs.errors import Path, Problem, unknown
+from feature_specs.kinds.base import (
+    LISTS_OF_LISTS,
+    Column,
+    Entries,
+    Reference,
+    feature_under,
+    is_nested,
+)
+
+
+class Crossed(Column):
+    """The combination of several values, hashed into [0, size).
+
+    Keys are features (string or int64) or categorical columns other than hash_bucket.
+    """
+
+    kind = "crossed"
+    categorical = True
+    sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
+    size: Annotated[int, Field(ge=2, le=2**62)]
+    hash_key: Optional[int] = None
+
+    @pydantic.model_validator(mode="after")
+    def _check(self) -> Crossed:
+        for i, key in enumerate(self.sources):
+            if key in self.sources[:i]:
+                raise ValueError(f"key {key!r} is there twice")
+        return self
+
+    def parents(self, spec: Entries) -> tuple[str, ...]:
+        return tuple(key for key in self.sources if key in spec.columns)
+
+    def problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        for i, key in enumerate(self.sources):
+            if key != name:
+                yield from _key_problems(spec, key, ("columns", name, "crossed", i))
+
+    def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
+        for i, key in enumerate(self.sources):
+            if is_nested(spec, feature_under(spec, key)):
+                yield Problem(("columns", name, "crossed", i), f"{key!r} {LISTS_OF_LISTS}")
+
+    def cross_problem(self, spec: Entries, key: str) -> str:
+        return f"column {key!r} is a cross itself; list its keys instead"
+
+    def features(self, spec: Entries) -> Iterator[str]:
+        for key in self.sources:
+            yield from spec.columns[key].features(spec) if key in spec.columns else (key,)
+
+    def names_values_of(self, spec: Entries) -> tuple[str, ...]:
+        # A column of that name hides the feature.
+        return tuple(key for key in self.sources if key not in spec.columns)
+
+    def id_count(self, spec: Entries) -> int:
+        return self.size
+
+    def canned_name(self, spec: Entries, name: str) -> str:
+        keys = [
+            spec.columns[key].canned_name(spec, key) if key in spec.columns else key
+            for key in self.sources
+        ]
+        return "_X_".join(sorted(keys))
+
+    def feature_column(self, reference: Reference, name: str) -> Any:
+        keys = [reference.column(k) if k in reference.spec.columns else k for k in self.sources]
+        return reference.tf.feature_column.crossed_column(keys, self.size, hash_key=self.hash_key)
+
+
+def _key_problems(spec: Entries, key: str, path: Path) -> Iterator[Problem]:
+    column, feature = spec.columns.get(key), spec.features.get(key)
+    if column is not None:
+        problem = column.cross_problem(spec, key)
+        if problem is not None:
+            yield Problem(path, problem)
+    elif feature is None:
+        known = [*spec.columns, *spec.features]
+        yield unknown(path, key, "a feature or a categorical column", known)
+    elif feature.dtype == "float32":
+        yield Problem(
+            path,
+            f"feature {key!r} is float32, which cannot be crossed; "
+            "cross a bucketized column over it",
+        )
+    elif feature.decode is not None:
+        yield Problem(
+            path,
+            f"feature {key!r} is decoded to numbers, which cannot be crossed; cross a "
+            "bucketized column over it",
+        )
+    elif not (feature.single or feature.variable):
+        yield Problem(path, f"feature {key!r} has a fixed length; declare shape: variable")

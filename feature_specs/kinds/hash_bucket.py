@@ -1,0 +1,45 @@
+"""The kind `hash_bucket`: values hashed into ids. Imports no TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from feature_specs.kinds.base import Entries, Reference
+from feature_specs.kinds.lookup import Lookup
+
+
+class HashBucket(Lookup):
+    """A string or integer hashed into [0, size); different values may share an id.
+
+    `sequence: true`: see `Identity`.
+    """
+
+    kind = "hash_bucket"
+    categorical = True
+    source: str = Field(alias="hash_bucket")
+    size: Annotated[int, Field(ge=2, le=2**62)]
+    sequence: bool = False
+
+    def cross_problem(self, spec: Entries, key: str) -> str:
+        rename = "; rename the column, so that the name means the feature"
+        return (
+            f"column {key!r} is a hash_bucket, expected the feature {self.source!r} itself: "
+            f"hashing twice only adds collisions{rename if key == self.source else ''}"
+        )
+
+    def is_sequence(self, spec: Entries) -> bool:
+        return self.sequence
+
+    def id_count(self, spec: Entries) -> int:
+        return self.size
+
+    def feature_column(self, reference: Reference, name: str) -> Any:
+        of = reference.tf.feature_column
+        if self.sequence:
+            make = of.sequence_categorical_column_with_hash_bucket
+        else:
+            make = of.categorical_column_with_hash_bucket
+        dtype = reference.tf.as_dtype(reference.spec.features[self.source].dtype)
+        return make(self.source, self.size, dtype=dtype)

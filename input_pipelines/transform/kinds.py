@@ -1,0 +1,276 @@
+"""What each column kind makes of the parsed features of a batch: the closed table `TRANSFORMS`.
+
+    batch = Batch(spec, parsed, tables)
+    batch.made.update(stacked_hashes(batch))
+    value_of(batch, "user")                 # `Ids`, or a tensor of numbers
+
+A transform is a function of the batch, the column's name and the column. `Transform` calls them and
+puts missing ids and checks in place. It makes the lookup tables, too, since tables belong to the
+graph and not to one batch. The ids equal those of `tf.feature_column`, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Optional, Union
+
+import tensorflow as tf
+
+from feature_specs.kinds import (
+    Bucketized,
+    Column,
+    Crossed,
+    DynamicEmbedding,
+    Embedding,
+    HashBucket,
+    Identity,
+    Indicator,
+    Numeric,
+    Ragged,
+    SequenceNumeric,
+    Vocabulary,
+    Weighted,
+)
+from feature_specs.kinds.lookup import Lookup
+from feature_specs.reference.normalizers import normalizer_fn
+from feature_specs.spec import FeatureSpec
+from input_pipelines.transform import checks, lookups
+
+# Keys of strings in a dynamic embedding are FarmHash64 modulo this.
+_FINGERPRINTS = 2**63 - 1
+
+# The hash key of `tf.feature_column.crossed_column`, whose crosses ours must equal.
+_DEFAULT_HASH_KEY = 0xDECAFCAFFE
+
+
+@dataclasses.dataclass(frozen=True)
+class Ids:
+    """Ids of a categorical column before missing values are struck out.
+
+    A missing value has no part in a cross, while a word outside a vocabulary crosses as -1;
+    so the two are kept apart until the end.
+
+    Attributes:
+      values: int64 [rows], or a RaggedTensor [rows, None].
+      present: bool [rows], or None when all values are there (always so for lists).
+    """
+
+    values: Union[tf.Tensor, tf.RaggedTensor]
+    present: Any = None
+
+    def masked(self) -> Union[tf.Tensor, tf.RaggedTensor]:
+        if self.present is None:
+            return self.values
+        return tf.where(self.present, self.values, tf.constant(-1, tf.int64))
+
+
+Made = Union[Ids, tf.Tensor, tf.RaggedTensor]
+
+
+@dataclasses.dataclass
+class Batch:
+    """A batch of records on its way.
+
+    Attributes:
+      spec: the feature spec.
+      parsed: its features, decoded.
+      tables: the lookup tables of vocabulary columns, by column.
+      made: the columns that were made so far; numbers in it are finite.
+    """
+
+    spec: FeatureSpec
+    parsed: Mapping[str, Any]
+    tables: Mapping[str, Any]
+    made: dict[str, Made] = dataclasses.field(default_factory=dict)
+
+
+def value_of(batch: Batch, name: str) -> Made:
+    """What a column is in a batch; it is made once."""
+    if name not in batch.made:
+        column = batch.spec.columns[name]
+        transform = TRANSFORMS.get(type(column))
+        if transform is None:
+            there = ", ".join(kind.kind for kind, found in TRANSFORMS.items() if found is not None)
+            raise TypeError(
+                f"column {name!r} is {column.kind}, expected a kind with a transform: {there}"
+            )
+        batch.made[name] = transform(batch, name, column)
+    return batch.made[name]
+
+
+def stacked_hashes(batch: Batch) -> dict[str, Ids]:
+    """All single-valued hash_bucket columns of strings, stacked by size: one op for each."""
+    by_size: dict[int, list[HashBucket]] = defaultdict(list)
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, column in batch.spec.of_kind(HashBucket).items():
+        if column.source in batch.parsed:
+            feature = batch.spec.features[column.source]
+            if feature.single and feature.dtype == "string":
+                by_size[column.size].append(column)
+                names[column.size].append(name)
+    result = {}
+    for size, columns in by_size.items():
+        words = tf.stack([batch.parsed[column.source] for column in columns])
+        ids = tf.unstack(tf.strings.to_hash_bucket_fast(words, size), num=len(columns))
+        present = tf.unstack(tf.not_equal(words, ""), num=len(columns))
+        result.update({n: Ids(i, p) for n, i, p in zip(names[size], ids, present)})
+    return result
+
+
+def _numbers(batch: Batch, name: str, column: Numeric) -> tf.Tensor:
+    """float32 [rows, n]; `Transform` checks that they are finite, many columns at once."""
+    length = batch.spec.features[column.source].width
+    numbers = tf.reshape(batch.parsed[column.source], [-1, length])
+    return normalizer_fn(column.normalizer)(numbers)
+
+
+def _list_of_numbers(
+    batch: Batch, name: str, column: Union[SequenceNumeric, Ragged]
+) -> tf.RaggedTensor:
+    steps = batch.parsed[column.source]
+    flat = normalizer_fn(column.normalizer)(steps.flat_values)
+    flat = checks.finite({column.source: flat[:, tf.newaxis]})[column.source][:, 0]
+    return steps.with_flat_values(flat)
+
+
+def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
+    """The bucket of one number, int64 [rows], or of each of several, ragged [rows, None].
+
+    Each of several numbers has buckets of its own, as in `bucketized_column`.
+    """
+    values: Any
+    if column.below(batch.spec):
+        values = batch.made[column.source]
+    else:
+        values = _numbers(batch, column.source, column.numeric(batch.spec))
+        values = checks.finite({column.source: values})[column.source]
+    # The op that feature columns use; it ships no v2 name.
+    bucket = tf.raw_ops.Bucketize(input=values, boundaries=list(column.boundaries))
+    count = values.shape[1]
+    if count == 1:
+        return Ids(tf.cast(bucket[:, 0], tf.int64))
+    first = tf.range(count, dtype=tf.int64) * (len(column.boundaries) + 1)
+    return Ids(tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first))
+
+
+def _looked_up(
+    batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Tensor]
+) -> Ids:
+    """The ids of one value a row, some of which may be missing, or of lists."""
+    values = batch.parsed[column.source]
+    if isinstance(values, tf.RaggedTensor):
+        return Ids(values.with_flat_values(ids_of(values.flat_values)))
+    present = tf.logical_not(lookups.is_missing(values))
+    if column.id_bounds is not None:
+        # A missing value is no error.
+        values = tf.where(present, values, tf.zeros_like(values))
+    return Ids(ids_of(values), present)
+
+
+def _identity(batch: Batch, name: str, column: Identity) -> Ids:
+    def ids_of(values: tf.Tensor) -> tf.Tensor:
+        if column.default_id is None:
+            return checks.in_range(column, values)
+        outside = (values < 0) | (values >= column.size)
+        return tf.where(outside, tf.constant(column.default_id, tf.int64), values)
+
+    return _looked_up(batch, column, ids_of)
+
+
+def _vocabulary(batch: Batch, name: str, column: Vocabulary) -> Ids:
+    return _looked_up(batch, column, batch.tables[name].lookup)
+
+
+def _hash_bucket(batch: Batch, name: str, column: HashBucket) -> Ids:
+    def ids_of(values: tf.Tensor) -> tf.Tensor:
+        text = values if values.dtype == tf.string else tf.strings.as_string(values)
+        return tf.strings.to_hash_bucket_fast(text, column.size)
+
+    return _looked_up(batch, column, ids_of)
+
+
+def _keys(batch: Batch, name: str, column: DynamicEmbedding) -> Ids:
+    def keys_of(values: tf.Tensor) -> tf.Tensor:
+        # A fingerprint that is never -1.
+        is_string = values.dtype == tf.string
+        return tf.strings.to_hash_bucket_fast(values, _FINGERPRINTS) if is_string else values
+
+    return _looked_up(batch, column, keys_of)
+
+
+def _weighted(batch: Batch, name: str, column: Weighted) -> Made:
+    return value_of(batch, column.source)
+
+
+def _crossed(batch: Batch, name: str, column: Crossed) -> Ids:
+    # Feature columns cross their sparse inputs first, then the dense ones, whatever the order
+    # of the keys; a feature with one value a row is dense there and crosses even when empty.
+    first: list[Ids] = []
+    last: list[Ids] = []
+    made = {key: value_of(batch, key) for key in column.sources if key in batch.spec.columns}
+    for key in column.sources:
+        if key in made:
+            first.append(made[key])
+        elif isinstance(batch.parsed[key], tf.RaggedTensor):
+            first.append(Ids(batch.parsed[key]))
+        else:
+            last.append(Ids(batch.parsed[key]))
+    cross = functools.partial(
+        _sparse_cross, size=column.size, hash_key=column.hash_key or _DEFAULT_HASH_KEY
+    )
+    inputs = first + last
+    if any(isinstance(ids.values, tf.RaggedTensor) for ids in inputs):
+        sparse = cross(sparse=[_to_sparse(i) for i in first], dense=[i.values for i in last])
+        return Ids(tf.RaggedTensor.from_sparse(sparse))
+    values = cross(sparse=[], dense=[ids.values for ids in inputs]).values
+    present = [ids.present for ids in inputs if ids.present is not None]
+    return Ids(values, functools.reduce(tf.logical_and, present) if present else None)
+
+
+def _to_sparse(ids: Ids) -> tf.SparseTensor:
+    if isinstance(ids.values, tf.RaggedTensor):
+        return ids.values.to_sparse()
+    values = ids.values[:, tf.newaxis]
+    present = ids.present if ids.present is not None else tf.ones_like(ids.values, tf.bool)
+    where = tf.where(present[:, tf.newaxis])
+    return tf.SparseTensor(where, tf.gather_nd(values, where), tf.shape(values, tf.int64))
+
+
+def _sparse_cross(
+    *, sparse: list[tf.SparseTensor], dense: list[tf.Tensor], size: int, hash_key: int
+) -> tf.SparseTensor:
+    """The op of `crossed_column`, which takes dense inputs beside sparse ones."""
+    columns = [*(s.values for s in sparse), *dense]
+    strings = all(column.dtype == tf.string for column in columns)
+    result = tf.raw_ops.SparseCross(
+        indices=[s.indices for s in sparse],
+        values=[s.values for s in sparse],
+        shapes=[s.dense_shape for s in sparse],
+        dense_inputs=[d[:, tf.newaxis] for d in dense],
+        hashed_output=True,
+        num_buckets=size,
+        hash_key=hash_key,
+        out_type=tf.int64,
+        internal_type=tf.string if strings else tf.int64,
+    )
+    return tf.SparseTensor(result.output_indices, result.output_values, result.output_shape)
+
+
+# The model makes embeddings and indicators itself, of the ids below them: None.
+TRANSFORMS: dict[type[Column], Optional[Callable[[Batch, str, Any], Made]]] = {
+    Numeric: _numbers,
+    SequenceNumeric: _list_of_numbers,
+    Ragged: _list_of_numbers,
+    Bucketized: _buckets,
+    Identity: _identity,
+    Vocabulary: _vocabulary,
+    HashBucket: _hash_bucket,
+    Crossed: _crossed,
+    Weighted: _weighted,
+    Indicator: None,
+    Embedding: None,
+    DynamicEmbedding: _keys,
+}

@@ -1,0 +1,61 @@
+"""Every column kind has its place: in the list of kinds, and in each closed table.
+
+`feature_specs.kinds` says what a new kind takes; these tests fail for one that lacks a part.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import typing
+
+import pytest
+import tensorflow as tf
+
+import feature_specs
+from estimator_kit.model import gathers
+from feature_specs import kinds
+from feature_specs.kinds import COLUMN_KINDS
+from feature_specs.kinds.base import Column, Dense
+from input_pipelines.transform.kinds import TRANSFORMS, Batch, value_of
+
+
+def test_the_list_has_every_kind_and_each_is_in_a_module_of_its_name():
+    found = {}
+    for module in pkgutil.iter_modules(kinds.__path__):
+        loaded = importlib.import_module(f"feature_specs.kinds.{module.name}")
+        for _, kind in inspect.getmembers(loaded, inspect.isclass):
+            if issubclass(kind, Column) and not inspect.isabstract(kind):
+                assert kind.__module__ == f"feature_specs.kinds.{kind.kind}"
+                found[kind.kind] = kind
+    assert found == COLUMN_KINDS
+
+
+def test_every_kind_has_a_transform_or_ids_below_it():
+    assert set(TRANSFORMS) == set(COLUMN_KINDS.values())
+    made_by_the_model = {kind.kind for kind, transform in TRANSFORMS.items() if transform is None}
+    assert made_by_the_model == {"embedding", "indicator"}
+    for kind in made_by_the_model:
+        assert not COLUMN_KINDS[kind].categorical and COLUMN_KINDS[kind].dense is not None
+
+
+def test_every_dense_form_has_a_gather_and_every_kind_a_form_or_none():
+    forms = set(typing.get_args(Dense))
+    assert set(gathers.DENSE) == forms
+    assert set(gathers.STEPS) == forms - {"dynamic_embedding"}
+    assert {kind.dense for kind in COLUMN_KINDS.values()} == {*forms, None}
+
+
+@pytest.mark.parametrize("kind", COLUMN_KINDS)
+def test_fields_that_mean_nothing_or_are_compared_apart_are_fields(kind):
+    model = COLUMN_KINDS[kind]
+    assert model.no_meaning | model.compared_apart <= set(model.model_fields)
+
+
+def test_a_kind_without_a_transform_is_named(document):
+    spec = feature_specs.parse(document)
+    batch = Batch(spec, {"user": tf.constant(["ann"])}, {})
+    sentence = "column 'user_emb' is embedding, expected a kind with a transform: numeric, seq"
+    with pytest.raises(TypeError, match=sentence):
+        value_of(batch, "user_emb")
