@@ -83,14 +83,16 @@ setup(
         "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
         # Before TensorFlow 2.18: onnx < 1.18. Python 3.9: pip install --no-deps tf2onnx==1.16.1
         "onnx": ["onnx>=1.17", "onnxruntime>=1.19", "tf2onnx>=1.17 ; python_version >= '3.10'"],
+        "prometheus": ["prometheus-client>=0.20"],  # for --prometheus_file
         "ranking": ["tensorflow-ranking==0.5.5"],  # after TensorFlow 2.15: pip install --no-deps
         # The release of TensorFlow's own line; it asks for that TensorFlow.
         "serving": ["grpcio>=1.48", "tensorflow-serving-api>=2.15.1", "waitress>=3.0.1,<4"],
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
-            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "pyarrow>=18", "pytest",
-            "pytest-xdist", "ruff", "scikit-learn>=1.5", "tensorflow-metadata>=1.15",
-            "tensorflow-serving-api>=2.15.1", "types-PyYAML", "waitress>=3.0.1,<4", "wheel",
+            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "prometheus-client>=0.20",
+            "pyarrow>=18", "pytest", "pytest-xdist", "ruff", "scikit-learn>=1.5",
+            "tensorflow-metadata>=1.15", "tensorflow-serving-api>=2.15.1", "types-PyYAML",
+            "waitress>=3.0.1,<4", "wheel",
             "onnx>=1.17 ; python_version >= '3.10'", "onnxruntime>=1.19 ; python_version >= '3.10'",
             "tf2onnx>=1.17 ; python_version >= '3.10'",
         ],

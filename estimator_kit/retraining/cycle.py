@@ -105,6 +105,8 @@ def run(
       Stopped: SIGTERM was received.
       DataError: the data are too few, damaged, or stopped by a check.
     """
+    if config.prometheus_file is not None:
+        telling.check_prometheus()
     spec = parser.load(config.spec)
     with lock.held(
         config.model_dir, stale_secs=config.lock_stale_secs, clock=clock

@@ -6,21 +6,20 @@ is a secret (it usually has a token in its path), so it is read from a file and 
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 from estimator_kit import storage
+from input_pipelines.errors import MissingPackageError
 
 _log = logging.getLogger("estimator_kit")
-
-# Characters that label values of Prometheus escape.
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def prometheus(
@@ -35,38 +34,52 @@ def prometheus(
       last_success: seconds since 1970 of the last cycle that ran to its end, promoted or refused;
         None before the first.
     """
+    client = _prometheus_client()
+    registry = client.CollectorRegistry()
     path = os.path.abspath(model_dir)
-    label = ",".join(
-        f'{name}="{value.translate(_ESCAPES)}"'
-        for name, value in (("model", os.path.basename(path)), ("model_dir", path))
-    )
-    lines: list[str] = []
+    of_model = {"model": os.path.basename(path), "model_dir": path}
 
-    def gauge(name: str, help_text: str, values: list[tuple[str, Optional[float]]]) -> None:
-        there = [(labels, value) for labels, value in values if value is not None]
-        if not there:
-            return
-        name = f"estimator_kit_retraining_{name}"
-        lines.extend([f"# HELP {name} {help_text}", f"# TYPE {name} gauge"])
-        lines.extend(
-            f"{name}{{{label}{f',{labels}' if labels else ''}}} {value:.17g}"
-            for labels, value in there
-        )
+    def gauge(
+        name: str, help_text: str, values: Mapping[Any, Any], *labels: str
+    ) -> None:
+        there = {key: value for key, value in values.items() if value is not None}
+        if there:
+            name = f"estimator_kit_retraining_{name}"
+            made = client.Gauge(name, help_text, (*of_model, *labels), registry=registry)
+            for key, value in there.items():
+                made.labels(*of_model.values(), *key).set(value)
 
     outcome, live = report["outcome"], report["live_now"]
-    gauge("last_success_timestamp_seconds", "End of the last whole cycle.", [("", last_success)])
-    gauge("cycle", "Number of the latest cycle.", [("", float(report["cycle"]))])
-    gauge("promoted", "Whether the latest cycle went live.", [("", float(outcome == "promoted"))])
-    gauge("failed", "Whether it ended before the gate.", [
-        ("", float(outcome in ("failed", "stopped")))])  # fmt: skip
-    gauge("live_version", "The version that is served.", [("", live)])
-    gauge("rows", "Rows of the training window.", [("", report["window"]["rows"])])
-    gauge("stage_seconds", "How long each stage took.", [
-        (f'stage="{name}"', value) for name, value in report["seconds"].items()])  # fmt: skip
-    gauge("metric", "Metrics of both models on the same rows.", [
-        (f'metric="{name.translate(_ESCAPES)}",of="{whose}"', value)
-        for name, both in report["metrics"].items() for whose, value in both.items()])  # fmt: skip
-    return "\n".join(lines) + "\n"
+    gauge("last_success_timestamp_seconds", "End of the last whole cycle.", {(): last_success})
+    gauge("cycle", "Number of the latest cycle.", {(): float(report["cycle"])})
+    gauge("promoted", "Whether the latest cycle went live.", {(): outcome == "promoted"})
+    gauge("failed", "Whether it ended before the gate.", {(): outcome in ("failed", "stopped")})
+    gauge("live_version", "The version that is served.", {(): live})
+    gauge("rows", "Rows of the training window.", {(): report["window"]["rows"]})
+    seconds = {(stage,): value for stage, value in report["seconds"].items()}
+    gauge("stage_seconds", "How long each stage took.", seconds, "stage")
+    metrics = {
+        (name, whose): value
+        for name, both in report["metrics"].items()
+        for whose, value in both.items()
+    }
+    gauge("metric", "Metrics of both models on the same rows.", metrics, "metric", "of")
+    return str(client.generate_latest(registry).decode())
+
+
+def check_prometheus() -> None:
+    """Raises MissingPackageError where the package for `--prometheus_file` is not installed."""
+    _prometheus_client()
+
+
+def _prometheus_client() -> Any:
+    try:
+        return importlib.import_module("prometheus_client")
+    except ImportError as error:
+        raise MissingPackageError(
+            "--prometheus_file needs prometheus_client: pip install estimator-kit[prometheus] "
+            f"({error})"
+        ) from error
 
 
 def write_prometheus(path: str, text: str) -> None:

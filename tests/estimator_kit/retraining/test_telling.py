@@ -6,11 +6,13 @@ import contextlib
 import http.server
 import json
 import logging
+import sys
 import threading
 
 import pytest
 
 from estimator_kit.retraining import telling
+from input_pipelines.errors import MissingPackageError
 
 REPORT = {
     "cycle": "0007", "outcome": "promoted", "version": 12, "live_now": 12,
@@ -24,18 +26,28 @@ def test_the_textfile():
     values = [line for line in text.splitlines() if not line.startswith("#")]
     label = r'model="a \"model\"",model_dir="/runs/a \"model\""'
     assert values == [
-        f"estimator_kit_retraining_last_success_timestamp_seconds{{{label}}} 1700000000",
-        f"estimator_kit_retraining_cycle{{{label}}} 7",
-        f"estimator_kit_retraining_promoted{{{label}}} 1",
-        f"estimator_kit_retraining_failed{{{label}}} 0",
-        f"estimator_kit_retraining_live_version{{{label}}} 12",
-        f"estimator_kit_retraining_rows{{{label}}} 5000",
+        f"estimator_kit_retraining_last_success_timestamp_seconds{{{label}}} 1.7e+09",
+        f"estimator_kit_retraining_cycle{{{label}}} 7.0",
+        f"estimator_kit_retraining_promoted{{{label}}} 1.0",
+        f"estimator_kit_retraining_failed{{{label}}} 0.0",
+        f"estimator_kit_retraining_live_version{{{label}}} 12.0",
+        f"estimator_kit_retraining_rows{{{label}}} 5000.0",
         f'estimator_kit_retraining_stage_seconds{{{label},stage="train"}} 1.5',
-        f'estimator_kit_retraining_metric{{{label},metric="auc/click",of="candidate"}} 0.75',
+        f'estimator_kit_retraining_metric{{metric="auc/click",{label},of="candidate"}} 0.75',
     ]
     report = {**REPORT, "outcome": "refused", "live_now": 11}
     refused = telling.prometheus(report, model_dir="/m", last_success=None)
-    assert 'live_version{model="m",model_dir="/m"} 11' in refused and "last_success" not in refused
+    assert 'live_version{model="m",model_dir="/m"} 11.0' in refused
+    assert "last_success" not in refused
+
+
+def test_the_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(MissingPackageError) as error:
+        telling.check_prometheus()
+    assert str(error.value).startswith(
+        "--prometheus_file needs prometheus_client: pip install estimator-kit[prometheus] ("
+    )
 
 
 def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
@@ -43,7 +55,7 @@ def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
     first, second = (
         telling.prometheus(REPORT, model_dir=f"{place}/ads", last_success=None) for place in "ab"
     )
-    assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7' in first
+    assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7.0' in first
     lines = set(first.splitlines()) & set(second.splitlines())
     assert all(line.startswith("#") for line in lines)
 
