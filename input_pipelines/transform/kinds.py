@@ -1,11 +1,11 @@
 """What each column kind makes of the parsed features of a batch: the closed table `TRANSFORMS`.
 
-    batch = Batch(spec, parsed, tables)
+    batch = Batch(spec, parsed, lookup_tables(spec))
     batch.made.update(stacked_hashes(batch))
     value_of(batch, "user")                 # `Ids`, or a tensor of numbers
 
 A transform is a function of the batch, the column's name and the column. `Transform` calls them and
-puts missing ids and checks in place. It makes the lookup tables, too, since tables belong to the
+puts missing ids and checks in place. It makes the lookup tables once, since they belong to the
 graph and not to one batch. The ids equal those of `tf.feature_column`, bit for bit.
 """
 
@@ -85,6 +85,12 @@ class Batch:
     parsed: Mapping[str, Any]
     tables: Mapping[str, Any]
     made: dict[str, Made] = dataclasses.field(default_factory=dict)
+
+
+def lookup_tables(spec: FeatureSpec) -> dict[str, Any]:
+    """The tables of all vocabulary columns, by column, in the current graph."""
+    columns = spec.of_kind(Vocabulary)
+    return {name: lookups.make_table(spec, column) for name, column in columns.items()}
 
 
 def value_of(batch: Batch, name: str) -> Made:

@@ -17,10 +17,9 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from feature_specs.kinds import Vocabulary
 from feature_specs.spec import FeatureSpec
-from input_pipelines.transform import checks, decoding, lookups, record_kind
-from input_pipelines.transform.kinds import Batch, Ids, stacked_hashes, value_of
+from input_pipelines.transform import checks, decoding, record_kind
+from input_pipelines.transform.kinds import Batch, Ids, lookup_tables, stacked_hashes, value_of
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
@@ -48,10 +47,7 @@ class Transform:
         self._outputs = tuple(
             dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
         )
-        self._tables = {
-            name: lookups.make_table(spec, column)
-            for name, column in spec.of_kind(Vocabulary).items()
-        }
+        self._tables = lookup_tables(spec)
         self._labels = LabelReader(spec)
 
     def features(self, serialized: tf.Tensor) -> Features:

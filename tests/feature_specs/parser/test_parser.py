@@ -30,6 +30,7 @@ SECTIONS = {
 
 # Changes of the good spec (`section: text` replaces, `section + text` adds an entry, `section -`
 # drops) and, indented, what is then said. A problem may go on in the next line, indented deeper.
+# `<kinds>` stands for all column kinds.
 BROKEN = """
 # --- Sections
 featurs: {}
@@ -104,9 +105,7 @@ columns + c: {numerc: f}
     2: columns.c: got {'numerc': 'f'}, expected one column kind, as in {numeric: x}; did you mean
        'numeric'?
 columns + c: f
-    2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: numeric,
-       sequence_numeric, ragged, bucketized, identity, vocabulary, hash_bucket, crossed, weighted,
-       indicator, embedding, dynamic_embedding
+    2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: <kinds>
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}
 columns + c: {numeric: [f]}
@@ -455,6 +454,7 @@ def assert_problems(file, problems):
         feature_specs.load(file)
     noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     listing = "".join(f"\n  {file}:{problem}" for problem in problems)
+    listing = listing.replace("<kinds>", ", ".join(kinds.COLUMN_KINDS))
     assert str(error.value) == f"{file}: {noun} in the feature spec{listing}"
 
 
