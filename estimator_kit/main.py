@@ -106,8 +106,9 @@ def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
         return launcher.launch(config, arguments)
     # What a server says is read later than it was said.
     _quiet_tensorflow("%(asctime)s %(message)s" if config.mode == "serve" else "%(message)s")
-    # Predictions may be on standard output, so what is for people goes beside them.
+    # Where answers may be on standard output, what is for people goes to standard error.
     beside = config.mode == "predict" and config.predict_dir is None
+    beside |= config.mode == "evaluate" and config.model_dir is None
     commands.run(config, functools.partial(print, file=sys.stderr if beside else sys.stdout))
     return exit_codes.DONE
 

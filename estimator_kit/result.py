@@ -36,6 +36,8 @@ class RunResult:
       error: what went wrong, for `failed`.
       task: of a cluster, as `worker:0`; None for a process that is alone. `result.json` is the
         chief's; the evaluator puts metrics and exports into it.
+      metrics_left_out: of an export's evaluation, the metrics that a checkpoint's has and that an
+        export does not give, and why.
       bad_data: what was found, where records or files may be left out or --mode=check_data looked.
     """
 
@@ -55,6 +57,7 @@ class RunResult:
     input_cache: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     error: Optional[str] = None
     bad_data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    metrics_left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
     task: Optional[str] = None
 
     @property

@@ -17,8 +17,12 @@ def write_result(result: RunResult, model_dir: str) -> None:
 
 def write_to(result: RunResult, path: str, **also: Any) -> None:
     """Writes the same under another name, and what else belongs there."""
-    kept = {**dataclasses.asdict(result), "export_path": result.export_path}
-    storage.write_json(path, {**kept, **also})
+    storage.write_json(path, document(result, **also))
+
+
+def document(result: RunResult, **also: Any) -> dict[str, Any]:
+    """What is written, as JSON holds it."""
+    return {**dataclasses.asdict(result), "export_path": result.export_path, **also}
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:

@@ -231,17 +231,28 @@ def eval_input_fn(
             if limit is not None:
                 batches = batches.take(limit)
             return transformed(batches, cached.layout.unpack)
-        cut = _cut(spec, batch_size)
-        blocks = Selection(spec).blocks(sorted(files), cut=cut, damaged=damaged)
-        if spec.kept_together is not None:
-            batches = row_groups.whole_batches(blocks, batch_size)
-        else:
-            batches = blocks.rebatch(batch_size)
-        if limit is not None:
-            batches = batches.take(limit)
+        batches = eval_records(spec, files, batch_size=batch_size, limit=limit, damaged=damaged)
         return transformed(batches, Transform(spec).features_and_labels)
 
     return input_fn
+
+
+@as_written
+def eval_records(
+    spec: FeatureSpec,
+    files: Sequence[str],
+    *,
+    batch_size: int,
+    limit: Optional[int] = None,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+) -> tf.data.Dataset:
+    """The batches of `eval_input_fn` as serialized records."""
+    blocks = Selection(spec).blocks(sorted(files), cut=_cut(spec, batch_size), damaged=damaged)
+    if spec.kept_together is not None:
+        batches = row_groups.whole_batches(blocks, batch_size)
+    else:
+        batches = blocks.rebatch(batch_size)
+    return batches if limit is None else batches.take(limit)
 
 
 def predict_input_fn(

@@ -1,18 +1,22 @@
-"""`--mode=evaluate`: scores the latest checkpoint; its numbers are kept beside the checkpoint."""
+"""`--mode=evaluate`: scores the latest checkpoint, or an export (--export_dir)."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable
 from typing import Any
 
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit import storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.of_modes import ModelDirConfig, complete
 from estimator_kit.model.model_fn import ModelFn, read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_to
+from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.preparation import prepared, trained_estimator
@@ -22,13 +26,25 @@ from feature_specs.spec import FeatureSpec
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Evaluates the latest checkpoint, and writes `evaluation-<eval_name>.json`.
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Evaluates the latest checkpoint or an export; writes `evaluation-<eval_name>.json`.
+
+    The numbers of an export without a model directory go to standard output, as JSON.
 
     Raises:
-      SpecError, ConfigError: see `preparation.prepared`; or there is no checkpoint that fits.
-      DataError: the files cannot be read.
+      SpecError, ConfigError: see `preparation.prepared`; or there is nothing that can be scored.
+      DataError: the files cannot be read, or a record cannot be used.
     """
+    if config.export_dir is not None:
+        evaluated = export_evaluation.evaluate(config)
+        tell(evaluated.text)
+        if evaluated.path is None:
+            print(json.dumps(storage.plain(evaluated.document), indent=2, sort_keys=True))
+        return evaluated.result
+    return _of_checkpoint(complete(config, ModelDirConfig), tell)
+
+
+def _of_checkpoint(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     with prepared(config) as made:
         trained = trained_estimator(config, made.spec, made.model)
         result = _evaluate(config, made.spec, made.model, trained)

@@ -111,8 +111,9 @@ MODES: Mapping[str, ModeEntry] = {
         "train", "train alone", "train", (*_TRAINING, *_CLUSTER),
     ),
     "evaluate": ModeEntry(
-        "train", "score the latest checkpoint on --eval_files",
-        "evaluate", (*_ONE_MODEL, *_EVAL_DATA, "eval_steps", "eval_name", "InputCacheSettings"),
+        "train", "score the latest checkpoint, or an export, on --eval_files",
+        "evaluate",
+        (*_ONE_MODEL, *_EVAL_DATA, "eval_steps", "eval_name", "export_dir", "InputCacheSettings"),
     ),
     "export": ModeEntry(
         "train", "write a SavedModel of the latest checkpoint",

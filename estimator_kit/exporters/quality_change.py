@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from estimator_kit.errors import ExportError
 from estimator_kit.exporters.sample_rows import on_cpu
-from estimator_kit.model.objectives import make_objectives
+from estimator_kit.model.objectives import joint, make_objectives
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Transform
 
@@ -34,7 +34,7 @@ def check(
     Args:
       spec: of the export.
       records: serialized, with labels.
-      before, after: what the export and the result answer to them, `<objective>/logits` among it.
+      before, after: what the export and the result answer to them, the logits among it.
       limit: by what share of itself the loss of an objective may rise; 0.01 is one percent.
 
     Raises:
@@ -60,21 +60,20 @@ def metrics_of(
     spec: FeatureSpec, records: Sequence[bytes], answers: Answers
 ) -> dict[str, dict[str, float]]:
     """`loss`, and `auc` where the head has it, by objective, as an evaluation computes them."""
-    found = {}
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
         _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))
-        for name, objective in make_objectives(spec).items():
-            label = objective.label_name
-            ones = tf.ones(tf.shape(labels[label])[:1], tf.float32)
-            metrics = objective.metrics(
-                tf.constant(answers[f"{name}/logits"]),
-                labels[label],
-                labels.get(f"{label}/weight", ones),
-                labels.get(f"{label}/true_probability"),
-                labels.get(f"{label}/group"),
-            )
-            found[name] = {key: metrics[key] for key in ("loss", "auc") if key in metrics}
+        objectives = make_objectives(spec)
+        metrics = joint.metrics_of(
+            objectives,
+            {n: tf.constant(answers[f"{n}/{o.logits_output}"]) for n, o in objectives.items()},
+            labels,
+            {n: joint.weights_of(o, labels) for n, o in objectives.items()},
+        )
+        found = {
+            name: {k: metrics[f"{k}/{name}"] for k in ("loss", "auc") if f"{k}/{name}" in metrics}
+            for name in objectives
+        }
         session.run([v1.local_variables_initializer(), v1.tables_initializer()])
         session.run([update for metrics in found.values() for _, update in metrics.values()])
         values = {n: {k: value for k, (value, _) in m.items()} for n, m in found.items()}

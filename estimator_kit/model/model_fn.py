@@ -28,7 +28,7 @@ from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import check_rows, split_logits
 from estimator_kit.model.model_params import ModelParams, checked_params
-from estimator_kit.model.objectives import Objective, make_objectives
+from estimator_kit.model.objectives import Objective, joint, make_objectives
 from estimator_kit.model.objectives.streaming import Metric, streaming_sum
 from estimator_kit.model.places import input_places
 from estimator_kit.optimizers import schedules
@@ -359,7 +359,7 @@ class ModelFn(abc.ABC):
         """
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
-        weights = {name: self._weights(name, labels) for name in self.objectives}
+        weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
         return self.checked_labels(labels, weights), weights
@@ -463,17 +463,7 @@ class ModelFn(abc.ABC):
         with tf.control_dependencies(list(labels.values())):
             rows = tf.identity(rows)
         result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
-        for name, objective in self.objectives.items():
-            label = objective.label_name
-            with tf.compat.v1.variable_scope(f"metrics/{name}"):
-                metrics = objective.metrics(
-                    logits[name],
-                    labels[label],
-                    weights[name],
-                    labels.get(f"{label}/true_probability"),
-                    labels.get(f"{label}/group"),
-                )
-            result.update({f"{key}/{name}": metric for key, metric in metrics.items()})
+        result.update(joint.metrics_of(self.objectives, logits, labels, weights))
         result[TOTAL_LOSS] = self._total_loss(result)
         return result
 
@@ -487,10 +477,3 @@ class ModelFn(abc.ABC):
         }
         total = tf.add_n([self.loss(values), *tf.compat.v1.losses.get_regularization_losses()])
         return total, tf.group(*(update for _, update in losses.values()))
-
-    def _weights(self, name: str, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        label = self.objectives[name].label_name
-        if f"{label}/weight" in labels:
-            return labels[f"{label}/weight"]
-        # A label may be a vector; a weight is one number a row.
-        return tf.ones(tf.shape(labels[label])[:1], tf.float32)

@@ -1,23 +1,41 @@
-"""The export that predicts: what tells it from others, its signature, and its feature spec."""
+"""The export that is asked: what tells it from others, its signature, its spec, its answers.
+
+    export = read(newest(path), spec_path)
+    model = load(export.path)
+    ask(model, export.signature, export.argument, records, ["click/logits"])
+
+Never writes into an export.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import math
 import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_kit.checkpoints import run_record
-from estimator_kit.errors import ConfigError
-from estimator_kit.exporters.saved_model_graph import read_saved_model, serving_graph
+from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters.saved_model_graph import (
+    read_saved_model,
+    saved_model_file,
+    serving_graph,
+)
+from estimator_kit.exporters.versions import versions
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.scoring.prediction import check_outputs
+from estimator_kit.serving.loaded_model import LoadedModel
+from estimator_kit.tensorflow_errors import reason
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 _SPEC = os.path.join("assets.extra", "feature_spec")
 
@@ -60,6 +78,27 @@ class Export:
     @property
     def version(self) -> str:
         return os.path.basename(os.path.normpath(self.path))
+
+
+def newest(path: str) -> str:
+    """The export at a path: the folder itself, or the newest complete version in it.
+
+    Raises:
+      ConfigError: it is neither an export nor a folder of versions.
+    """
+    if saved_model_file(path) is not None:
+        return path
+    found = versions(path)
+    complete = [version for version in found if saved_model_file(version) is not None]
+    if not complete:
+        got = "a folder without either" if tf.io.gfile.isdir(path) else "no folder"
+        raise ConfigError(
+            f"--export_dir={path}: expected an export (a folder with saved_model.pb) or a folder "
+            f"of versions with one, got {got}"
+        )
+    for version in found[found.index(complete[-1]) + 1 :]:
+        _log.warning("%s has no saved_model.pb; %s is asked", version, complete[-1])
+    return complete[-1]
 
 
 def read(path: str, spec_path: str) -> Export:
@@ -106,6 +145,43 @@ def choose(export: Export, names: Sequence[str]) -> Export:
     outputs = {output.name: output for output in export.outputs}
     check_outputs(names, outputs)
     return dataclasses.replace(export, outputs=tuple(outputs[name] for name in names))
+
+
+def load(
+    path: str, *, intra_op_threads: int = 0, inter_op_threads: int = 0, memory_growth: bool = True
+) -> LoadedModel:
+    """An export in memory; the caller closes it.
+
+    Raises:
+      ExportError: it does not load.
+    """
+    try:
+        return LoadedModel(
+            path, 0, intra_op_threads=intra_op_threads, inter_op_threads=inter_op_threads,
+            memory_growth=memory_growth,
+        )  # fmt: skip
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
+        raise ExportError(f"--export_dir={path} does not load: {reason(error)}") from error
+
+
+def ask(
+    model: LoadedModel, signature: str, argument: str, records: np.ndarray, names: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """What an export answers to serialized records: outputs by name, [rows, ...].
+
+    Raises:
+      ExportError: an output has not a value for each row.
+      tf.errors.OpError: a record cannot be used.
+    """
+    answers = model.run(signature, {argument: records}, names)
+    for name in names:
+        shape = np.shape(answers[name])
+        if shape[:1] != (len(records),):
+            raise ExportError(
+                f"--export_dir={model.path}: the output {name!r} has the shape {list(shape)} for "
+                f"{len(records)} rows, and so no value for each"
+            )
+    return answers
 
 
 def _output(name: str, info: Any, path: str) -> Output:

@@ -1,7 +1,8 @@
 """The rows of one file in batches: serialized records, and beside them the columns that are kept.
 
 A table becomes records as in a conversion (`input_pipelines/prepare/convert`), by the features
-that the export reads; labels need not be there.
+that the
+export reads; labels need not be there.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.convert import fields as field_rules
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.prepare.tables import reader
+from input_pipelines.prepare.tables import reader, row_places
 from input_pipelines.prepare.tables.reader import Part
+from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.record_files import kinds, tfrecords
 
 
@@ -32,18 +34,20 @@ class Batch:
       kept: of a table, an Arrow array of each column that is kept; of TFRecords nothing, since
         the records have them.
       path, first: the file, and how many of its rows come before.
+      csv: of a CSV file, how its rows are told apart.
     """
 
     records: np.ndarray
     kept: Sequence[Any]
     path: str
     first: int
+    csv: Optional[CsvRows] = None
 
     def where(self, i: int) -> str:
-        """Names row `i` of the batch, as errors do: records from 0, rows of tables from 1."""
+        """Names row `i` of the batch, as errors do: records from 0, rows and lines from 1."""
         if kinds.kind_of(self.path) == kinds.TFRECORD:
             return f"{self.path}: record {self.first + i}"
-        return f"{self.path}: row {self.first + i + 1}"
+        return row_places.name(self.path, self.first + i + 1, self.csv)
 
 
 @as_written
@@ -93,6 +97,7 @@ def of_table(
                 [column.slice(start, size) for column in kept],
                 rows.path,
                 rows.first + start,
+                rows.csv,
             )
         count += rows.batch.num_rows
     if count != part.count:

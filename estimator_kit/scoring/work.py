@@ -15,14 +15,13 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.errors import ExportError
 from estimator_kit.model.session_errors import explained
+from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import outputs, rows
 from estimator_kit.scoring.export import Output
 from estimator_kit.scoring.plan import ScoredFile
 from estimator_kit.scoring.rows import Batch
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.parser import parser
 from input_pipelines import errors
 from input_pipelines.errors import DataError
@@ -140,13 +139,10 @@ def _model(context: Context) -> LoadedModel:
         if multiprocessing.parent_process() is not None:  # As `main` does in its own.
             logging.getLogger("tensorflow").setLevel(logging.ERROR)
         intra, inter = context.threads
-        try:
-            _loaded[path] = LoadedModel(
-                path, 0, intra_op_threads=intra, inter_op_threads=inter,
-                memory_growth=context.memory_growth,
-            )  # fmt: skip
-        except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-            raise ExportError(f"--export_dir={path} does not load: {reason(error)}") from error
+        _loaded[path] = exports.load(
+            path, intra_op_threads=intra, inter_op_threads=inter,
+            memory_growth=context.memory_growth,
+        )  # fmt: skip
     return _loaded[path]
 
 
@@ -182,15 +178,7 @@ def _answered(
 
 def _ask(model: LoadedModel, context: Context, records: np.ndarray) -> outputs.Answers:
     names = [output.name for output in context.outputs]
-    answers = model.run(context.signature, {context.argument: records}, names)
-    for output in context.outputs:
-        shape = np.shape(answers[output.name])
-        if shape[:1] != (len(records),):
-            raise ExportError(
-                f"--export_dir={context.export_dir}: the output {output.name!r} has the shape "
-                f"{list(shape)} for {len(records)} rows, and so no value for each"
-            )
-    return answers
+    return exports.ask(model, context.signature, context.argument, records, names)
 
 
 def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> Exception:

@@ -24,12 +24,11 @@ from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.models import find_model
-from estimator_kit.training import determinism
+from estimator_kit.training import default_data, determinism
 from estimator_kit.training.run_config import make_estimator
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
-from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
 
@@ -100,17 +99,8 @@ def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView])
 
     Of a cluster the chief alone writes them; the others wait for it.
     """
-    if config.generate_default_data is None or not (view is None or view.is_chief):
-        return
-    try:
-        impression_log.generate(config.generate_default_data, progress=_log_day)
-    except ValueError as error:  # The folder holds something else.
-        raise ConfigError(f"--generate_default_data: {error}") from error
-
-
-def _log_day(day: impression_log.DayReport) -> None:
-    if not day.kept:
-        _log.info("generated %s: %d rows", day.name, day.rows)
+    if view is None or view.is_chief:
+        default_data.generate(config)
 
 
 def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:

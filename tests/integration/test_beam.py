@@ -62,7 +62,7 @@ def test_an_analysis(run, tmp_path):
 @needs_beam
 def test_mistakes_are_the_same(run, tmp_path):
     bad = ("--mode=convert", "--convert_files=bad.csv", "--convert_dir=x")
-    expected = (65, "", "error: bad.csv: row 2: has 3 fields, expected 2: '1,2,3'\n")
+    expected = (65, "", "error: bad.csv: line 3: has 3 fields, expected 2: '1,2,3'\n")
     assert run(*bad) == run(*bad, BEAM) == expected
     (tmp_path / "spec.json").write_text(json.dumps({
         "features": {"user": {"dtype": "string"}},
@@ -72,7 +72,7 @@ def test_mistakes_are_the_same(run, tmp_path):
     (tmp_path / "a.csv").write_text("click,user\n1,ann\n0,\n")
     held = ("--mode=convert", "--convert_files=a.csv", "--convert_dir=y", "--spec=spec.json")
     expected = (
-        65, "", "error: a.csv: row 2: column 'user' has no value, which is required, as spec.json "
+        65, "", "error: a.csv: line 3: column 'user' has no value, which is required, as spec.json "
         "says; a training would stop there: correct the row, or the spec\n",
     )  # fmt: skip
     assert run(*held, BEAM) == run(*held) == expected

@@ -219,7 +219,7 @@ def test_it_needs_no_tensorflow(tmp_path):
         (["--convert_files=a.csv", "--convert_dir=x", "--csv_delimiter=ab"], 2,
          "error: --csv_delimiter: got 'ab', expected one character, as ; or \\t\n"),
         (["--convert_files=bad.csv", "--convert_dir=x"], 65,
-         "error: bad.csv: row 2: has 3 fields, expected 2: '1,2,3'\n"),
+         "error: bad.csv: line 3: has 3 fields, expected 2: '1,2,3'\n"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, given, code, message):

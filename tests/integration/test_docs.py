@@ -67,11 +67,11 @@ def home(tmp_path_factory):
 
 
 def test_the_commands_are_those_that_are_tested_here():
-    modes = [[argument.partition("=")[2] for argument in command if "--mode" in argument]
+    modes = [[argument.partition("=")[2] for argument in command if "--mode=" in argument]
              for text in (EXPORT, SERVING, CONSOLE) for command in commands(text)]  # fmt: skip
     assert modes == [
-        ["predict"], ["inspect"], ["transform"], ["transform"], ["serving_config"], ["serve"],
-        ["serve"], ["serving_config"],
+        ["predict"], ["evaluate"], ["inspect"], ["transform"], ["transform"], ["serving_config"],
+        ["serve"], ["serve"], ["serving_config"],
     ]  # fmt: skip
 
 
@@ -84,6 +84,8 @@ def test_what_ends_by_itself(home, monkeypatch, capsys):
     scored = sorted(path.name for path in (home / "scored").iterdir())
     assert scored == ["2026-01-01.parquet", "_MANIFEST.json", "_PLAN.json", "_SUCCESS"]
     assert (home / "serving" / "models.config").exists()
+    kept = json.loads((home / "runs" / "mine" / "evaluation-export.json").read_text())
+    assert kept["export_dir"] == "runs/mine/export/best/1767312000" and kept["rows_evaluated"]
     assert "by runs/mine/export/final/1767225600: " in capsys.readouterr().out
 
 

@@ -25,10 +25,11 @@ from input_pipelines.reading import days
 
 def problems_of(config: AllSettings) -> list[str]:
     spec_is_kept = config.mode == "predict" and config.predict_dir is not None
-    needs_spec = config.mode not in WITHOUT_SPEC and not spec_is_kept
+    scores_export = config.mode == "evaluate" and config.export_dir is not None
+    needs_spec = config.mode not in WITHOUT_SPEC and not spec_is_kept and not scores_export
     problems = ["--spec is missing"] if needs_spec and not config.spec else []
     trains = config.mode in TRAINING_MODES
-    needed = {"model_dir": config.mode not in WITHOUT_MODEL_DIR}
+    needed = {"model_dir": config.mode not in WITHOUT_MODEL_DIR and not scores_export}
     needed["convert_files"] = needed["convert_dir"] = config.mode == "convert"
     needed["inspect_path"] = config.mode == "inspect"
     if config.mode == "transform":

@@ -21,8 +21,9 @@ class EvaluationSettings(Settings):
     eval_name: str = setting(
         "evaluate",
         "With --mode=evaluate: what the evaluation is called. Its numbers are kept in "
-        "evaluation-<name>.json in --model_dir, and for TensorBoard in the folder eval_<name>. "
-        "A later evaluation of the same name takes the place of the file.",
+        "evaluation-<name>.json in --model_dir, and for TensorBoard in the folder eval_<name> "
+        "(those of an export in the file alone). A later evaluation of the same name takes the "
+        "place of the file; one of an export never takes that of a checkpoint's.",
     )
     eval_throttle_secs: Annotated[int, Field(ge=0)] = setting(
         0,

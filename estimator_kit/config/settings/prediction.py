@@ -15,7 +15,9 @@ class PredictionSettings(Settings):
     export_dir: Optional[str] = setting(
         None,
         "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint. "
-        "With --mode=transform: the one to transform.",
+        "With --mode=evaluate: the one to score instead, or a folder of versions, of which the "
+        "newest is scored; no --spec is needed where the export keeps its own. With "
+        "--mode=transform: the one to transform.",
     )
     predict_output: Optional[str] = setting(
         None,

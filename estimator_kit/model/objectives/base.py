@@ -26,7 +26,13 @@ class Objective(abc.ABC):
 
     Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`; where
     the loss is none of single rows, `losses_and_weights` in the place of `row_losses`.
+
+    Attributes:
+      logits_output: which of the predictions is the logits. So what an export answers says what the
+        loss and the metrics are.
     """
+
+    logits_output: str = "logits"
 
     def __init__(self, spec: FeatureSpec, name: str):
         self.name = name

@@ -29,6 +29,8 @@ class RankingObjective(Objective):
     Predictions: scores, float32 [rows, 1]. A score has no scale; it orders rows of a group.
     """
 
+    logits_output = "scores"
+
     def losses_and_weights(
         self,
         logits: tf.Tensor,

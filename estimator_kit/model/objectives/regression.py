@@ -23,6 +23,8 @@ class RegressionObjective(Objective):
     Predictions: predictions, float32 [rows, 1].
     """
 
+    logits_output = "predictions"
+
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         return losses.number_losses(self.config.loss, logits[:, 0], tf.cast(labels, tf.float32))
 
@@ -67,6 +69,8 @@ class PoissonObjective(RegressionObjective):
     Predictions: predictions, the rate exp(z), and logits, float32 [rows, 1].
     """
 
+    logits_output = "logits"
+
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         full = self.config.loss.poisson.full
         return losses.poisson(logits[:, 0], tf.cast(labels, tf.float32), full=full)
@@ -82,6 +86,8 @@ class LogisticRegressionObjective(RegressionObjective):
 
     Predictions: predictions, the sigmoid, and logits, float32 [rows, 1].
     """
+
+    logits_output = "logits"
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         labels = tf.cast(labels, tf.float32)

@@ -31,6 +31,7 @@ class StepObjective(Objective):
         super().__init__(spec, head.name)
         self.head = head
         self.steps: int = self.config.steps_in_row
+        self.logits_output = head.logits_output
 
     @property
     def logits_dimension(self) -> int:

@@ -5,6 +5,7 @@
     library, streams    pyarrow, imported when a table is read; and files as it reads them
     csv_files, csv_stream, text_types    CSV: fields as text, then the types of whole columns
     json_files, parquet_files    the other two
+    row_places      how messages name a row
     storable        columns of any type -> int64, float32 and bytes, one or a list of them a row
     found_columns, beam_pipeline    a first look through all files, by threads or Apache Beam
     reader          the files of one table, its columns, and its rows, part by part

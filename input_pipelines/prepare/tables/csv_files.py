@@ -2,7 +2,8 @@
 
 pyarrow infers a column's type from the first block of a file and fails on a later value of another
 type, or reads "00123" as 123. So columns are asked for as bytes, and `text_types` looks at all of
-them. Rows are counted from 1, without the line of names, comments and empty lines.
+them. Rows are counted from 1, without the line of names, comments and empty lines; errors name the
+line of the file (`row_places`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables import row_places, streams
 from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.library import arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.row_places import CsvRows
 
 # Bytes that are parsed together; a row must fit in.
 _BLOCK = 4 * 2**20
@@ -61,17 +63,20 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
       DataError: the file cannot be read, or a row has too many or too few fields.
     """
     last, row = None, 0
+    places = CsvRows(options, empty_rows=len(columns) == 1)
     with _opened(path, options, columns) as (table, stream):
         for batch in table:
             if batch.num_rows:
                 if not row and options.columns:
-                    _check_no_names(batch, path)
+                    _check_no_names(batch, path, places)
                 last = batch.column(batch.num_columns - 1)[-1].as_py()
-                yield _text(batch, path, row)
+                yield _text(batch, path, row, places)
                 row += batch.num_rows
         if last is not None and stream.unclosed(last):
-            raise DataError(f"{path}: row {row}: its last field starts with a quote that nothing "
-                            "closes")  # fmt: skip
+            raise DataError(
+                f"{row_places.name(path, row, places)}: its last field starts with a quote that "
+                "nothing closes"
+            )
 
 
 @contextlib.contextmanager
@@ -109,18 +114,21 @@ def _opened(
             stack.callback(table.close)
             yield table, stream
         except pa.ArrowInvalid as error:
-            raise DataError(f"{path}: {_reason(error, wrong, options)}") from error
+            places = CsvRows(options, empty_rows=len(columns) == 1)
+            message = _wrong_row(wrong[0], path, places) if wrong else None
+            raise DataError(message or f"{path}: {_reason(error, options)}") from error
 
 
-def _reason(error: Exception, wrong: Sequence[Any], options: CsvOptions) -> str:
-    if wrong:
-        row = wrong[0]
-        number = row.number - (0 if options.columns else 1)
-        text = row.text if len(row.text) <= _SHOWN else row.text[:_SHOWN] + "..."
-        return (
-            f"row {number}: has {row.actual_columns} fields, expected {row.expected_columns}: "
-            f"{text!r}{_hint(row.text, options)}"
-        )
+def _wrong_row(row: Any, path: str, places: CsvRows) -> str:
+    number = row.number - (0 if places.options.columns else 1)
+    text = row.text if len(row.text) <= _SHOWN else row.text[:_SHOWN] + "..."
+    return (
+        f"{row_places.name(path, number, places)}: has {row.actual_columns} fields, expected "
+        f"{row.expected_columns}: {text!r}{_hint(row.text, places.options)}"
+    )
+
+
+def _reason(error: Exception, options: CsvOptions) -> str:
     message = one_line(error)
     if "Empty CSV file" in message:
         return "is empty; a CSV file starts with a line of column names" + (
@@ -141,22 +149,27 @@ def _hint(text: str, options: CsvOptions) -> str:
     )
 
 
-def _check_no_names(batch: Any, path: str) -> None:
+def _check_no_names(batch: Any, path: str, places: CsvRows) -> None:
     """Raises DataError when the first row of a file holds the names of its columns."""
     first = [column[0].as_py() for column in batch.columns]
     if first == [name.encode() for name in batch.schema.names]:
         raise DataError(
-            f"{path}: row 1 holds the names of the columns; --csv_columns (in a spec, csv_columns "
-            "under tables) is for files that do not begin with a line of names: leave it out"
+            f"{row_places.name(path, 1, places)} holds the names of the columns; --csv_columns (in "
+            "a spec, csv_columns under tables) is for files that do not begin with a line of "
+            "names: leave it out"
         )
 
 
-def _text(batch: Any, path: str, before: int) -> Any:
+def _text(batch: Any, path: str, before: int, places: CsvRows) -> Any:
     """A batch of bytes as one of text."""
     pa = arrow()
+
+    def where(i: int) -> str:
+        return row_places.name(path, before + i + 1, places)
+
     columns = []
     for name, column in zip(batch.schema.names, batch.columns):
-        columns.append(utf8(column, f"column {name!r}", lambda i: f"{path}: row {before + i + 1}"))
+        columns.append(utf8(column, f"column {name!r}", where))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 

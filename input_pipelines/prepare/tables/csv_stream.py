@@ -18,6 +18,64 @@ _TAIL = 1 << 16
 LONGEST_LINE = 64 * 2**20
 
 
+class LineCleaner:
+    """Takes comments and spaces away, line after line, and knows what is inside quotes.
+
+    Args:
+      path: the name of the file, which may say the delimiter.
+      options: how it is written.
+
+    Attributes:
+      in_quotes: whether the next line begins inside quotes.
+      changes: whether any line may be changed.
+    """
+
+    def __init__(self, path: str, options: CsvOptions):
+        self._delimiter = options.separator(path).encode()
+        self._comment = options.comment.encode()
+        self._skip = bool(options.skip_spaces)
+        self._spaces = re.compile(re.escape(self._delimiter) + b" +")
+        self.in_quotes = False
+        self.changes = bool(self._comment) or self._skip
+
+    def clean(self, line: bytes) -> bytes:
+        """A whole line without what is no part of it; nothing of a line of comment."""
+        if not self.in_quotes:
+            if self._comment and line.startswith(self._comment):
+                return b""
+            if b'"' not in line:
+                return self._spaces.sub(self._delimiter, line.lstrip(b" ")) if self._skip else line
+        parts = []
+        at, starts = 0, not self.in_quotes  # whether a field starts here
+        while at < len(line):
+            if self.in_quotes:
+                quote = line.find(b'"', at)
+                if quote < 0:
+                    parts.append(line[at:])
+                    break
+                twice = line[quote + 1 : quote + 2] == b'"'
+                self.in_quotes = twice
+                parts.append(line[at : quote + 1 + twice])
+                at = quote + 1 + twice
+                continue
+            if starts:
+                starts = False
+                while self._skip and line[at : at + 1] == b" ":
+                    at += 1
+                if line[at : at + 1] == b'"':
+                    parts.append(b'"')
+                    at += 1
+                    self.in_quotes = True
+                    continue
+            end = line.find(self._delimiter, at)
+            if end < 0:
+                parts.append(line[at:])
+                break
+            parts.append(line[at : end + 1])
+            at, starts = end + 1, True
+        return b"".join(parts)
+
+
 class CsvStream:
     """A file of bytes, from its start, with `read` as Python files have it."""
 
@@ -32,12 +90,8 @@ class CsvStream:
           options: how it is written.
         """
         self._source = source
-        self._delimiter = options.separator(path).encode()
-        self._comment = options.comment.encode()
-        self._skip = bool(options.skip_spaces)
-        self._spaces = re.compile(re.escape(self._delimiter) + b" +")
+        self._cleaner = LineCleaner(path, options)
         self._rest = b""  # a line that the last read cut
-        self._in_quotes = False
         self._tail = b""
         self._done = False
 
@@ -55,10 +109,10 @@ class CsvStream:
             content = bytes(self._source.read(size))
             if not content:
                 self._done = True
-                content = self._clean(self._rest) if self._rest else b""
+                content = self._cleaner.clean(self._rest) if self._rest else b""
                 if (self._tail + content)[-1:] not in (b"\n", b"\r", b""):
                     content += b"\n"
-            elif self._comment or self._skip:
+            elif self._cleaner.changes:
                 content = self._lines(content)
             self._tail = (self._tail + content)[-_TAIL:]
         return content
@@ -80,40 +134,5 @@ class CsvStream:
             raise OSError(f"a line is longer than {LONGEST_LINE // 2**20} MB")
         end = content.rfind(b"\n") + 1
         self._rest = content[end:]
-        return b"".join(self._clean(line) for line in content[:end].splitlines(keepends=True))
-
-    def _clean(self, line: bytes) -> bytes:
-        if not self._in_quotes:
-            if self._comment and line.startswith(self._comment):
-                return b""
-            if b'"' not in line:
-                return self._spaces.sub(self._delimiter, line.lstrip(b" ")) if self._skip else line
-        parts = []
-        at, starts = 0, not self._in_quotes  # whether a field starts here
-        while at < len(line):
-            if self._in_quotes:
-                quote = line.find(b'"', at)
-                if quote < 0:
-                    parts.append(line[at:])
-                    break
-                twice = line[quote + 1 : quote + 2] == b'"'
-                self._in_quotes = twice
-                parts.append(line[at : quote + 1 + twice])
-                at = quote + 1 + twice
-                continue
-            if starts:
-                starts = False
-                while self._skip and line[at : at + 1] == b" ":
-                    at += 1
-                if line[at : at + 1] == b'"':
-                    parts.append(b'"')
-                    at += 1
-                    self._in_quotes = True
-                    continue
-            end = line.find(self._delimiter, at)
-            if end < 0:
-                parts.append(line[at:])
-                break
-            parts.append(line[at : end + 1])
-            at, starts = end + 1, True
-        return b"".join(parts)
+        lines = content[:end].splitlines(keepends=True)
+        return b"".join(self._cleaner.clean(line) for line in lines)

@@ -13,10 +13,11 @@ from typing import Optional, Union
 
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import csv_files, json_files, parquet_files
+from input_pipelines.prepare.tables import csv_files, json_files, parquet_files, row_places
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.json_files import JsonColumns
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.text_types import TextColumn
 
 
@@ -123,10 +124,15 @@ def of_csv(
         assert isinstance(other, dict)
         for name, column in first.items():
             column.merge(other[name])
-    columns = [
-        Column(name, dtype, note=note)
-        for name, (dtype, note) in ((n, c.dtype(dtypes.get(n))) for n, c in first.items())
-    ]
+
+
+    def where(path: str, row: int) -> str:
+        return row_places.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))
+
+    columns = []
+    for name, column in first.items():
+        dtype, note = column.dtype(dtypes.get(name), where)
+        columns.append(Column(name, dtype, note=note))
     return columns, {path: rows for path, (_, rows) in zip(files, found)}
 
 

@@ -4,7 +4,7 @@
     table.columns, table.notes
     for part in table.parts():                     # of a file, for as many processes as there are
         for rows in read(part, rounded):
-            rows.batch, rows.where(0)              # a pyarrow.RecordBatch, "a.csv: row 1"
+            rows.batch, rows.where(0)              # a pyarrow.RecordBatch, "a.csv: line 2"
 
 Batches have the columns of the table, in one order, of the types of `columns.storage_type`. They
 hold 8,192 rows, but for the last one of a part: memory does not grow with the files. CSV and JSON
@@ -26,11 +26,13 @@ from input_pipelines.prepare.tables import (
     found_columns,
     json_files,
     parquet_files,
+    row_places,
     streams,
 )
 from input_pipelines.prepare.tables.columns import Column
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.storable import DIGITS, all_columns, schema
 from input_pipelines.record_files import kinds
 
@@ -64,18 +66,24 @@ class Part:
     skip: int = 0
     count: Optional[int] = None
 
+    @property
+    def csv_rows(self) -> Optional[CsvRows]:
+        """How the rows of a CSV file are told apart; None of another file."""
+        return CsvRows(self.csv, len(self.names) == 1) if self.kind == kinds.CSV else None
+
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A batch of a file, after `first` rows there."""
+    """A batch of a file, after `first` rows there; `csv` is the `csv_rows` of its part."""
 
     batch: Any
     path: str
     first: int
+    csv: Optional[CsvRows] = None
 
     def where(self, i: int) -> str:
         """Names row `i` of the batch, as errors do."""
-        return f"{self.path}: row {self.first + i + 1}"
+        return row_places.name(self.path, self.first + i + 1, self.csv)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,7 +268,7 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
     rounded = Counter() if rounded is None else rounded
     first = part.first + part.skip
     for batch in _regular(_stored(part, rounded), schema(part.columns)):
-        yield Rows(batch, part.path, first)
+        yield Rows(batch, part.path, first, part.csv_rows)
         first += batch.num_rows
 
 
@@ -282,7 +290,7 @@ def read_beside(
             raw.column(place) if place != -1 else pa.nulls(raw.num_rows)
             for place in map(raw.schema.get_field_index, beside)
         ]
-        yield Rows(batch, part.path, first), arrays
+        yield Rows(batch, part.path, first, part.csv_rows), arrays
         first += batch.num_rows
 
 
@@ -315,13 +323,14 @@ def _pairs(
     row = part.first + part.skip
     pa = arrow()
     for batch in _taken(raw, part.skip, part.count):
-        rows = Rows(batch, part.path, row)
+        rows = Rows(batch, part.path, row, part.csv_rows)
         try:
             stored = all_columns(batch, part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
-                f"{part.path}: rows {row + 1} to {row + batch.num_rows} are not of the types that "
-                f"were found before: {error}; was the file changed while it was read?"
+                f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} that follow it are not "
+                f"of the types that were found before: {error}; was the file changed while it was "
+                "read?"
             ) from error
         yield batch, stored
         row += batch.num_rows

@@ -16,6 +16,7 @@ many they are and where the first one stands.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Optional
 
 from input_pipelines.errors import DataError
@@ -42,6 +43,9 @@ _SPACES = "--csv_skip_spaces leaves spaces at the start of fields out"
 _SHORT = 19
 
 Place = tuple[str, int, str]
+
+# Names a row of a file, counted from 1.
+Where = Callable[[str, int], str]
 
 # Where the first field with a line break is kept, beside the kinds.
 _BREAK = "line break"
@@ -89,7 +93,7 @@ class TextColumn:
         self.broken += other.broken
         self.first = {**other.first, **self.first}
 
-    def dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
+    def dtype(self, declared: Optional[str], where: Where) -> tuple[Optional[str], str]:
         """The type, None when there is no value; and a note, mostly empty.
 
         Line breaks inside quotes are legal, and also what two stray quotes make of the rows between
@@ -97,17 +101,19 @@ class TextColumn:
 
         Args:
           declared: the type that a spec says.
+          where: for messages.
 
         Raises:
           DataError: a value is not of the declared type.
         """
-        dtype, note = self._dtype(declared)
+        dtype, note = self._dtype(declared, where)
         if self.broken:
-            breaks = f"{self.broken:,} fields hold line breaks, the first one in {self._at(_BREAK)}"
+            first = self._at(_BREAK, where)
+            breaks = f"{self.broken:,} fields hold line breaks, the first one in {first}"
             note = f"{note}; {breaks}" if note else breaks
         return dtype, note
 
-    def _dtype(self, declared: Optional[str]) -> tuple[Optional[str], str]:
+    def _dtype(self, declared: Optional[str], where: Where) -> tuple[Optional[str], str]:
         total = sum(self.counts.values())
         if declared == "string" or not total:
             return declared, ""
@@ -122,33 +128,33 @@ class TextColumn:
                         "--csv_missing"
                     )  # fmt: skip
                     raise DataError(
-                        f"{self._at(kind)}: column {self.name!r}: got {self.first[kind][2]!r}, "
-                        f"expected {declared}, as the spec says; {remedy}"
+                        f"{self._at(kind, where)}: column {self.name!r}: got "
+                        f"{self.first[kind][2]!r}, expected {declared}, as the spec says; {remedy}"
                     )
             return declared, ""
         numbers, c = self._numbers, self.counts
         if c["spaced"] and c["text"] <= c["spaced"] + numbers:
             return "string", (
                 f"text, since {c['spaced']:,} of {total:,} values have a space before a number, "
-                f"the first one {self._what('spaced')}; {_SPACES}"
+                f"the first one {self._what('spaced', where)}; {_SPACES}"
             )
         if c["text"] or c["spaced"]:
             if c["text"] <= numbers:
                 return "string", (
                     f"text, since {c['text']:,} of {total:,} values are no numbers, the first one "
-                    f"{self._what('text')}; if it stands for a missing value, name it with "
+                    f"{self._what('text', where)}; if it stands for a missing value, name it with "
                     "--csv_missing"
                 )
             return "string", ""
         if c["zeros"]:
             return "string", (
                 f"text, since {c['zeros']:,} of {total:,} numbers begin with a zero that would be "
-                f"lost, the first one {self._what('zeros')}"
+                f"lost, the first one {self._what('zeros', where)}"
             )
         if c["big"]:
             return "string", (
                 f"text, since {c['big']:,} of {total:,} integers are none of 64 bits, the first "
-                f"one {self._what('big')}"
+                f"one {self._what('big', where)}"
             )
         if not c["whole"] + c["fraction"]:
             return "string", ""  # Only "nan" and the like: words, for all that is known.
@@ -158,13 +164,13 @@ class TextColumn:
         if c["odd"]:
             return "float32", (
                 f"float32, {c['odd']:,} of {total:,} values not finite, the first one "
-                f"{self._what('odd')}; if it stands for a missing value, name it with "
+                f"{self._what('odd', where)}; if it stands for a missing value, name it with "
                 "--csv_missing"
             )
         if 2 * c[kind] < c["whole"]:
             return "float32", (
                 f"float32, since {c[kind]:,} of {total:,} values are no integers, the first one "
-                f"{self._what(kind)}"
+                f"{self._what(kind, where)}"
             )
         return "float32", ""
 
@@ -201,9 +207,9 @@ class TextColumn:
             row = arrow("compute").index(column, found[0]).as_py()
             self.first[kind] = (path, before + row + 1, found[0].as_py())
 
-    def _at(self, kind: str) -> str:
+    def _at(self, kind: str, where: Where) -> str:
         path, row, _ = self.first[kind]
-        return f"{path}: row {row}"
+        return where(path, row)
 
-    def _what(self, kind: str) -> str:
-        return f"{self.first[kind][2][:100]!r} in {self._at(kind)}"
+    def _what(self, kind: str, where: Where) -> str:
+        return f"{self.first[kind][2][:100]!r} in {self._at(kind, where)}"

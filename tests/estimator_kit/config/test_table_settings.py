@@ -116,5 +116,5 @@ def test_a_line_of_names_is_no_row(tmp_path):
         mode="convert", convert_files=(f"{tmp_path}/a.csv",), convert_dir=f"{tmp_path}/out",
         csv_columns=("click", "price"),
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"a.csv: row 1 holds the names of the columns; --csv_col"):
+    with pytest.raises(ValueError, match=r"a.csv: line 1 holds the names of the columns; --csv_c"):
         run_conversion(config)

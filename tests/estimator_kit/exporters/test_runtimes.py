@@ -133,6 +133,25 @@ def test_losses_and_aucs_by_hand(numbers):
     assert len(quality_change.check(spec, records, good, even, limit=0.6)) == 2
 
 
+def test_losses_of_heads_that_call_their_logits_otherwise():
+    document = {
+        "features": {"x": {"dtype": "float32"}, "who": {"dtype": "string"}},
+        "columns": {"x": {"numeric": "x"}}, "groups": {"deep": ["x"]},
+        "labels": {"price": {"dtype": "float32"}, "order": {"dtype": "int64"}},
+        "objectives": {
+            "price": {"head": "regression"}, "order": {"head": "ranking", "group_by": "who"},
+        },
+    }  # fmt: skip
+    spec = feature_specs.parse(document)
+    rows = [{"x": 0.0, "who": "a", "price": 1.0, "order": i} for i in (0, 1)]
+    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    answers = {"price/predictions": np.float32([[1], [3]]), "order/scores": np.float32([[0], [1]])}
+    found = quality_change.metrics_of(spec, records, answers)
+    assert found["price"] == {"loss": pytest.approx((0 + 4) / 2)}
+    # One pair, one apart and in order.
+    assert found["order"] == {"loss": pytest.approx(np.log1p(np.exp(-1)), rel=1e-6)}
+
+
 def test_a_transformed_export_says_what_it_changes(numbers, tmp_path):
     assert convert(numbers, tmp_path / "a", "freeze")[-1] == (
         "  what it changes in loss and AUC was not measured; --eval_files says on what"

@@ -15,6 +15,7 @@ from feature_specs.heads.objectives import HEADS
 from input_pipelines.integrity import diagnosis
 from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.transforms import Transform
+from tests.conformance.table import HEAD_CASES
 from tests.conftest import place
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 
@@ -24,6 +25,25 @@ W = RNG.integers(0, 3, 60).astype("f")
 
 def test_every_head_of_a_spec_has_an_objective():
     assert set(_BY_HEAD) == set(HEADS)
+
+
+@pytest.mark.parametrize(
+    ("head", "steps"),
+    [(h, n) for h in HEADS for n in (None, 3) if n is None or "steps" in HEADS[h].model_fields],
+)
+def test_an_output_of_every_head_is_its_logits(head, steps):
+    case = HEAD_CASES[head]
+    label = dict(case.label)
+    if steps:
+        label["shape"] = [steps, *label.get("shape", ())]
+    given = {"steps": steps} if steps else {}
+    entry = {"head": head, **case.objective, **given}
+    if "group_by" in entry:
+        entry["group_by"] = "user"
+    objective = make(entry, label)
+    logits = np.arange(2.0 * objective.logits_dimension, dtype=np.float32).reshape(2, -1) - 3
+    found = objective.predictions(tf.constant(logits))[objective.logits_output]
+    np.testing.assert_array_equal(np.reshape(found, (2, -1)), logits)
 
 
 def theirs(head, logits, labels):

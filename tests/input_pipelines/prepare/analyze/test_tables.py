@@ -149,7 +149,7 @@ def test_a_refresh_reads_text_as_the_spec_says(tmp_path):
     with pytest.raises(DataError) as error:
         refresh.refresh(f"{tmp_path}/a/spec.yaml", [f"{tmp_path}/3.csv"])
     assert str(error.value) == (
-        f"{tmp_path}/3.csv: row 1: column 'price': got 'none', expected float32, as the spec "
+        f"{tmp_path}/3.csv: line 2: column 'price': got 'none', expected float32, as the spec "
         "says; correct the spec, or name what stands for a missing value with --csv_missing"
     )
     refresh.refresh(

@@ -111,7 +111,7 @@ def test_a_bad_row_and_then_a_corrected_one(tmp_path):
         errors.append(str(error.value))
         assert not (tmp_path / out / "_SUCCESS").exists()
     assert errors[0] == errors[1]
-    assert errors[0].startswith(f"{path}: row 301: column 'user' has no value, which is required")
+    assert errors[0].startswith(f"{path}: line 302: column 'user' has no value, which is required")
     write(path, rows)
     convert([path], directory=f"{tmp_path}/there", spec=spec, beam=FLAGS)
     convert([path], directory=f"{tmp_path}/fresh", spec=spec)

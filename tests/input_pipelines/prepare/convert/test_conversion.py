@@ -252,7 +252,7 @@ def test_options_of_csv_and_notes(tmp_path):
     assert one["word"].bytes_list.value == [b"two;\nlines"]
     notes = [line for line in result.text().splitlines() if line.startswith("  note: ")]
     assert notes == [
-        f"  note: word: 1 fields hold line breaks, the first one in {tmp_path}/a.csv: row 1",
+        f"  note: word: 1 fields hold line breaks, the first one in {tmp_path}/a.csv: line 2",
         "  note: f: 1 values have more than the 7 digits that a float32 keeps, and are rounded "
         "to it",
     ]
@@ -572,7 +572,7 @@ def test_numbers_that_are_not_finite(tmp_path, value):
     spec = feature_specs.load(spec_file(tmp_path))
     (tmp_path / "a.csv").write_text(f"row,user,price\n1,ann,2\n2,bob,{value}\n")
     assert refused([f"{tmp_path}/a.csv"], tmp_path / "out", spec=spec).startswith(
-        f"{tmp_path}/a.csv: row 2: column 'price' has {value}, expected a finite number, as "
+        f"{tmp_path}/a.csv: line 3: column 'price' has {value}, expected a finite number, as "
     )
 
 
@@ -612,8 +612,8 @@ def test_what_the_spec_does_not_name_is_left_out_and_told(tmp_path):
 @pytest.mark.parametrize(
     "name, text, message",
     [
-        ("a.csv", "a,b\n1,2\n1,2,3\n", "{path}: row 2: has 3 fields, expected 2: '1,2,3'"),
-        ("a.csv", b"a,b\n1,\xff\n", "{path}: row 1: column 'b' is not UTF-8: b'\\xff'; write the "
+        ("a.csv", "a,b\n1,2\n1,2,3\n", "{path}: line 3: has 3 fields, expected 2: '1,2,3'"),
+        ("a.csv", b"a,b\n1,\xff\n", "{path}: line 2: column 'b' is not UTF-8: b'\\xff'; write the "
          "file again in UTF-8"),
         ("a.csv", "a,b\n", "there is no row in {path}; nothing to convert"),
         ("a.csv", "a,b\n,\n", "no row of {path} has a value of any column; nothing to write"),
@@ -632,7 +632,7 @@ def test_a_number_that_is_none(tmp_path):
     (tmp_path / "a.csv").write_text("user,price,row\na,1.5,1\nb,cheap,2\n")
     spec = feature_specs.load(spec_file(tmp_path))
     assert refused([f"{tmp_path}/a.csv"], tmp_path / "out", spec=spec) == (
-        f"{tmp_path}/a.csv: row 2: column 'price': got 'cheap', expected float32, as the spec "
+        f"{tmp_path}/a.csv: line 3: column 'price': got 'cheap', expected float32, as the spec "
         "says; correct the spec, or name what stands for a missing value with --csv_missing"
     )
 

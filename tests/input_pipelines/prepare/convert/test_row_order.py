@@ -36,12 +36,12 @@ def test_text_and_integers_of_the_same_digits_are_on_the_same_side():
 
 
 def test_a_row_without_a_key():
-    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), "a.csv", 10)
+    rows = Rows(pa.record_batch({"k": pa.array([b"a", None])}), "a.parquet", 10)
     with pytest.raises(DataError) as error:
         split.eval_mask(rows, "k", 0.5)
     assert str(error.value) == (
-        "a.csv: row 12: column 'k' has no value, and --split_key needs one in every row, to know "
-        "the side that it is on"
+        "a.parquet: row 12: column 'k' has no value, and --split_key needs one in every row, to "
+        "know the side that it is on"
     )
 
 

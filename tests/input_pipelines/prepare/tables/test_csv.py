@@ -57,11 +57,11 @@ def test_types_missing_values_and_quotes(tmp_path):
     assert [row["flag"] for row in rows] == [b"true", b"false", b"true", None]
     assert [row["never"] for row in rows] == [None] * 4
     assert notes == [
-        f"name: 1 fields hold line breaks, the first one in {path}: row 2",
+        f"name: 1 fields hold line breaks, the first one in {path}: line 3",
         "zip: text, since 1 of 4 numbers begin with a zero that would be lost, the first one "
-        f"'00123' in {path}: row 1",
+        f"'00123' in {path}: line 2",
         "plus: text, since 2 of 4 values are no numbers, the first one '+49' in "
-        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing",
+        f"{path}: line 2; if it stands for a missing value, name it with --csv_missing",
     ]
 
 
@@ -76,16 +76,16 @@ def test_types_are_of_the_whole_files_and_not_of_the_first_block(tmp_path):
     ]  # fmt: skip
     assert table.notes == [
         f"a: float32, since 1 of 600,002 values are no integers, the first one '1.5' in {one}: "
-        "row 600001",
-        f"b: text, since 1 of 600,002 values are no numbers, the first one 'x' in {one}: row "
-        "600001; if it stands for a missing value, name it with --csv_missing",
+        "line 600002",
+        f"b: text, since 1 of 600,002 values are no numbers, the first one 'x' in {one}: line "
+        "600002; if it stands for a missing value, name it with --csv_missing",
     ]
     sizes, total = Counter(), 0
     for part in table.parts():
         for found in reader.read(part):
             assert found.batch.schema.names == ["a", "b", "c"]
             sizes[found.batch.num_rows] += 1
-            assert found.where(0) == f"{part.path}: row {found.first + 1}"
+            assert found.where(0) == f"{part.path}: line {found.first + 2}"
             total += int(np.asarray(found.batch.column(2)).sum())
     assert sizes == {8192: 73, 600_001 - 73 * 8192: 1, 1: 1}
     assert total == rows * (rows - 1) // 2 + 1 - 1
@@ -98,7 +98,7 @@ def test_integers_of_no_64_bits_stay_text(tmp_path):
     assert rows[0] == {"a": 2**63 - 1, "b": b"9223372036854775808"}
     assert notes == [
         "b: text, since 1 of 2 integers are none of 64 bits, the first one '9223372036854775808' "
-        f"in {path}: row 1"
+        f"in {path}: line 2"
     ]
 
 
@@ -107,7 +107,7 @@ def test_line_breaks_in_fields_are_told_for_two_stray_quotes_make_them(tmp_path)
     two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
     _, rows, notes = load([one, two])
     assert [row["b"] for row in rows] == [b"x\n2,y", b"x\ny", b"\n"]
-    assert notes == [f"b: 3 fields hold line breaks, the first one in {one}: row 1"]
+    assert notes == [f"b: 3 fields hold line breaks, the first one in {one}: line 2"]
 
 
 @pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
@@ -129,7 +129,7 @@ def test_not_finite_numbers_are_told(tmp_path):
     assert types == {"a": "float32", "b": "string"}  # Nothing says that b is one of numbers.
     assert rows[1] == {"a": -np.inf, "b": b"nan"}
     assert notes == [
-        f"a: float32, 1 of 2 values not finite, the first one '-Inf' in {path}: row 2; if it "
+        f"a: float32, 1 of 2 values not finite, the first one '-Inf' in {path}: line 3; if it "
         "stands for a missing value, name it with --csv_missing"
     ]
 
@@ -192,7 +192,7 @@ def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
     # Of a row with quotes, what is behind them says nothing.
     assert notes == [
         f"{path}: every value of 'y', 'word' {told}",
-        f"word: 1 fields hold line breaks, the first one in {path}: row 3",
+        f"word: 1 fields hold line breaks, the first one in {path}: line 4",
     ]
     path = write(tmp_path / "b.csv", "1, 5\n")
     types, _, notes = load([path], columns=("x", "y"))
@@ -202,7 +202,7 @@ def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
     assert types == {"x": "int64", "y": "string"} and rows == [{"x": 1, "y": b" 5"}]
     assert notes == [
         "y: text, since 1 of 1 values have a space before a number, the first one ' 5' in "
-        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+        f"{path}: line 1; --csv_skip_spaces leaves spaces at the start of fields out"
     ]
 
 
@@ -213,12 +213,12 @@ def test_spaces_before_some_values_are_kept_and_told(tmp_path):
     assert [row["word"] for row in rows] == [b" a", b"b", b" c"]
     assert notes == [
         "n: text, since 2 of 3 values have a space before a number, the first one '  5' in "
-        f"{path}: row 1; --csv_skip_spaces leaves spaces at the start of fields out"
+        f"{path}: line 2; --csv_skip_spaces leaves spaces at the start of fields out"
     ]
     with pytest.raises(DataError) as error:
         load([path], {"n": "int64"})
     assert str(error.value) == (
-        f"{path}: row 1: column 'n': got '  5', expected int64, as the spec says; "
+        f"{path}: line 2: column 'n': got '  5', expected int64, as the spec says; "
         "--csv_skip_spaces leaves spaces at the start of fields out"
     )
     assert load([path], {"n": "int64"}, skip_spaces=True)[0]["n"] == "int64"
@@ -226,8 +226,8 @@ def test_spaces_before_some_values_are_kept_and_told(tmp_path):
     with pytest.raises(DataError) as error:
         load([path])
     assert str(error.value) == (
-        f"{path}: row 1: has 3 fields, expected 2: '1, \"a, b\"'; a quote behind a space begins no "
-        "quoted field, unless --csv_skip_spaces leaves the space out"
+        f"{path}: line 2: has 3 fields, expected 2: '1, \"a, b\"'; a quote behind a space begins "
+        "no quoted field, unless --csv_skip_spaces leaves the space out"
     )
 
 
@@ -239,7 +239,7 @@ def test_a_column_of_which_half_is_no_number_is_told(tmp_path, words, told):
     assert types["n"] == "string"
     expected = (
         f"n: text, since {words} of {words + 3} values are no numbers, the first one 'x' in "
-        f"{path}: row 1; if it stands for a missing value, name it with --csv_missing"
+        f"{path}: line 2; if it stands for a missing value, name it with --csv_missing"
     )
     assert notes == ([expected] if told else [])
 
@@ -248,7 +248,7 @@ def test_words_before_the_numbers_hide_none(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "_BLOCK", 64)
     path = write(tmp_path / "a.csv", "n,m\n" + "?,0\n" * 40 + "7,0\n" * 80)
     assert load([path])[2] == [
-        f"n: text, since 40 of 120 values are no numbers, the first one '?' in {path}: row 1; if "
+        f"n: text, since 40 of 120 values are no numbers, the first one '?' in {path}: line 2; if "
         "it stands for a missing value, name it with --csv_missing"
     ]
 
@@ -266,7 +266,7 @@ def test_types_that_a_spec_says(tmp_path):
     with pytest.raises(DataError) as error:
         load([path], {"n": "int64"})
     assert str(error.value) == (
-        f"{path}: row 2: column 'n': got 'x', expected int64, as the spec says; correct the spec, "
+        f"{path}: line 3: column 'n': got 'x', expected int64, as the spec says; correct the spec, "
         "or name what stands for a missing value with --csv_missing"
     )
     # What is only empty is of the type that the spec says.
@@ -276,9 +276,9 @@ def test_types_that_a_spec_says(tmp_path):
 @pytest.mark.parametrize(
     "content, options, message",
     [
-        ("a,b\n1,2\n3\n", {}, "row 2: has 1 fields, expected 2: '3'"),
-        ('a,b\n1,"x\ny"\n\n1,2,3\n', {}, "row 2: has 3 fields, expected 2: '1,2,3'"),
-        ("1,2,3\n1,2\n", {"columns": ("a", "b")}, "row 1: has 3 fields, expected 2: '1,2,3'"),
+        ("a,b\n1,2\n3\n", {}, "line 3: has 1 fields, expected 2: '3'"),
+        ('a,b\n1,"x\ny"\n\n1,2,3\n', {}, "line 5: has 3 fields, expected 2: '1,2,3'"),
+        ("1,2,3\n1,2\n", {"columns": ("a", "b")}, "line 1: has 3 fields, expected 2: '1,2,3'"),
         ("", {}, "is empty; a CSV file starts with a line of column names"),
         ("", {"columns": ("a",)},
          "is empty; a CSV file starts with a line of column names, or has rows of --csv_columns"),
@@ -286,18 +286,18 @@ def test_types_that_a_spec_says(tmp_path):
          "two columns are named 'a'; rename one, or, if the file has no line of names, give them "
          "with --csv_columns"),
         (b"a,b\n1,x\n2,\xe9t\xe9\n", {},
-         r"row 2: column 'b' is not UTF-8: b'\xe9t\xe9'; write the file again in UTF-8"),
+         r"line 3: column 'b' is not UTF-8: b'\xe9t\xe9'; write the file again in UTF-8"),
         (b"\xff,b\n1,x\n", {},
          "the names of its columns are not UTF-8: 'utf-8' codec can't decode byte 0xff in "
          "position 0: invalid start byte"),
         ('a,b\n1,x\n2,"y\n3,z\n', {},
-         "row 2: its last field starts with a quote that nothing closes"),
-        ('a,b\n1,x\n2,"y', {}, "row 2: its last field starts with a quote that nothing closes"),
+         "line 3: its last field starts with a quote that nothing closes"),
+        ('a,b\n1,x\n2,"y', {}, "line 3: its last field starts with a quote that nothing closes"),
         ("a,b\n1,1e39\n2,1.5\n", {},
-         "row 1: column 'b': got 1e39, which no float32 holds; scale the column down, or store it "
+         "line 2: column 'b': got 1e39, which no float32 holds; scale the column down, or store it "
          "as text"),
         ("a\n1.5\n-1e400\n", {},
-         "row 2: column 'a': got -1e400, which no float32 holds; scale the column down, or store "
+         "line 3: column 'a': got -1e400, which no float32 holds; scale the column down, or store "
          "it as text"),
     ],
 )  # fmt: skip
@@ -329,7 +329,7 @@ def test_a_quote_that_nothing_closes(tmp_path, field, closed):
         csv.field_size_limit(limit)
         assert [str(row["a"]), row["b"].decode()] == expected
     else:
-        with pytest.raises(DataError, match=r"row 2: its last field starts with a quote that not"):
+        with pytest.raises(DataError, match=r"line 3: its last field starts with a quote that not"):
             load([path])
 
 
@@ -366,5 +366,5 @@ def test_a_file_that_changes_between_its_two_readings(tmp_path):
     with pytest.raises(DataError) as error:
         list(reader.read(part))
     assert str(error.value) == (
-        f"{path}: row 1: column 'b': got x, which no int64 holds; store it as text"
+        f"{path}: line 2: column 'b': got x, which no int64 holds; store it as text"
     )

@@ -1,0 +1,274 @@
+"""`--mode=evaluate --export_dir`: the metrics of an export on `--eval_files`, without a checkpoint.
+
+    evaluated = evaluate(config)
+    evaluated.result.metrics       # {"auc/click": 0.77, ...}, as of an evaluation of the checkpoint
+
+The export answers the logits of each row, and the objectives make losses and metrics of them and of
+the labels, as in a model's evaluation. What is not in an export is listed in `metrics_left_out`.
+The numbers go into `evaluation-<eval_name>.json` in `--model_dir`, or, without it, to standard
+output. Nothing is ever written into the export, and no checkpoint is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import result_file, storage
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.exporters.sample_rows import on_cpu
+from estimator_kit.model.objectives import Objective, joint, make_objectives
+from estimator_kit.model.session_errors import explained
+from estimator_kit.observing import report
+from estimator_kit.result import RunResult
+from estimator_kit.scoring import export as exports
+from estimator_kit.scoring.export import Export
+from estimator_kit.training import bad_data, default_data
+from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.records import summary
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines import input_fns
+from input_pipelines.record_files import file_systems, tfrecords
+from input_pipelines.transform.transforms import Transform
+
+_log = logging.getLogger("estimator_kit")
+
+_NO_LOSS = (
+    "the model makes it of the losses of its objectives and adds its regularization, neither of "
+    "which an export holds"
+)
+_NO_FACTOR = "the training learned it beside the model, and an export does not hold it"
+_NO_STEP = "the export does not say of which step it is"
+_OTHER = "the evaluation of its checkpoint had it; the logits and the labels do not give it"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluated:
+    """An evaluation of an export.
+
+    Attributes:
+      result: what the run did.
+      document: the same and what was evaluated on what, as it is kept.
+      path: where it is kept; None where it is not.
+      text: for people.
+    """
+
+    result: RunResult
+    document: Mapping[str, Any]
+    path: Optional[str]
+    text: str
+
+
+def evaluate(config: ExperimentConfig) -> Evaluated:
+    """Evaluates `config.export_dir` on `config.eval_files`.
+
+    The spec is `config.spec` where it is given, which must mean the same as the export's own, or
+    the export's own.
+
+    Raises:
+      ConfigError: there is no such export, it lacks a spec or an objective, or the numbers have no
+        place in the model directory.
+      DataError: a record cannot be used, or lacks a label; names it.
+      ExportError: the export does not load, or does not answer for each row.
+    """
+    assert config.export_dir is not None
+    default_data.generate(config)
+    file_systems.check(config.export_dir, flag="--export_dir")
+    path = exports.newest(config.export_dir)
+    kept_at = _place(config, path)
+    export = exports.read(path, config.spec)
+    spec = parser.load(config.spec) if config.spec else export.spec
+    if spec is None:
+        raise ConfigError(
+            f"--export_dir={path} keeps no feature spec, which says what the labels are; give the "
+            "one that it was made by with --spec"
+        )
+    objectives = make_objectives(spec)
+    _check_outputs(export, objectives)
+    if config.input_cache_dir is not None:
+        _log.info("--input_cache_dir is not used: an export is asked with records")
+    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    given = EvalInput.of(config, spec, screened)
+    files, damaged, counts = given.files, given.damaged, given.counts
+    with explained(spec, files, damaged=damaged):
+        metrics = _metrics(config, export, spec, objectives, files, damaged)
+    step = _step(path)
+    if step is not None:
+        metrics["global_step"] = float(step)
+    result = RunResult(
+        mode=config.mode,
+        global_step=step,
+        metrics=metrics,
+        rows_evaluated=int(metrics["rows"]),
+        rows_selected={"eval": summary([counts])} if counts else {},
+        bad_data=screened.counts,
+        metrics_left_out=_left_out(path, objectives, metrics),
+    )
+    document = result_file.document(
+        result, eval_name=config.eval_name, export_dir=path, spec=spec.source, eval_files=files
+    )
+    if kept_at is not None:
+        storage.write_json(kept_at, document)
+    return Evaluated(result, document, kept_at, _text(config, spec, path, result, kept_at))
+
+
+def _place(config: ExperimentConfig, export: str) -> Optional[str]:
+    """Where the numbers are kept; None without a model directory.
+
+    Raises:
+      ConfigError: that is inside the export, cannot be written, or holds an evaluation of a
+        checkpoint under this name.
+    """
+    if config.model_dir is None:
+        return None
+    file_systems.check(config.model_dir, flag="--model_dir")
+    inside, outside = (
+        folder.rstrip("/") if file_systems.scheme_of(folder) else os.path.realpath(folder)
+        for folder in (config.model_dir, export)
+    )
+    if f"{inside}/".startswith(f"{outside}/"):
+        raise ConfigError(
+            f"--model_dir={config.model_dir} is in the export {export}, which nothing is written "
+            "into, since it may be served; name another folder, or leave --model_dir out"
+        )
+    storage.check_writable(config.model_dir, flag="--model_dir")
+    path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
+    if "checkpoint" in (storage.read_json(path) or {}):
+        raise ConfigError(
+            f"{path} holds the evaluation of a checkpoint; give the one of the export another name "
+            "with --eval_name, as --eval_name=export"
+        )
+    return path
+
+
+def _check_outputs(export: Export, objectives: Mapping[str, Objective]) -> None:
+    """Raises ConfigError when an export does not answer the logits of each objective."""
+    answered = {output.name: output for output in export.outputs}
+    for name, objective in objectives.items():
+        output = f"{name}/{objective.logits_output}"
+        if output not in answered:
+            raise ConfigError(
+                f"--export_dir={export.path} lacks the objective {name!r}: expected the output "
+                f"{output!r} of the signature {export.signature}, got {', '.join(answered)}"
+            )
+        width = answered[output].width
+        if width is not None and width != objective.logits_dimension:
+            raise ConfigError(
+                f"--export_dir={export.path}: the output {output!r} has {width} numbers a row, "
+                f"expected {objective.logits_dimension}, as the spec says of the objective {name!r}"
+            )
+
+
+class _MetricGraph(NamedTuple):
+    """A graph that adds up metrics, batch by batch: what is fed, and what is run.
+
+    Attributes:
+      graph: the graph.
+      records, logits: of a batch; logits by objective.
+      begin, updates, values: run at the start, with each batch, and at the end.
+    """
+
+    graph: tf.Graph
+    records: tf.Tensor
+    logits: Mapping[str, tf.Tensor]
+    begin: Sequence[tf.Operation]
+    updates: Sequence[tf.Operation]
+    values: Mapping[str, tf.Tensor]
+
+
+def _metric_graph(spec: FeatureSpec, objectives: Mapping[str, Objective]) -> _MetricGraph:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        records = v1.placeholder(tf.string, [None])
+        logits = {
+            name: v1.placeholder(tf.float32, [None, objective.logits_dimension])
+            for name, objective in objectives.items()
+        }
+        _, labels = Transform(spec).features_and_labels(records)
+        weights = {name: joint.weights_of(o, labels) for name, o in objectives.items()}
+        metrics = joint.metrics_of(objectives, logits, labels, weights)
+        begin = [v1.local_variables_initializer(), v1.tables_initializer()]
+    updates = [update for _, update in metrics.values()]
+    values = {name: value for name, (value, _) in metrics.items()}
+    return _MetricGraph(graph, records, logits, begin, updates, values)
+
+
+def _metrics(
+    config: ExperimentConfig, export: Export, spec: FeatureSpec,
+    objectives: Mapping[str, Objective], files: Sequence[str], damaged: tfrecords.Damaged,
+) -> dict[str, float]:  # fmt: skip
+    """`rows`, and the metrics of the objectives."""
+    made = _metric_graph(spec, objectives)
+    outputs = {name: f"{name}/{o.logits_output}" for name, o in objectives.items()}
+    batches = input_fns.eval_records(
+        spec, files, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
+    )
+    model = exports.load(
+        export.path, intra_op_threads=config.intra_op_threads,
+        inter_op_threads=config.inter_op_threads, memory_growth=config.memory_growth,
+    )  # fmt: skip
+    # Not entered, which would end the eager execution that reads the files.
+    session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())
+    rows = 0
+    try:
+        session.run(made.begin)
+        for batch in batches.as_numpy_iterator():
+            answers = exports.ask(
+                model, export.signature, export.argument, batch, list(outputs.values())
+            )
+            fed: dict[Any, np.ndarray] = {made.records: batch}
+            for name, output in outputs.items():
+                fed[made.logits[name]] = np.reshape(answers[output], (len(batch), -1))
+            session.run(made.updates, fed)
+            rows += len(batch)
+        values = session.run(made.values)
+    finally:
+        session.close()
+        model.close()
+    return {"rows": float(rows), **{name: float(value) for name, value in values.items()}}
+
+
+def _left_out(
+    export: str, objectives: Mapping[str, Objective], metrics: Mapping[str, float]
+) -> dict[str, str]:
+    """Metrics that an evaluation of the export's checkpoint has and this one has not, and why."""
+    found = {"loss": _NO_LOSS}
+    if "global_step" not in metrics:
+        found["global_step"] = _NO_STEP
+    before = _extra(export, "metrics.json")
+    if not before and len(objectives) > 1:
+        found["loss_factor/*"] = f"if there is any: {_NO_FACTOR}"
+    for name in before:
+        if name not in metrics and name not in found:
+            found[name] = _NO_FACTOR if name.startswith("loss_factor/") else _OTHER
+    return found
+
+
+def _step(export: str) -> Optional[int]:
+    step = _extra(export, "lineage.json").get("global_step")
+    return step if isinstance(step, int) else None
+
+
+def _extra(export: str, name: str) -> Mapping[str, Any]:
+    """What an export of the kit says beside its graph; empty where it does not."""
+    found = storage.read_json(os.path.join(export, "assets.extra", name))
+    return found if isinstance(found, dict) else {}
+
+
+def _text(
+    config: ExperimentConfig, spec: FeatureSpec, export: str, result: RunResult,
+    kept_at: Optional[str],
+) -> str:  # fmt: skip
+    lines = [report.summary(config, spec, result), f"the export is {export}"]
+    lines += [f"not computed: {name}: {why}" for name, why in result.metrics_left_out.items()]
+    if kept_at is not None:
+        lines.append(f"the numbers of this evaluation are in {kept_at}")
+    return "\n".join(lines)
