@@ -66,6 +66,7 @@ _TRAINING = (
 _CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
 _ONE_MODEL = (
     *_MODEL, "BadDataSettings", "MachineSettings", "eval_batch_size", "seed", "deterministic",
+    "ClusterSettings",  # To refuse a cluster.
 )  # fmt: skip
 
 MODES: Mapping[str, ModeEntry] = {

@@ -1,8 +1,7 @@
 """The rows of one file in batches: serialized records, and beside them the columns that are kept.
 
 A table becomes records as in a conversion (`input_pipelines/prepare/convert`), by the features
-that the
-export reads; labels need not be there.
+that the export reads; labels need not be there.
 """
 
 from __future__ import annotations
