@@ -77,7 +77,6 @@ setup(
     extras_require={
         "analyze": ["datasketches>=5.1,<6"],
         "beam": ["apache-beam>=2.69,<3"],  # beside TensorFlow 2.21: protobuf 6, pyarrow < 26
-        "client": ["grpcio>=1.48", "protobuf>=4.22"],  # TensorFlow itself asks for both
         # With TensorFlow 2.15.1 or older; there is no later release that fits Estimators.
         "dynamic": ["tensorflow-recommenders-addons==0.7.2"],
         "metadata": ["tensorflow-metadata>=1.15"],  # before TensorFlow 2.21: < 1.21
@@ -85,14 +84,18 @@ setup(
         "onnx": ["onnx>=1.17", "onnxruntime>=1.19", "tf2onnx>=1.17 ; python_version >= '3.10'"],
         "prometheus": ["prometheus-client>=0.20"],  # for --prometheus_file
         "ranking": ["tensorflow-ranking==0.5.5"],  # after TensorFlow 2.15: pip install --no-deps
-        # The release of TensorFlow's own line; it asks for that TensorFlow.
-        "serving": ["grpcio>=1.48", "tensorflow-serving-api>=2.15.1", "waitress>=3.0.1,<4"],
+        # tensorflow-serving-api: the release of TensorFlow's own line; it asks for that TensorFlow.
+        # With protobuf 4: grpcio-health-checking and grpcio-reflection < 1.63; with 5: < 1.72.
+        "serving": [
+            "grpcio>=1.62.3", "grpcio-health-checking>=1.62.3", "grpcio-reflection>=1.62.3",
+            "protobuf>=4.22", "tensorflow-serving-api>=2.15.1", "waitress>=3.0.1,<4",
+        ],
         "tables": ["pyarrow>=18"],  # beside TensorFlow 2.15: < 25
         "test": [
-            "datasketches>=5.1,<6", "hypothesis", "jsonschema", "mypy", "prometheus-client>=0.20",
-            "pyarrow>=18", "pytest", "pytest-xdist", "ruff", "scikit-learn>=1.5",
-            "tensorflow-metadata>=1.15", "tensorflow-serving-api>=2.15.1", "types-PyYAML",
-            "waitress>=3.0.1,<4", "wheel",
+            "datasketches>=5.1,<6", "grpcio-health-checking>=1.62.3", "grpcio-reflection>=1.62.3",
+            "hypothesis", "jsonschema", "mypy", "prometheus-client>=0.20", "pyarrow>=18", "pytest",
+            "pytest-xdist", "ruff", "scikit-learn>=1.5", "tensorflow-metadata>=1.15",
+            "tensorflow-serving-api>=2.15.1", "types-PyYAML", "waitress>=3.0.1,<4", "wheel",
             "onnx>=1.17 ; python_version >= '3.10'", "onnxruntime>=1.19 ; python_version >= '3.10'",
             "tf2onnx>=1.17 ; python_version >= '3.10'",
         ],

@@ -9,11 +9,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from estimator_kit.client.errors import RowError, ServingError
-from estimator_kit.client.retries import Retries
-from estimator_kit.client.rows import Rows
-from estimator_kit.client.signatures import Metadata
-from estimator_kit.client.tensors import as_array, cast
+from .errors import RowError, ServingError
+from .retries import Retries
+from .rows import Rows
+from .signatures import Metadata
+from .tensors import as_array, cast
 
 # Rows a request; keeps requests far below gRPC's 4 MiB for usual records.
 BATCH_ROWS = 1000

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class RowError(ValueError):
     """A row that does not fit the spec; names the row, the feature and what was expected."""
@@ -19,3 +22,12 @@ class ServingError(RuntimeError):
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'user'?` for the nearest known name, or the list where none is near."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(name, [n for n in names if n != name], n=1)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(names)}" if names else ""

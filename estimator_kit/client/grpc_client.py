@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from estimator_kit.client import messages, signatures, tensors
-from estimator_kit.client.base import Classes, Client
-from estimator_kit.client.errors import ServingError
-from estimator_kit.client.signatures import Metadata
+from . import messages, signatures, tensors
+from .base import Classes, Client
+from .errors import ServingError
+from .signatures import Metadata
 
 _SERVICE = "/tensorflow.serving.PredictionService/"
 _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOADING", 50: "END"}

@@ -18,11 +18,11 @@ from typing import Any, Optional
 
 import numpy as np
 
-from estimator_kit.client import signatures
-from estimator_kit.client.base import Classes, Client
-from estimator_kit.client.connections import TIMEOUTS, Connection
-from estimator_kit.client.errors import ServingError
-from estimator_kit.client.signatures import Metadata
+from . import signatures
+from .base import Classes, Client
+from .connections import TIMEOUTS, Connection
+from .errors import ServingError
+from .signatures import Metadata
 
 _CODES = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",

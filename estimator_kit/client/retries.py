@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from estimator_kit.client.errors import ServingError
+from .errors import ServingError
 
 Answer = TypeVar("Answer")
 

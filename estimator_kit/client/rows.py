@@ -13,8 +13,8 @@ from typing import Any, Union
 
 import numpy as np
 
-from estimator_kit.client import messages
-from estimator_kit.client.errors import RowError
+from . import messages, record_spec
+from .errors import RowError, did_you_mean
 
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 _FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
@@ -25,7 +25,7 @@ class Rows:
     """Makes Examples of rows.
 
     Args:
-      spec: a `FeatureSpec`, as `feature_specs.load` reads it.
+      spec: a `RecordSpec`, as `of_export` reads it, or a `FeatureSpec` of the kit.
 
     Attributes:
       sequence: whether records are SequenceExamples, which classify and regress do not take.
@@ -38,15 +38,29 @@ class Rows:
 
     @classmethod
     def of_export(cls, path: Union[str, os.PathLike[str]]) -> Rows:
-        """Reads the spec in an export's `assets.extra`, or a spec file.
+        """Reads the spec that an export keeps, or a spec file.
+
+        Args:
+          path: the folder of an export; the spec.json in its `assets.extra/feature_spec`, which is
+            all that a client needs of an export; or a spec in YAML, which the kit reads.
 
         Raises:
-          feature_specs.SpecError: there is none, or it cannot be read.
+          ValueError: there is none, or it cannot be read.
+          ImportError: it is YAML, and the kit is not installed.
         """
-        import feature_specs  # It takes 0.2 seconds, which not every client needs.
-
-        kept = os.path.join(path, "assets.extra", "feature_spec", "spec.json")
-        return cls(feature_specs.load(kept if os.path.isdir(path) else str(path)))
+        text = os.fspath(path)
+        if os.path.isdir(text):
+            text = os.path.join(text, "assets.extra", "feature_spec", "spec.json")
+        if text.endswith(".json"):
+            return cls(record_spec.load(text))
+        try:
+            import feature_specs
+        except ImportError as error:
+            raise ImportError(
+                f"{text}: got no folder and no .json file, and only the kit reads other specs; "
+                "give the folder of an export, or pip install estimator-kit"
+            ) from error
+        return cls(feature_specs.load(text))
 
     def examples(self, rows: Any) -> list[Any]:
         """The messages of rows.
@@ -93,8 +107,6 @@ class Rows:
             if name not in self._spec.features:
                 if name in self._spec.labels:
                     continue
-                from feature_specs.errors import did_you_mean
-
                 raise RowError(
                     f"row {number}: no feature {name!r} in the spec"
                     f"{did_you_mean(name, self._spec.features)}"

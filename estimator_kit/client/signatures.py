@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from estimator_kit.client import tensors
+from . import tensors
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig, complete
 from estimator_kit.model.session_errors import explained
@@ -51,8 +50,7 @@ def _with_export(config: ExperimentConfig, export: str) -> tuple[FeatureSpec, Ru
     def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
         return prediction.from_saved_model(export, paths, config.eval_batch_size, damaged)
 
-    with reading.naming_damage(config.model_dir, config.warm_start_from):
-        return spec, _predict(config, spec, predict)
+    return spec, _predict(config, spec, predict)
 
 
 def _with_checkpoint(config: ModelDirConfig) -> tuple[FeatureSpec, RunResult]:

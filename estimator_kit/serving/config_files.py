@@ -160,7 +160,9 @@ def kubernetes(
     """A ConfigMap of the other files, a Deployment and a Service.
 
     Versions are read from a PersistentVolumeClaim `serving-models`, which has a folder a model. A
-    pod is ready when each model has a version, which may take ten minutes at its start.
+    pod is ready when each model has a version, which may take ten minutes at its start. It is alive
+    while gRPC answers. TensorFlow Serving's health service says SERVING once the port is open,
+    whatever its models are, so readiness asks for the models.
     """
     labels = {"app": "serving"}
     ready = {"exec": {"command": ["bash", "-c", readiness(models)]}, "timeoutSeconds": 5}
@@ -180,7 +182,7 @@ def kubernetes(
         },
         "startupProbe": {**ready, "periodSeconds": 5, "failureThreshold": 120},
         "readinessProbe": {**ready, "periodSeconds": 5},
-        "livenessProbe": {"tcpSocket": {"port": "grpc"}, "periodSeconds": 10},
+        "livenessProbe": {"grpc": {"port": _GRPC}, "timeoutSeconds": 5, "periodSeconds": 10},
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_LAME_DUCK_SECS)]}}},
         "volumeMounts": [
             {"name": "config", "mountPath": _CONFIG, "readOnly": True},
@@ -271,6 +273,7 @@ def _arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[
     arguments = [
         f"--port={_GRPC}",
         f"--rest_api_port={_REST}",
+        "--enable_grpc_healthcheck_service=true",
         f"--model_config_file={_CONFIG}/models.config",
         "--model_config_file_poll_wait_seconds=60",
         f"--file_system_poll_wait_seconds={max(round(config.serving_poll_secs), 1)}",

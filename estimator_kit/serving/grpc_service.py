@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any, Optional
 
 import grpc
@@ -145,45 +144,6 @@ def status_message(states: dict[int, State]) -> Any:
         entry.status.error_code = 2 if state.error else 0  # UNKNOWN, OK
         entry.status.error_message = state.error
     return response
-
-
-def grpc_server(
-    models: Models, *, address: str, threads: int, waiting: int, max_bytes: int
-) -> tuple[Any, int]:
-    """A server that is not started yet, and the port that it is bound to.
-
-    Requests that find `threads` under way and `waiting` before them get RESOURCE_EXHAUSTED.
-
-    Raises:
-      RuntimeError: the port cannot be bound.
-    """
-    logging.getLogger("grpc._common").addFilter(_in_one_line)
-    server = grpc.server(
-        futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),
-        maximum_concurrent_rpcs=threads + waiting,
-        options=[
-            ("grpc.max_receive_message_length", max_bytes),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),  # A port that is taken is an error.
-        ],
-    )
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
-        PredictionService(models, max_bytes), server
-    )
-    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), server)
-    port = server.add_insecure_port(address)
-    if not port:
-        raise RuntimeError(f"{address} cannot be bound")
-    return server, port
-
-
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Of bytes of a client that are no message, grpcio logs the stack of its own parser."""
-    if record.exc_info:
-        kind, error, _ = record.exc_info
-        record.msg = f"{record.getMessage()} {kind.__name__ if kind else ''}: {error}"
-        record.args, record.exc_info = (), None
-    return True
 
 
 def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:

@@ -2,8 +2,8 @@
 
 It prints one line with both addresses, looks at the folders of versions again and again, and runs
 until SIGTERM or Ctrl-C, which end it with exit status 0 after the requests under way are answered.
-After SIGTERM new requests are taken for some seconds more. There is no authentication and no
-encryption.
+After SIGTERM new requests are taken for some seconds more, in which gRPC's health service says
+NOT_SERVING. There is no authentication and no encryption.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def serve(config: ExperimentConfig) -> None:
         while not ended.wait(config.serving_poll_secs):
             models.poll()
         if ended.number == signal.SIGTERM and config.serving_lame_duck_secs:
+            server.leave()
             _log.info(
                 "SIGTERM: requests are taken for %g seconds more", config.serving_lame_duck_secs
             )
@@ -84,7 +85,7 @@ class Server:
     """
 
     def __init__(self, config: ExperimentConfig, models: Any):
-        from estimator_kit.serving import grpc_service
+        from estimator_kit.serving.grpc_server import GrpcServer
         from estimator_kit.serving.rest_app import RestApp
         from estimator_kit.serving.rest_server import RestServer
 
@@ -96,7 +97,7 @@ class Server:
         shown = f"[{host}]" if ":" in host else host
         sock = _bound(host, config.serving_rest_port)
         try:
-            self._grpc, port = grpc_service.grpc_server(
+            self._grpc = GrpcServer(
                 models, address=f"{shown}:{config.serving_grpc_port}", **limits
             )
         except RuntimeError as error:
@@ -106,11 +107,15 @@ class Server:
             ) from error
         hosts = (host, *config.serving_allowed_hosts)
         self._rest = RestServer(RestApp(models, limits["max_bytes"], hosts), sock, **limits)
-        self.addresses = (f"{shown}:{port}", f"http://{shown}:{sock.getsockname()[1]}")
+        self.addresses = (f"{shown}:{self._grpc.port}", f"http://{shown}:{sock.getsockname()[1]}")
 
     def start(self) -> None:
         self._grpc.start()
         self._rest.start()
+
+    def leave(self) -> None:
+        """Tells gRPC's health service that this server will stop; it goes on answering."""
+        self._grpc.leave()
 
     def stop(self) -> None:
         """Takes no more requests, and returns when those under way are answered."""
@@ -122,7 +127,8 @@ class Server:
 def _models(config: ExperimentConfig) -> Any:
     """The models of a config; nothing is loaded yet."""
     try:
-        import grpc  # noqa: F401
+        import grpc_health.v1.health_pb2_grpc  # noqa: F401
+        import grpc_reflection.v1alpha.reflection  # noqa: F401
         import tensorflow_serving.apis.prediction_service_pb2_grpc  # noqa: F401
         import waitress  # noqa: F401
     except ImportError as error:

@@ -297,7 +297,11 @@ class Versions:
 
 
 class Models:
-    """All models that a server has, by name."""
+    """All models that a server has, by name.
+
+    Attributes:
+      after_look: called after each look at a folder, by which `live` may have changed.
+    """
 
     def __init__(
         self,
@@ -305,6 +309,7 @@ class Models:
         load: Callable[[str, int], LoadedModel] = LoadedModel,
     ):
         self._models: Mapping[str, Versions] = {s.name: Versions(s, load) for s in served}
+        self.after_look: Callable[[], None] = lambda: None
 
     def poll(self) -> None:
         """Looks at each model's folder once. What is live stays so, whatever one of them raises."""
@@ -313,6 +318,7 @@ class Models:
                 versions.poll()
             except Exception:
                 _log.exception("model %s: its folder could not be looked at", name)
+            self.after_look()
 
     def lease(
         self, name: str, version: Optional[int] = None, label: Optional[str] = None

@@ -20,6 +20,7 @@ from estimator_kit.config import cluster
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig
 from estimator_kit.config.rules.cluster import view_problems
+from estimator_kit.config.settings import settings_of
 from estimator_kit.embeddings import table_memory
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import ModelFn
@@ -61,8 +62,14 @@ def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
     if view is None:
         table_memory.check(spec, model.groups())
     generate_data(config, view)
-    with reading.naming_damage(config.model_dir, config.warm_start_from):
+    with reading.naming_damage(*_checkpoints_of(config)):
         yield Prepared(spec, view, model)
+
+
+def _checkpoints_of(config: ExperimentConfig) -> list[Optional[str]]:
+    """The places of checkpoints that the mode reads."""
+    read = settings_of(config.mode)
+    return [getattr(config, flag) for flag in ("model_dir", "warm_start_from") if flag in read]
 
 
 def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView]:
@@ -84,10 +91,11 @@ def _check_file_systems(config: ExperimentConfig) -> None:
 
     And that the model directory can be written, where the mode writes there.
     """
+    read = settings_of(config.mode)
     for flag in (
         "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
     ):  # fmt: skip
-        path = getattr(config, flag)
+        path = getattr(config, flag) if flag in read else None
         if path is not None:
             file_systems.check(path, flag=f"--{flag}")
     if config.model_dir is not None and config.mode != "predict":

@@ -1,31 +1,53 @@
-"""The built wheel works from outside the source tree."""
+"""The built wheels, of the kit and of the client alone, work from outside the source tree."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.estimator_kit.client import alone
+
+pytestmark = pytest.mark.ci
 
 
-@pytest.mark.ci
-def test_the_wheel_holds_everything(tmp_path):
-    def python(*arguments, **kwargs):
-        return subprocess.run(
-            [sys.executable, *arguments], check=True, capture_output=True, text=True, timeout=300,
-            **kwargs,
-        )  # fmt: skip
+def python(*arguments, **kwargs):
+    return subprocess.run(
+        [sys.executable, *arguments], check=True, capture_output=True, text=True, timeout=300,
+        **kwargs,
+    )  # fmt: skip
 
-    source = tmp_path / "source"
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheels of the kit and of the client, out of a clone."""
+    folder = tmp_path_factory.mktemp("wheels")
+    source = folder / "source"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(source)], check=True)
-    python("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
-           "--wheel-dir", str(tmp_path), str(source))  # fmt: skip
-    (wheel,) = tmp_path.glob("estimator_kit-*.whl")
-    installed = tmp_path / "installed"
-    python("-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed), str(wheel))
+    for project in (source / "estimator_kit" / "client", source):
+        python("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
+               "--wheel-dir", str(folder), str(project))  # fmt: skip
+    kit, client = sorted(folder.glob("*.whl"))
+    return kit, client
+
+
+def install(wheel, folder):
+    python("-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), str(wheel))
+    return folder
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        return set(file.namelist())
+
+
+def test_the_wheel_holds_everything(wheels, tmp_path):
+    installed = install(wheels[0], tmp_path / "installed")
     # -P would keep the working directory out of the path, but is newer than Python 3.9.
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     code = (
@@ -39,3 +61,22 @@ def test_the_wheel_holds_everything(tmp_path):
     assert done.stdout.splitlines()[-1] == "['ads.yaml', 'adult.yaml', 'bike_sharing.yaml']"
     script = installed / "bin" / "estimator-kit"
     assert "--flagfile" in python(str(script), "--help", cwd=tmp_path, env=environment).stdout
+
+
+def test_the_wheel_of_the_client_asks_without_the_kit(wheels, tmp_path):
+    kit, client = map(names_in, wheels)
+    assert not kit & client  # So both can be installed, and removed, side by side.
+    modules = {path.name for path in (ROOT / "estimator_kit" / "client").glob("*.py")}
+    version = wheels[1].name.split("-")[1]
+    assert version == wheels[0].name.split("-")[1]
+    assert {name for name in client if ".dist-info/" not in name} == {
+        f"estimator_kit_client/{name}" for name in modules
+    }
+    of_kit = {name for name in kit if name.startswith("estimator_kit/client/")}
+    assert of_kit == {f"estimator_kit/client/{name}" for name in modules}
+    installed = install(wheels[1], tmp_path / "installed")
+    metadata = (installed / f"estimator_kit_client-{version}.dist-info" / "METADATA").read_text()
+    names = re.findall(r"^Requires-Dist: ([\w-]+)>=[\d.]+$", metadata, re.M)
+    assert sorted(names) == ["grpcio", "numpy", "protobuf"]
+    assert metadata.count("Requires-Dist") == 3
+    alone.check(installed, tmp_path, names)

@@ -69,7 +69,8 @@ def test_more_rows_a_batch_than_a_client_sends(tmp_path):
 
 
 ARGUMENTS = [
-    "--port=8500", "--rest_api_port=8501", "--model_config_file=/config/models.config",
+    "--port=8500", "--rest_api_port=8501", "--enable_grpc_healthcheck_service=true",
+    "--model_config_file=/config/models.config",
     "--model_config_file_poll_wait_seconds=60", "--file_system_poll_wait_seconds=1",
     "--monitoring_config_file=/config/monitoring.config", "--enable_batching=true",
     "--batching_parameters_file=/config/batching_parameters.txt",
@@ -106,6 +107,10 @@ def test_kubernetes(files):
     (bash, option, script) = container["readinessProbe"]["exec"]["command"]
     assert (bash, option) == ("bash", "-c") and script.startswith("for model in ads far old; do\n")
     assert container["startupProbe"]["exec"] == container["readinessProbe"]["exec"]
+    # A number: a gRPC probe takes no name of a port.
+    assert container["livenessProbe"] == {
+        "grpc": {"port": 8500}, "timeoutSeconds": 5, "periodSeconds": 10,
+    }  # fmt: skip
     # 600 seconds for the first versions to be loaded.
     assert container["startupProbe"]["failureThreshold"] * container["startupProbe"][
         "periodSeconds"] == 600  # fmt: skip

@@ -17,6 +17,7 @@ from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
 
 from estimator_kit.serving import answers, grpc_service, rest_server
 from estimator_kit.serving.errors import RequestError
+from estimator_kit.serving.grpc_server import GrpcServer
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.serving.rest_server import RestServer
 from estimator_kit.serving.versions import State
@@ -105,14 +106,12 @@ def test_a_request_that_finds_the_queue_full_by_rest():
 
 def test_a_request_that_finds_the_queue_full_by_grpc():
     gate = Gate()
-    server, port = grpc_service.grpc_server(
-        gate, address="127.0.0.1:0", threads=1, waiting=1, max_bytes=1000
-    )
+    server = GrpcServer(gate, address="127.0.0.1:0", threads=1, waiting=1, max_bytes=1000)
     server.start()
     request = get_model_status_pb2.GetModelStatusRequest()
     request.model_spec.name = "ads"
     try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
             ask = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus
             asked = [ask.future(request, timeout=LONG) for _ in range(3)]
             until(lambda: any(call.done() for call in asked))
@@ -124,7 +123,7 @@ def test_a_request_that_finds_the_queue_full_by_grpc():
                     assert len(call.result(LONG).model_version_status) == 1
     finally:
         gate.open.set()
-        server.stop(None).wait(LONG)
+        server.stop(0).wait(LONG)
 
 
 def test_a_request_whose_client_gave_up_is_not_worked_on():

@@ -15,6 +15,7 @@ import threading
 import grpc
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 import estimator_kit as ek
 from estimator_kit.client import GrpcClient, RestClient
@@ -42,6 +43,7 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
         with GrpcClient(grpc_address, "ads") as first, RestClient(url, "ads") as second:
             for client in (first, second):
                 assert ask(client).tolist() == [[3.0, 6.0]]
+            assert health(grpc_address) == health_pb2.HealthCheckResponse.SERVING
             process.send_signal(signal.SIGTERM)
             assert process.stderr is not None
             # Each line begins with its time.
@@ -49,6 +51,7 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
             day, _, text = line.split(maxsplit=2)
             assert datetime.date.fromisoformat(day)
             assert text == "SIGTERM: requests are taken for 600 seconds more\n"
+            assert health(grpc_address) == health_pb2.HealthCheckResponse.NOT_SERVING
             assert [ask(client).tolist() for client in (first, second)] == [[[3.0, 6.0]]] * 2
         process.send_signal(signal.SIGTERM)  # It waits no longer.
         assert process.wait(60) == 0
@@ -59,6 +62,12 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
 
 def ask(client):
     return client.predict_tensors({"x": np.float32([[1, 2]]), "name": ["a"]})["y"]
+
+
+def health(address):
+    with grpc.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        return stub.Check(health_pb2.HealthCheckRequest(), timeout=60).status
 
 
 def test_a_request_under_way_is_answered_at_the_end():

@@ -1,0 +1,36 @@
+"""The distribution estimator-kit-client: its modules work without the kit and without TensorFlow.
+
+tests/integration/test_wheel.py does the same with the built wheel.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.estimator_kit.client import alone
+
+pytestmark = pytest.mark.no_tensorflow
+
+FOLDER = ROOT / "estimator_kit" / "client"
+PROJECT = (FOLDER / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_its_modules_alone_ask_with_rows(tmp_path):
+    package = tmp_path / "made" / "estimator_kit_client"
+    package.mkdir(parents=True)
+    for path in FOLDER.glob("*.py"):
+        shutil.copy(path, package)
+    (dependencies,) = re.findall(r"^dependencies = \[(.*)\]$", PROJECT, re.M)
+    names = re.findall(r'"([\w-]+)>=[\d.]+"', dependencies)
+    assert names == ["grpcio", "numpy", "protobuf"]
+    alone.check(package.parent, tmp_path, names)
+
+
+def test_its_version_is_that_of_the_kit():
+    (version,) = re.findall(r'^version = "([\d.]+)"', PROJECT, re.M)
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert re.findall(r'^    version="([\d.]+)",$', setup, re.M) == [version]

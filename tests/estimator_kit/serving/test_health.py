@@ -1,0 +1,273 @@
+"""gRPC's health service and server reflection: what they say, when it changes, and their end."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import shutil
+import signal
+import threading
+from types import SimpleNamespace
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+from tensorflow_serving.apis import get_model_status_pb2, model_service_pb2_grpc
+
+from estimator_kit.client import GrpcClient
+from estimator_kit.serving import server
+from estimator_kit.serving.grpc_server import GrpcServer
+from estimator_kit.serving.health import PREDICTION_SERVICE, Health
+from estimator_kit.serving.versions import Models
+from estimator_kit.signals import Signalled
+from tests.estimator_kit.serving.small_models import config, write_version
+
+LONG = 60.0
+RESPONSE = health_pb2.HealthCheckResponse
+SERVING, NOT_SERVING = RESPONSE.SERVING, RESPONSE.NOT_SERVING
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Version 1, to copy from."""
+    folder = tmp_path_factory.mktemp("made")
+    write_version(folder, 1)
+    return folder
+
+
+@pytest.fixture
+def running(tmp_path):
+    """Servers of the models `ads` and `next`, whose folders are empty: server, models, channel."""
+    for name in ("ads", "next"):
+        (tmp_path / name).mkdir()
+    models = tuple(f"{name}={tmp_path}/{name}" for name in ("ads", "next"))
+    started = server.running(config(tmp_path, serving_models=models))
+    with started as (found, polled), grpc.insecure_channel(found.addresses[0]) as channel:
+        yield found, polled, channel
+
+
+def check(channel, service=""):
+    stub = health_pb2_grpc.HealthStub(channel)
+    return stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=LONG).status
+
+
+def watch(channel, service=""):
+    stub = health_pb2_grpc.HealthStub(channel)
+    return stub.Watch(health_pb2.HealthCheckRequest(service=service), timeout=LONG)
+
+
+def load(made, folder, models, name):
+    shutil.copytree(made / "1", folder / name / "1")
+    models.poll()
+    models.poll()
+
+
+def test_the_models_are_serving_when_each_has_a_version(running, made, tmp_path):
+    found, models, channel = running
+    asked = ("", PREDICTION_SERVICE, "ads", "next")
+
+    def statuses():
+        return [check(channel, service) for service in asked]
+
+    assert statuses() == [NOT_SERVING] * 4
+    load(made, tmp_path, models, "ads")
+    assert statuses() == [NOT_SERVING, NOT_SERVING, SERVING, NOT_SERVING]
+    load(made, tmp_path, models, "next")
+    assert statuses() == [SERVING] * 4
+    found.leave()
+    assert statuses() == [NOT_SERVING] * 4
+
+
+def test_a_service_that_is_unknown(running):
+    _, _, channel = running
+    with pytest.raises(grpc.RpcError) as error:
+        check(channel, "adz")
+    assert error.value.code() == grpc.StatusCode.NOT_FOUND
+    assert error.value.details() == "unknown service 'adz'; did you mean 'ads'?"
+    with pytest.raises(grpc.RpcError) as error:
+        check(channel, "x" * 10_000)
+    assert error.value.code() == grpc.StatusCode.NOT_FOUND
+    seen = watch(channel, "adz")
+    assert next(seen).status == RESPONSE.SERVICE_UNKNOWN
+    seen.cancel()
+
+
+def test_a_watch_sees_each_change_and_ends_with_the_server(running, made, tmp_path):
+    found, models, channel = running
+    whole, one = watch(channel), watch(channel, "ads")
+    assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
+    load(made, tmp_path, models, "ads")
+    assert next(one).status == SERVING
+    load(made, tmp_path, models, "next")  # Of `ads` nothing changes, and nothing is sent.
+    assert next(whole).status == SERVING
+    found.leave()
+    assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
+    check_end(found, [whole, one])
+
+
+def check_end(found, calls):
+    """Calls that last are ended, and do not keep a server for all of its grace."""
+    assert found._grpc.stop(10 * LONG).wait(LONG)
+    for call in calls:
+        with pytest.raises(grpc.RpcError) as error:
+            next(call)
+        # The second where the connection is closed first.
+        assert error.value.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+
+
+class Ended(Signalled):
+    """As a signal would set it; `waits` is set when the server waits for a second one."""
+
+    def __init__(self):
+        super().__init__()
+        self.waits = threading.Event()
+
+    def clear(self):
+        super().clear()
+        self.waits.set()
+
+
+def test_between_sigterm_and_the_end(made, tmp_path, monkeypatch):
+    shutil.copytree(made / "1", tmp_path / "1")
+    ended, addresses, real = Ended(), queue.Queue(), server.running
+
+    @contextlib.contextmanager
+    def running(config):
+        with real(config) as pair:
+            addresses.put(pair[0].addresses[0])
+            yield pair
+
+    monkeypatch.setattr(server, "until_signalled", lambda: contextlib.nullcontext(ended))
+    monkeypatch.setattr(server, "running", running)
+    thread = threading.Thread(
+        target=server.serve, args=(config(tmp_path, serving_lame_duck_secs=10 * LONG),)
+    )
+    thread.start()
+    try:
+        with grpc.insecure_channel(addresses.get(timeout=LONG)) as channel:
+            seen = watch(channel, "ads")
+            assert (next(seen).status, check(channel)) == (SERVING, SERVING)
+            ended.number = signal.SIGTERM
+            ended.set()
+            assert (next(seen).status, check(channel)) == (NOT_SERVING, NOT_SERVING)
+            with GrpcClient("", "ads", channel=channel) as client:
+                assert client.status() == {1: "AVAILABLE"}  # It is asked, and answers.
+            assert ended.waits.wait(LONG)
+    finally:
+        ended.set()
+        thread.join(LONG)
+    assert not thread.is_alive()
+
+
+def test_watches_keep_no_thread_and_no_place_in_the_queue():
+    models = Models([])
+    made = GrpcServer(models, address="127.0.0.1:0", threads=1, waiting=19, max_bytes=1000)
+    made.start()
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{made.port}") as channel:
+            seen = []
+            for _ in range(60):
+                seen.append(watch(channel))
+                assert next(seen[-1]).status == SERVING
+            assert check(channel) == SERVING
+    finally:
+        made.stop(0).wait(LONG)
+
+
+class Context:
+    """Of a call that goes on until it is cancelled."""
+
+    def __init__(self, *, over=False):
+        self.cancelled = threading.Event()
+        self._over = over
+
+    def add_callback(self, callback):
+        return not self._over
+
+    def cancel(self):
+        self.cancelled.set()
+
+
+def test_a_client_that_does_not_read_stops_no_other():
+    live = {"ads": []}
+    health = Health(SimpleNamespace(live=lambda: live))
+    request = health_pb2.HealthCheckRequest(service="ads")
+    started, go_on, told = threading.Event(), threading.Event(), threading.Semaphore(0)
+    stuck, seen = [], []
+
+    def slow(response):
+        started.set()
+        assert go_on.wait(LONG)
+        stuck.append(response.status)
+
+    def quick(response):
+        seen.append(response.status)
+        told.release()
+
+    contexts = [Context(), Context(), Context(over=True)]
+    for context, send in zip(contexts, (slow, quick, quick)):
+        health.watch(request, context, send)
+    try:
+        assert started.wait(LONG) and told.acquire(timeout=LONG)
+        live["ads"] = [1]
+        health.changed()
+        assert told.acquire(timeout=LONG)
+        live["ads"] = []
+        health.changed()
+        assert told.acquire(timeout=LONG)
+        assert seen == [NOT_SERVING, SERVING, NOT_SERVING]  # Nothing for the call that was over.
+        assert health.check(request, None).status == NOT_SERVING
+        health.end()
+        assert contexts[0].cancelled.is_set() and contexts[1].cancelled.is_set()
+        late = Context()
+        health.watch(request, late, quick)
+        assert late.cancelled.is_set()
+    finally:
+        go_on.set()
+
+
+def test_reflection_lists_and_describes_the_services(running):
+    _, _, channel = running
+    database = ProtoReflectionDescriptorDatabase(channel)
+    services = database.get_services()
+    assert sorted(services) == [
+        "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
+        "tensorflow.serving.ModelService", "tensorflow.serving.PredictionService",
+    ]  # fmt: skip
+    for name, methods in (
+        ("tensorflow.serving.PredictionService",
+         {"Predict", "Classify", "Regress", "MultiInference", "GetModelMetadata"}),
+        ("tensorflow.serving.ModelService", {"GetModelStatus", "HandleReloadConfigRequest"}),
+        ("grpc.health.v1.Health", {"Check", "Watch"}),
+    ):  # fmt: skip
+        file = database.FindFileContainingSymbol(name)
+        (service,) = [s for s in file.service if f"{file.package}.{s.name}" == name]
+        assert methods <= {method.name for method in service.method}
+    assert database.FindFileContainingSymbol("tensorflow.TensorProto").package == "tensorflow"
+
+
+def test_reflection_keeps_no_thread_of_predictions_and_ends_with_the_server(running):
+    found, _, channel = running
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    done = threading.Event()
+
+    def requests():
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        done.wait(LONG)
+
+    calls = [stub.ServerReflectionInfo(requests(), timeout=LONG) for _ in range(4)]
+    try:
+        for call in calls:
+            assert len(next(call).list_services_response.service) == 4
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = "ads"
+        with pytest.raises(grpc.RpcError) as error:  # An answer: the folder is empty.
+            model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=LONG)
+        assert error.value.code() == grpc.StatusCode.NOT_FOUND
+        check_end(found, calls)
+    finally:
+        done.set()
