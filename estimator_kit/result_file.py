@@ -6,8 +6,23 @@ import dataclasses
 import os
 from typing import Any, Optional
 
+from pydantic import Field
+
 from estimator_kit import storage
 from estimator_kit.result import RunResult
+
+
+class _Kept(storage.Form):
+    """What is read of `result.json`."""
+
+    mode: Optional[str] = None
+    status: Optional[str] = None
+    stop_reason: Optional[str] = None
+    global_step: Optional[int] = None
+    steps_planned: Optional[int] = None
+    rows_lost: int = 0
+    metrics: dict[str, Optional[float]] = Field({})
+    exports: dict[str, str] = Field({})
 
 
 def write_result(result: RunResult, model_dir: str) -> None:
@@ -26,8 +41,12 @@ def document(result: RunResult, **also: Any) -> dict[str, Any]:
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:
-    """What the last run in a model directory did, or None when there was none."""
-    return storage.read_json(result_path(model_dir))
+    """What the last run in a model directory did, or None when there was none.
+
+    Raises:
+      ConfigError: the file is damaged.
+    """
+    return storage.read_json(result_path(model_dir), _Kept)
 
 
 def result_path(model_dir: str) -> str:

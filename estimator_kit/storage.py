@@ -8,10 +8,18 @@ import math
 import os
 from typing import Any, Optional
 
+import pydantic
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
+from feature_specs.errors import path_text, value_text
 from input_pipelines.record_files import file_systems
+
+
+class Form(pydantic.BaseModel):
+    """Base of what an object in a kept file has at least; a later version may have written more."""
+
+    model_config = pydantic.ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
 
 def check_writable(folder: str, *, flag: str) -> None:
@@ -58,19 +66,47 @@ def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:
     write_text(path, json.dumps(plain(value), indent=2, sort_keys=sort_keys) + "\n")
 
 
-def read_json(path: str) -> Optional[Any]:
+def read_json(path: str, form: Any = None) -> Optional[Any]:
     """The value in a JSON file, or None when there is no file.
 
+    Args:
+      path: of the file.
+      form: the type of the value, as a subclass of `Form` or `dict[str, list[int]]`. The value is
+        held against it, and returned as it is.
+
     Raises:
-      ConfigError: the file is no JSON; the message names it.
+      ConfigError: the file is no JSON, or its value is of another form; the message names it.
     """
     if not tf.io.gfile.exists(path):
         return None
+    if tf.io.gfile.isdir(path):
+        raise ConfigError(f"{path} is a folder, expected a file; move it away")
     with tf.io.gfile.GFile(path) as file:
         try:
-            return json.loads(file.read())
-        except ValueError as error:
+            text = file.read()
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{path} is no JSON: {error}; repair or remove it") from error
+    problem = form_problem(text, form) if form is not None else None
+    if problem is not None:
+        raise ConfigError(f"{path}: {problem}; repair or remove it")
+    return value
+
+
+def form_problem(text: str, form: Any) -> Optional[str]:
+    """Where JSON is of another form than that, or None."""
+    try:
+        pydantic.TypeAdapter(form).validate_json(text, strict=True)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if first["type"] == "json_invalid":
+            return str(first["msg"])
+        place = path_text(first["loc"])
+        if first["type"] == "missing":
+            return f"{place} is missing"
+        expected = first["msg"].removeprefix("Input should be ")
+        return f"{place}: got {value_text(first['input'])}, expected {expected}"
+    return None
 
 
 def copy_folder(source: str, target: str) -> None:

@@ -17,6 +17,8 @@ import platform
 from importlib import metadata
 from typing import Any, Optional
 
+from pydantic import Field
+
 from estimator_kit import storage
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
@@ -26,6 +28,24 @@ from estimator_kit.errors import CheckpointError
 from feature_specs.spec import FeatureSpec
 
 _PLACES = "places.json"
+
+
+class _KeptEntry(storage.Form):
+    file: Optional[str] = None
+    head: Optional[str] = None
+
+
+class _KeptSpec(storage.Form):
+    """What is read of a kept spec without the parser, which a later version may have changed."""
+
+    features: dict[str, _KeptEntry] = Field({})
+    columns: dict[str, _KeptEntry] = Field({})
+    labels: dict[str, _KeptEntry] = Field({})
+    objectives: dict[str, _KeptEntry] = Field({})
+    groups: dict[str, list[str]] = Field({})
+
+
+_Digests = dict[str, str]
 
 _PACKAGES = (
     "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf",
@@ -79,7 +99,7 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
     if kept is not None:
         changes += place_moves.differences(kept, places)
     else:
-        before = storage.read_json(os.path.join(folder, "spec.json")) or {}
+        before = storage.read_json(os.path.join(folder, "spec.json"), _KeptSpec) or {}
         changes += place_moves.changed_groups(before.get("groups", {}), spec.groups)
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
@@ -92,7 +112,7 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
 
 def kept_places(folder: str) -> Optional[Record]:
     """The places that `write_record` kept in a folder; None where it kept none."""
-    document = storage.read_json(os.path.join(folder, _PLACES))
+    document = storage.read_json(os.path.join(folder, _PLACES), place_moves.Form)
     return None if document is None else place_moves.from_json(document)
 
 
@@ -101,11 +121,11 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
 
     Returns `{(section, name): sentence}`; nothing when the folder keeps no spec.
     """
-    kept = storage.read_json(os.path.join(folder, "spec.json"))
+    kept = storage.read_json(os.path.join(folder, "spec.json"), _KeptSpec)
     changes: dict[tuple[str, str], str] = {}
     if kept is None:
         return changes
-    digests = storage.read_json(os.path.join(folder, "digests.json")) or {}
+    digests = storage.read_json(os.path.join(folder, "digests.json"), _Digests) or {}
     digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
         if section in ("ignored", "groups", "drift", "filter", "retraining", "tables"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -35,6 +35,20 @@ from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import file_systems
 from input_pipelines.transform.serving_inputs import COLUMN_SCOPES, op_name
+
+
+class _Check(storage.Form):
+    rows: int
+    largest_difference: float
+
+
+class _Lineage(storage.Form):
+    """What is read of an export's `lineage.json`; `check` may be a sentence."""
+
+    global_step: Optional[int] = None
+    exporter: Optional[str] = None
+    check: Union[str, _Check, None] = None
+
 
 # Ops that are listed, the most frequent first.
 _OPS = 20
@@ -110,8 +124,8 @@ def _export(path: str) -> tuple[list[str], Any]:
     meta = serving_graph(read_saved_model(path), path)
     spec = _kept_spec(os.path.join(path, "assets.extra", "feature_spec"))
     lines = [f"export {path}, of TensorFlow {meta.meta_info_def.tensorflow_version}"]
-    lineage = storage.read_json(os.path.join(path, "assets.extra", "lineage.json"))
-    if isinstance(lineage, dict):
+    lineage = storage.read_json(os.path.join(path, "assets.extra", "lineage.json"), _Lineage)
+    if lineage is not None:
         lines.append(f"  of step {lineage.get('global_step')}, exporter {lineage.get('exporter')}")
         check = lineage.get("check")
         if isinstance(check, dict):
@@ -143,8 +157,7 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
     graph = None
     text = os.path.join(path, "graph.pbtxt")
     if tf.io.gfile.exists(text):
-        with tf.io.gfile.GFile(text) as file:
-            graph = text_format.Parse(file.read(), tf.compat.v1.GraphDef())
+        graph = _read_graph(text)
         lines += _ops(graph)
     lines += _vocabularies(_kept_spec(os.path.join(path, "feature_spec")))
     exports = os.path.join(path, "export")
@@ -155,6 +168,16 @@ def _model_dir(path: str) -> tuple[list[str], Any]:
         marked = [f"{n} (pinned or live)" if n in protected else n for n in names]
         lines.append(f"exports of {exporter.rstrip('/')}: {', '.join(marked) or 'none'}")
     return lines, graph
+
+
+def _read_graph(path: str) -> Any:
+    """The GraphDef in a text file."""
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
+    try:
+        return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
+    except (ValueError, text_format.ParseError) as error:
+        raise ConfigError(f"{path} is damaged: {error}; remove it, or train on") from error
 
 
 def _kept_spec(folder: str) -> Optional[FeatureSpec]:

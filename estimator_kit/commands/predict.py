@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.of_modes import ModelDirConfig, complete
+from estimator_kit.exporters import loading
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
@@ -50,7 +53,8 @@ def _with_export(config: ExperimentConfig, export: str) -> tuple[FeatureSpec, Ru
     def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
         return prediction.from_saved_model(export, paths, config.eval_batch_size, damaged)
 
-    return spec, _predict(config, spec, predict)
+    with loading.as_export_error(f"--export_dir={export} cannot answer", (tf.errors.OpError,)):
+        return spec, _predict(config, spec, predict)
 
 
 def _with_checkpoint(config: ModelDirConfig) -> tuple[FeatureSpec, RunResult]:

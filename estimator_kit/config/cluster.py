@@ -155,7 +155,7 @@ def parse(text: str) -> Optional[ClusterView]:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"TF_CONFIG is no JSON: {error}; expected {_EXAMPLE}") from error
     _check_mapping("TF_CONFIG", document, ("cluster", "task"), (*_IGNORED, "rpc_layer"))
     if document.get("rpc_layer", "grpc") != "grpc":

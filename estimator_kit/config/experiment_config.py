@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pydantic
+from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.rules.general import problems_of
@@ -52,6 +53,14 @@ class ExperimentConfig(AllSettings):
 
     @pydantic.field_validator("*", mode="before")
     @classmethod
+    def _readable(cls, value: Any) -> Any:
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and not _is_readable(text):
+                raise PydanticCustomError("text", "text in UTF-8 without a NUL character")
+        return value
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
     def _list_of_one(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         several = cls.model_fields[str(info.field_name)].annotation == tuple[str, ...]
         return (value,) if several and isinstance(value, str) else value
@@ -63,6 +72,15 @@ class ExperimentConfig(AllSettings):
             order=self.convert_order, seed=self.seed, split_key=self.split_key,
             eval_fraction=self.eval_fraction or 0.0, step_columns=self.step_columns,
         )  # fmt: skip
+
+
+def _is_readable(text: str) -> bool:
+    """Whether it may be part of a path: bytes that are not UTF-8 come as halves of surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 def _problem(item: Any, fields: Any) -> str:

@@ -69,14 +69,15 @@ def flagfiles_first(arguments: Sequence[str]) -> list[str]:
 def _check_file(
     path: str, where: str, known: Collection[str], problems: list[str], outer: tuple[str, ...]
 ) -> None:
-    if os.path.realpath(path) in outer:
-        problems.append(f"{where}: {path!r} includes itself; remove the line")
-        return
-    outer += (os.path.realpath(path),)
     try:
+        real = os.path.realpath(path)
+        if real in outer:
+            problems.append(f"{where}: {path!r} includes itself; remove the line")
+            return
+        outer += (real,)
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # As of a path with a NUL, or text that is no UTF-8.
         reason = getattr(error, "strerror", None) or str(error)
         hint = "" if os.path.isabs(path) else f"; relative paths start at {os.getcwd()}"
         problems.append(f"{where}: cannot read the flagfile {path!r}: {reason}{hint}")

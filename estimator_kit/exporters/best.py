@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Optional
+from typing import Annotated, Any, Literal, Optional
+
+from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
@@ -24,16 +26,29 @@ def is_better(value: float, best: float, direction: str) -> bool:
     return value < best if direction == "min" else value > best
 
 
-def read_record(path: str, empty: dict[str, Any]) -> dict[str, Any]:
+class Kept(storage.Form):
+    """An entry of a file of best exports."""
+
+    value: Annotated[float, Field(allow_inf_nan=False)]
+    global_step: int
+    version: str
+
+
+class _Kept(storage.Form):
+    metric: str
+    direction: Literal["min", "max"]
+    history: list[Kept]
+
+
+def read_record(path: str, empty: dict[str, Any], form: Any) -> dict[str, Any]:
     """What a file of best exports holds, or `empty`, which has its metric and direction.
+
+    `form` is that of the file; see `storage.read_json`.
 
     Raises:
       ConfigError: the file is damaged, or was kept for another metric or direction.
     """
-    found = storage.read_json(path)
-    kept = empty if found is None else found
-    if not isinstance(kept, dict) or not set(empty) <= set(kept):
-        raise ConfigError(f"{path} is damaged; repair or remove it")
+    kept: dict[str, Any] = storage.read_json(path, form) or empty
     metric, direction = empty["metric"], empty["direction"]
     if (kept["metric"], kept["direction"]) != (metric, direction):
         raise ConfigError(
@@ -57,7 +72,7 @@ class BestRecord:
     def __init__(self, folder: str, metric: str, direction: str):
         self._path = os.path.join(folder, "best.json")
         empty = {"metric": metric, "direction": direction, "history": []}
-        self._kept = read_record(self._path, empty)
+        self._kept = read_record(self._path, empty, _Kept)
 
     @property
     def best(self) -> Optional[dict[str, Any]]:

@@ -7,10 +7,17 @@ its first entry, not the highest version: a server that takes the newest version
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 from estimator_kit import storage
-from estimator_kit.exporters.best import is_better, read_record
+from estimator_kit.exporters.best import Kept, is_better, read_record
+
+
+class _Kept(storage.Form):
+    metric: str
+    direction: Literal["min", "max"]
+    best: list[Kept]
+    dropped: list[Kept]
 
 
 class BestKRecord:
@@ -29,7 +36,7 @@ class BestKRecord:
         self._path = os.path.join(folder, "best_k.json")
         self._count = count
         empty = {"metric": metric, "direction": direction, "best": [], "dropped": []}
-        self._kept = read_record(self._path, empty)
+        self._kept = read_record(self._path, empty, _Kept)
 
     @property
     def best(self) -> list[dict[str, Any]]:

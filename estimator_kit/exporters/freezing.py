@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.grappler import tf_optimizer
 
+from estimator_kit.exporters import loading
 from estimator_kit.exporters.sample_rows import on_cpu
 
 MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
@@ -30,7 +31,8 @@ def _kept_nodes(meta: Any) -> list[str]:
 def frozen(source: str, meta: Any) -> Any:
     """The GraphDef of an export with constants for its variables."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(config=on_cpu()) as session:
-        tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], source)
+        with loading.as_export_error(f"{source} does not load"):
+            tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], source)
         return tf.compat.v1.graph_util.convert_variables_to_constants(
             session, graph.as_graph_def(), _kept_nodes(meta)
         )

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 
 from estimator_kit import storage
-from estimator_kit.errors import ConfigError
+
+
+class _Kept(storage.Form):
+    last: int
 
 
 class StepRecord:
@@ -26,11 +29,8 @@ class StepRecord:
     def __init__(self, folder: str, every: int):
         self._path = os.path.join(folder, "step.json")
         self._every = every
-        kept = storage.read_json(self._path)
-        kept = {"last": 0} if kept is None else kept
-        if not isinstance(kept, dict) or not isinstance(kept.get("last"), int):
-            raise ConfigError(f"{self._path} is damaged; repair or remove it")
-        self._last = kept["last"]
+        kept = storage.read_json(self._path, _Kept)
+        self._last = 0 if kept is None else kept["last"]
 
     def is_due(self, global_step: int) -> bool:
         """Whether a multiple was reached since the last export."""

@@ -49,6 +49,12 @@ class FileFacts:
     bad: Optional[str] = None
 
 
+class _Known(storage.Form):
+    bytes: int
+    rows: int
+    bad: Optional[str]
+
+
 class Facts:
     """What is known, in a folder.
 
@@ -68,8 +74,9 @@ class Facts:
         """The facts of some files, in their order."""
         digests = {path: self._digests.of(path) for path in paths}
         places = {path: self._place("file", digests[path], self._against) for path in paths}
-        known = {path: storage.read_json(place) for path, place in places.items()}
-        unknown = [path for path in paths if known[path] is None]
+        read = {path: storage.read_json(place, _Known) for path, place in places.items()}
+        known = {path: found for path, found in read.items() if found is not None}
+        unknown = [path for path in paths if path not in known]
         for report in data_scan.scan(unknown, spec=self._spec):
             bad = report.listed[0].sentence if report.bad_records else None
             known[report.path] = {
@@ -77,7 +84,10 @@ class Facts:
             }  # fmt: skip
             storage.write_json(places[report.path], known[report.path])
         return [
-            FileFacts(path=path, sha256=digests[path], **(known[path] or {})) for path in paths
+            FileFacts(
+                path, known[path]["bytes"], digests[path], known[path]["rows"], known[path]["bad"]
+            )
+            for path in paths
         ]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:

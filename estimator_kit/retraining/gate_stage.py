@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import loading
 from estimator_kit.retraining import gate, row_metrics
 from estimator_kit.retraining.eval_rows import OUTPUTS, EvalRows, first_records
 from estimator_kit.retraining.gate import Scored
@@ -144,7 +145,8 @@ def verify(export: str, paths: list[str]):
 
 def _loaded(export: str) -> Any:
     dynamic_package.load_ops_of(export)
-    return tf.saved_model.load(export).signatures["serving_default"]
+    with loading.as_export_error(f"{export} does not load"):
+        return tf.saved_model.load(export).signatures["serving_default"]
 
 
 def _answer(export: str, records: Any) -> dict[str, np.ndarray]:

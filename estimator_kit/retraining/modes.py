@@ -10,6 +10,7 @@ import tensorflow as tf
 from estimator_kit.config.of_modes import ModelDirConfig, RollbackConfig
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import loading
 from estimator_kit.retraining import report, state
 from estimator_kit.retraining.cycle import serving_of
 from estimator_kit.training import lock
@@ -19,7 +20,8 @@ def roll_back(config: RollbackConfig) -> str:
     """Makes the version `config.to` live again, as a new version, and says so.
 
     Raises:
-      ConfigError: there is no such version, or it is live already, or cannot be loaded.
+      ConfigError: there is no such version, or it is live already.
+      ExportError: it does not load.
       Locked: a cycle is at work.
     """
     serving = serving_of(config)
@@ -43,10 +45,8 @@ def roll_back(config: RollbackConfig) -> str:
 
 def _loads(path: str) -> None:
     dynamic_package.load_ops_of(path)
-    try:
+    with loading.as_export_error(f"{path} does not load"):
         signatures = tf.saved_model.load(path).signatures
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise ConfigError(f"{path} cannot be loaded: {error}") from error
     if "serving_default" not in signatures:
         raise ConfigError(f"{path} has no signature serving_default")
 

@@ -42,6 +42,16 @@ _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 Verify = Callable[[str], None]
 
 
+class _Mark(storage.Form):
+    cycle: Optional[str] = None
+    rollback_of: Optional[int] = None
+    parent: Optional[int] = None
+
+
+class _Noted(_Mark):
+    version: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Version:
     """A version in the serving directory.
@@ -96,12 +106,7 @@ class Serving:
 
     def past(self) -> list[dict[str, Any]]:
         """All versions there ever were, as far as they were noted, with their cycles."""
-        kept = storage.read_json(self._past)
-        if kept is None:
-            return []
-        if not isinstance(kept, list):
-            raise ConfigError(f"{self._past} is damaged; repair or remove it")
-        return kept
+        return storage.read_json(self._past, list[_Noted]) or []
 
     def clean(self) -> None:
         """Removes what a crash has left behind, and notes versions that are not noted yet."""
@@ -217,7 +222,8 @@ class Serving:
         path = os.path.join(self.folder, str(number))
         try:
             with open(os.path.join(path, _MARK), encoding="utf-8") as file:
-                mark = json.load(file)
+                text = file.read()
+            mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
         except (FileNotFoundError, ValueError):
             mark = {}
         return Version(

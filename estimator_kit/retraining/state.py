@@ -20,6 +20,7 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.errors import ConfigError
+from estimator_kit.retraining.forms import FORMS
 
 # Outcomes of cycles that ran to their end.
 THROUGH = ("promoted", "refused")
@@ -40,8 +41,12 @@ class CycleFolder:
         self.path = os.path.join(model_dir, "cycles", name)
 
     def read(self, what: str) -> Optional[dict[str, Any]]:
-        """What a stage has left, or None."""
-        return storage.read_json(self.at(f"{what}.json"))
+        """What a stage has left, or None.
+
+        Raises:
+          ConfigError: the file is damaged.
+        """
+        return storage.read_json(self.at(f"{what}.json"), FORMS[what])
 
     def write(self, what: str, document: dict[str, Any]) -> None:
         storage.write_json(self.at(f"{what}.json"), document, sort_keys=False)

@@ -13,6 +13,8 @@ import math
 import os
 from typing import Any, Optional
 
+from pydantic import Field
+
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
@@ -30,6 +32,14 @@ _log = logging.getLogger("estimator_kit")
 
 # Settings of the cycle, and not of its training.
 CYCLE_FIELDS = (*RetrainingSettings.model_fields, "exit_code_style", "generate_default_data")
+
+
+class _WarmStarted(storage.Form):
+    status: str
+
+
+class _WarmStartReport(storage.Form):
+    variables: list[_WarmStarted] = Field([])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +151,8 @@ def train(
     """Trains from wherever the cycle's training is, and returns what it came to."""
     kept = folder.read("start")
     if kept is not None:
-        start = Start(**kept)
+        start = Start(**{field.name: kept[field.name] for field in dataclasses.fields(Start)
+                         if field.name in kept})
 
     def with_start(chosen: Start) -> ModelDirConfig:
         return training_config(
@@ -179,7 +190,9 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:
     """Variables of the new model by what became of them."""
-    report = storage.read_json(os.path.join(folder.train_dir, "warm_start_report.json"))
+    report = storage.read_json(
+        os.path.join(folder.train_dir, "warm_start_report.json"), _WarmStartReport
+    )
     counts: dict[str, int] = {}
     for entry in (report or {}).get("variables", []):
         counts[entry["status"]] = counts.get(entry["status"], 0) + 1

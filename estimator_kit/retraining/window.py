@@ -100,9 +100,15 @@ class Window:
 
         def days(entries: Sequence[Mapping[str, Any]]) -> tuple[Day, ...]:
             return tuple(
-                Day(**{**entry, "files": tuple(FileFacts(**file) for file in entry["files"])})
+                Day(
+                    entry["name"], entry["digest"], entry["rows"],
+                    tuple(
+                        FileFacts(f["path"], f["bytes"], f["sha256"], f["rows"], f.get("bad"))
+                        for f in entry["files"]
+                    ),
+                )
                 for entry in entries
-            )
+            )  # fmt: skip
 
         return cls(
             document["as_of"], days(document["train"]), days(document["evaluate"]),

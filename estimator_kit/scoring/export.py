@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import run_record
 from estimator_kit.errors import ConfigError, ExportError
+from estimator_kit.exporters import loading
 from estimator_kit.exporters.saved_model_graph import (
     read_saved_model,
     saved_model_file,
@@ -31,7 +32,6 @@ from estimator_kit.exporters.versions import versions
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.scoring.prediction import check_outputs
 from estimator_kit.serving.loaded_model import LoadedModel
-from estimator_kit.tensorflow_errors import reason
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 
@@ -155,13 +155,11 @@ def load(
     Raises:
       ExportError: it does not load.
     """
-    try:
+    with loading.as_export_error(f"--export_dir={path} does not load"):
         return LoadedModel(
             path, 0, intra_op_threads=intra_op_threads, inter_op_threads=inter_op_threads,
             memory_growth=memory_growth,
         )  # fmt: skip
-    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
-        raise ExportError(f"--export_dir={path} does not load: {reason(error)}") from error
 
 
 def ask(

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
+from estimator_kit.exporters import loading
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
@@ -65,15 +66,18 @@ def from_saved_model(
     Raises:
       ConfigError: there is no SavedModel with that signature at the path, or it needs ops that are
         not there.
+      ExportError: it does not load.
     """
     dynamic_package.load_ops_of(export_dir)
-    try:
+    if not tf.saved_model.contains_saved_model(export_dir):
+        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with")
+    with loading.as_export_error(f"--export_dir={export_dir} does not load"):
         loaded = tf.saved_model.load(export_dir)
-        # Whatever its default is; an export of another program has that one alone.
-        joint = PREDICT_EXAMPLES if PREDICT_EXAMPLES in loaded.signatures else "serving_default"
-        predict = loaded.signatures[joint]
-    except (OSError, KeyError) as error:
-        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with") from error
+    # Whatever its default is; an export of another program has that one alone.
+    joint = PREDICT_EXAMPLES if PREDICT_EXAMPLES in loaded.signatures else "serving_default"
+    if joint not in loaded.signatures:
+        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with")
+    predict = loaded.signatures[joint]
     for block in tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size):
         yield {name: value.numpy() for name, value in predict(**{EXAMPLES: block}).items()}
 

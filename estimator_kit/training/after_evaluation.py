@@ -33,6 +33,11 @@ from input_pipelines.record_files import tfrecords
 _log = logging.getLogger("estimator_kit")
 
 
+class _Entry(storage.Form):
+    global_step: int
+    metrics: dict[str, Optional[float]]
+
+
 class EvaluationHistory:
     """All evaluations of a model directory, one JSON line a step, in `eval_history.jsonl`."""
 
@@ -47,13 +52,13 @@ class EvaluationHistory:
             lines = file.read().splitlines()
         entries = []
         for number, line in enumerate(lines, start=1):
-            try:
-                entry = json.loads(line)
-                entries.append({name: entry[name] for name in ("global_step", "metrics")})
-            except (ValueError, KeyError, TypeError) as error:
+            problem = storage.form_problem(line, _Entry)
+            if problem is not None:
                 raise ConfigError(
-                    f"{self._path}:{number}: no evaluation: {error}; repair or remove the line"
-                ) from error
+                    f"{self._path}:{number}: no evaluation: {problem}; repair or remove the line"
+                )
+            entry = json.loads(line)
+            entries.append({name: entry[name] for name in ("global_step", "metrics")})
         return entries
 
     def add(self, global_step: int, metrics: dict[str, float]) -> None:

@@ -25,7 +25,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from typing import Optional
+
+import pydantic
 
 from estimator_kit.errors import Locked
 
@@ -57,6 +59,9 @@ class Owner:
     @property
     def text(self) -> str:
         return f"{self.user} on {self.host}, process {self.pid}"
+
+
+_OWNER = pydantic.TypeAdapter(Owner)
 
 
 def this_process(now: float) -> Owner:
@@ -198,8 +203,7 @@ class Lock:
 def read(path: str) -> Optional[Owner]:
     """The owner in a lock file; None without one, or with one that was never whole."""
     try:
-        with open(path, encoding="utf-8") as file:
-            values: Any = json.load(file)
-        return Owner(**values)
-    except (FileNotFoundError, ValueError, TypeError):
+        with open(path, "rb") as file:
+            return _OWNER.validate_json(file.read(), strict=True)
+    except (FileNotFoundError, ValueError):
         return None

@@ -15,7 +15,9 @@ import logging
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Optional
+from typing import Annotated, Any, Optional
+
+from pydantic import Field
 
 from estimator_kit import storage
 from estimator_kit.config.of_modes import ModelDirConfig
@@ -25,6 +27,14 @@ _log = logging.getLogger("estimator_kit")
 
 # What input.json keeps beside what decides the order of rows.
 _PROGRESS = {"first_step", "whole", "epochs"}
+
+_Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class _Kept(storage.Form):
+    first_step: _Count = 0
+    whole: Optional[tuple[_Count, _Count]] = None
+    epochs: Optional[_Count] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +98,7 @@ def find_position(
         "left_out": dict(left_out),
         **selection,
     }
-    kept = storage.read_json(_path(config.model_dir)) if start_step else None
+    kept = storage.read_json(_path(config.model_dir), _Kept) if start_step else None
     first_step = 0 if kept is None else kept.get("first_step", 0)
     names = {**identity, **(kept or {})}.keys() - _PROGRESS
     changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
@@ -101,7 +111,7 @@ def find_position(
     if changed or kept is None:
         first_step = start_step if changed else first_step
         return InputPosition(identity, first_step, start_step, (first_step, 0))
-    step, epochs = kept.get("whole", (first_step, 0))
+    step, epochs = kept.get("whole") or (first_step, 0)
     return InputPosition(identity, first_step, start_step, (step, epochs), kept.get("epochs"))
 
 

@@ -63,6 +63,43 @@ def test_a_file_that_is_gone_is_bad_data(tmp_path):
     )
 
 
+class _Kept(storage.Form):
+    step: int
+    names: dict[str, list[str]]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"step": 1, "names": {"a": ["b"]}, "also": null}', None),
+        ("[" * 100_000, " is no JSON: maximum recursion depth exceeded"),
+        ("\xff", " is no JSON: "),
+        ("null", ": the top level: got None, expected an object; repair or remove it"),
+        ('{"step": true, "names": {}}', ": step: got True, expected a valid integer; repair or "),
+        ('{"names": {}}', ": step is missing; repair or remove it"),
+        ('{"step": 1, "names": {"a": [1]}}', ": names.a[0]: got 1, expected a valid string; "),
+    ],
+)
+def test_a_kept_file_of_another_form_is_named(tmp_path, text, problem):
+    path = tmp_path / "kept.json"
+    path.write_text(text, encoding="latin-1")
+    if problem is None:
+        assert storage.read_json(str(path), _Kept) == {
+            "step": 1, "names": {"a": ["b"]}, "also": None,
+        }  # fmt: skip
+        return
+    with pytest.raises(ConfigError) as error:
+        storage.read_json(str(path), _Kept)
+    assert str(error.value).startswith(f"{path}{problem}")
+
+
+def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
+    assert storage.read_json(f"{tmp_path}/none.json", _Kept) is None
+    with pytest.raises(ConfigError) as error:
+        storage.read_json(str(tmp_path))
+    assert str(error.value) == f"{tmp_path} is a folder, expected a file; move it away"
+
+
 @pytest.mark.parametrize("name", [":", ":Tower", "my_models.tower:", ".tower:Tower"])
 def test_a_model_without_a_module_or_a_class(name):
     with pytest.raises(ConfigError) as error:

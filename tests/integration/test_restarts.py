@@ -83,16 +83,32 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
 
 
 @pytest.mark.parametrize(
-    ("file", "message"),
+    ("file", "text", "message"),
     [
-        ("result.json", "/result.json is no JSON: .*; repair or remove it"),
-        ("eval_history.jsonl", "/eval_history.jsonl:1: no evaluation: .*; repair or remove"),
-        ("export/best/best.json", "/best.json is no JSON: .*; repair or remove it"),
+        ("result.json", "{", "/result.json is no JSON: .*; repair or remove it"),
+        ("result.json", '{"rows_lost": "x"}',
+         "/result.json: rows_lost: got 'x', expected a valid integer; repair or remove it"),
+        ("input.json", "[]", "/input.json: the top level: got [], expected an object; repair"),
+        ("input.json", '{"whole": [1]}',
+         "/input.json: whole[1] is missing; repair or remove it"),
+        ("eval_history.jsonl", "{", "/eval_history.jsonl:1: no evaluation: .*; repair or remove"),
+        ("eval_history.jsonl", '{"global_step": 1, "metrics": {"loss": []}}',
+         "/eval_history.jsonl:1: no evaluation: metrics.loss: got [], expected a valid number; "),
+        ("export/best/best.json", "{", "/best.json is no JSON: .*; repair or remove it"),
+        ("export/best/best.json", '{"metric": "loss", "direction": "min", "history": [{}]}',
+         "/best.json: history[0].value is missing; repair or remove it"),
+        ("feature_spec/spec.json", '{"columns": {"city": 1}}',
+         "/spec.json: columns.city: got 1, expected an object; repair or remove it"),
+        ("feature_spec/digests.json", '{"a": 1}',
+         "/digests.json: a: got 1, expected a valid string; repair or remove it"),
+        ("feature_spec/places.json", '{"linear/bias": [[["a", -1]]]}',
+         "/places.json: linear/bias[0][0][1]: got -1, expected greater than or equal to 0; "),
     ],
-)
-def test_a_damaged_file_is_named_before_training(config, trained, file, message):
+)  # fmt: skip
+def test_a_damaged_file_is_named_before_training(config, trained, file, text, message):
     run = config()
-    (pathlib.Path(run.model_dir) / file).write_text("{")
+    (pathlib.Path(run.model_dir) / file).write_text(text)
+    message = re.escape(message).replace(r"\.\*", ".*")
     with pytest.raises(ek.ConfigError, match=message):
         ek.run(config(exporters=("best",), max_steps=9))
 

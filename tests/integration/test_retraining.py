@@ -14,6 +14,7 @@ import estimator_kit as ek
 from estimator_kit.commands import experiment
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
+from estimator_kit.retraining.forms import FORMS
 from estimator_kit.retraining.promotion import Serving
 from tests.integration.retraining_data import config, write_day, write_spec
 
@@ -211,3 +212,12 @@ def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     text = (fresh / "ads.prom").read_text()
     assert f'failed{{model="model",model_dir="{fresh}/model"}} 1\n' in text
     assert not (fresh / "model" / "cycles").exists()
+
+
+def test_every_file_of_a_cycle_has_a_form(first_cycle):
+    folder = state.find(f"{first_cycle}/model", "1")
+    there = {path.stem for path in (first_cycle / "model/cycles/0001").glob("*.json")}
+    assert there == set(FORMS)
+    for what in FORMS:
+        with open(folder.at(f"{what}.json"), encoding="utf-8") as file:
+            assert folder.read(what) == json.load(file)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Annotated, Any, Optional
 
 import numpy as np
+from pydantic import Field
 
 from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, Move, row_move
 from estimator_kit.model.places.places import NO_COLUMN, UNKNOWN, AxisPlaces, Places
@@ -20,6 +21,9 @@ from feature_specs.spec import FeatureSpec
 
 # `{variable: the places of each axis}`, as a model directory keeps it.
 Record = Mapping[str, AxisPlaces]
+
+# What `to_json` writes.
+Form = dict[str, list[Optional[list[tuple[str, Annotated[int, Field(ge=0)]]]]]]
 
 
 def to_json(record: Record) -> dict[str, Any]:

@@ -16,6 +16,11 @@ LARGEST = 2**63 - 1
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
 
+# More than a machine has cores or devices; TensorFlow would start every one of them.
+MOST_THREADS = 1024
+MOST_DEVICES = 1024
+Threads = Annotated[int, Field(ge=0, le=MOST_THREADS)]
+
 
 class Settings(pydantic.BaseModel):
     """Settings that belong together. A subclass has fields, each made by `setting`.

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.settings.base import PositiveInt, Settings, setting
+from estimator_kit.config.settings.base import MOST_DEVICES, Settings, setting
 from feature_specs.entry import PositiveFloat
 
 Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"]
@@ -61,7 +61,7 @@ class ClusterSettings(Settings):
         "Let the servers of a cluster take connections on every network of the machine, and not "
         "at their address in TF_CONFIG alone. Whoever reaches them can run programs there.",
     )
-    mirrored_devices: Optional[PositiveInt] = setting(
+    mirrored_devices: Optional[Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]] = setting(
         None,
         "With --strategy=mirrored or multi_worker_mirrored: devices of this machine that train; "
         "all GPUs when not given, or one CPU.",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field
-
-from estimator_kit.config.settings.base import Settings, setting
+from estimator_kit.config.settings.base import Settings, Threads, setting
 
 
 class MachineSettings(Settings):
@@ -14,11 +12,11 @@ class MachineSettings(Settings):
 
     heading: ClassVar[str] = "Threads and memory"
 
-    intra_op_threads: Annotated[int, Field(ge=0)] = setting(
+    intra_op_threads: Threads = setting(
         0,
         "Threads inside one op; 0 lets TensorFlow choose.",
     )
-    inter_op_threads: Annotated[int, Field(ge=0)] = setting(
+    inter_op_threads: Threads = setting(
         0,
         "Ops that run at the same time; 0 lets TensorFlow choose.",
     )

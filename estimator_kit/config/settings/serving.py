@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.settings.base import PositiveInt, Settings, setting
+from estimator_kit.config.settings.base import MOST_THREADS, Settings, setting
 from feature_specs.entry import PositiveFloat
 
 
@@ -44,7 +44,7 @@ class ServingSettings(Settings):
         8501,
         "The port of REST; the same.",
     )
-    serving_threads: PositiveInt = setting(
+    serving_threads: Annotated[int, Field(ge=1, le=MOST_THREADS, strict=True)] = setting(
         16,
         "With --mode=serve: requests that are worked on at the same time, of gRPC and of REST "
         "each; others wait.",

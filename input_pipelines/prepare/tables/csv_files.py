@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import row_places, streams
@@ -23,6 +23,12 @@ from input_pipelines.prepare.tables.row_places import CsvRows
 # Bytes that are parsed together; a row must fit in.
 _BLOCK = 4 * 2**20
 _SHOWN = 100
+
+# How pyarrow tells of a row of another length, the first 100 bytes of its text last. Its
+# invalid_row_handler has the whole text, and cannot be called for one that is not UTF-8.
+_WRONG_ROW = re.compile(
+    r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL
+)
 
 # What separates fields where it is no comma.
 _DELIMITERS = ("\t", ";", "|")
@@ -85,12 +91,6 @@ def _opened(
 ) -> Iterator[tuple[Any, CsvStream]]:
     """A file as pyarrow's reader of batches; of columns that are not named, types are guesses."""
     csv, pa = arrow("csv"), arrow()
-    wrong: list[Any] = []
-
-    def refuse(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
     with reading(path), contextlib.ExitStack() as stack:
         stream = CsvStream(streams.open_text(path), path, options)
         stack.callback(stream.close)
@@ -103,7 +103,7 @@ def _opened(
                 ),
                 csv.ParseOptions(
                     delimiter=options.separator(path), newlines_in_values=True,
-                    ignore_empty_lines=len(columns) != 1, invalid_row_handler=refuse,
+                    ignore_empty_lines=len(columns) != 1,
                 ),
                 csv.ConvertOptions(
                     column_types={name: pa.binary() for name in columns},
@@ -115,16 +115,20 @@ def _opened(
             yield table, stream
         except pa.ArrowInvalid as error:
             places = CsvRows(options, empty_rows=len(columns) == 1)
-            message = _wrong_row(wrong[0], path, places) if wrong else None
+            message = _wrong_row(str(error), path, places)
             raise DataError(message or f"{path}: {_reason(error, options)}") from error
 
 
-def _wrong_row(row: Any, path: str, places: CsvRows) -> str:
-    number = row.number - (0 if places.options.columns else 1)
-    text = row.text if len(row.text) <= _SHOWN else row.text[:_SHOWN] + "..."
+def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
+    """What is wrong with a row of another length; None where pyarrow says another thing."""
+    wrong = _WRONG_ROW.fullmatch(message)
+    if wrong is None:
+        return None
+    row, expected, found, text = wrong.groups()
+    number = int(row) - (0 if places.options.columns else 1)
     return (
-        f"{row_places.name(path, number, places)}: has {row.actual_columns} fields, expected "
-        f"{row.expected_columns}: {text!r}{_hint(row.text, places.options)}"
+        f"{row_places.name(path, number, places)}: has {found} fields, expected {expected}: "
+        f"{text!r}{_hint(text, places.options)}"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Optional
 import numpy as np
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import streams
+from input_pipelines.prepare.tables import json_depth, streams
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of, is_list, is_text
 from input_pipelines.prepare.tables.csv_files import utf8
 from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE
@@ -171,6 +171,12 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
     pa, reader = arrow(), arrow("json")
     if not block.strip(_BLANK):
         return pa.table({})
+    deep = json_depth.first_too_deep(block)
+    if deep is not None:
+        raise DataError(
+            f"{path}: row {before + deep + 1}: is nested more than {json_depth.DEEPEST} levels "
+            "deep; a value is a number, a text, or a list of them"
+        )
     try:
         return reader.read_json(
             pa.BufferReader(block),  # Read by threads of its own: no Python file.

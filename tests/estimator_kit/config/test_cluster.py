@@ -196,10 +196,14 @@ def test_a_wrong_tf_config_says_which_part(document, message):
     assert str(error.value) == message + EXAMPLE
 
 
-def test_text_that_is_no_json():
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("{chief", "Expecting property name"), ("[" * 200_000, "maximum recursion depth exceeded")],
+)
+def test_text_that_is_no_json(text, reason):
     with pytest.raises(ek.ConfigError) as error:
-        cluster.parse("{chief")
-    assert str(error.value).startswith("TF_CONFIG is no JSON: Expecting property name")
+        cluster.parse(text)
+    assert str(error.value).startswith(f"TF_CONFIG is no JSON: {reason}")
 
 
 def test_flags_make_the_same_cluster():

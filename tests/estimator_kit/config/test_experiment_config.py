@@ -122,6 +122,16 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
         (
+            {"intra_op_threads": 1025, "mirrored_devices": 2**31},
+            ["--intra_op_threads: got 1025, expected less than or equal to 1024",
+             "--mirrored_devices: got 2147483648, expected less than or equal to 1024"],
+        ),
+        (
+            {"spec": "a\0b", "train_files": ("a", "b\udcff")},
+            ["--spec: got 'a\\x00b', expected text in UTF-8 without a NUL character",
+             "--train_files: got ('a', 'b\\udcff'), expected text in UTF-8 without a NUL character"],
+        ),
+        (
             {"max_steps": -5, "epochs": 0},
             ["--max_steps: got -5, expected greater than or equal to 1",
              "--epochs: got 0, expected greater than or equal to 1"],

@@ -213,6 +213,9 @@ def test_flagfiles_that_cannot_be_read():
         "the command line: cannot read the flagfile 'latin.flags': 'utf-8' codec can't decode "
         f"byte 0xfc in position 2: invalid start byte{start_at()}",
     ]
+    (problem,) = problems_of("--flagfile=a\0b")
+    assert problem.startswith(r"the command line: cannot read the flagfile 'a\x00b': ")
+    assert "embedded null" in problem
 
 
 def test_flagfiles_in_flagfiles():

@@ -91,7 +91,7 @@ def test_the_best_k_over_starts(tmp_path):
     with pytest.raises(ConfigError, match=r"holds the best auc/y \(max\), and now loss \(min\)"):
         BestKRecord(folder, "loss", "min", 2)
     (tmp_path / "best_k.json").write_text("[]")
-    with pytest.raises(ConfigError, match=r"best_k.json is damaged; repair or remove it"):
+    with pytest.raises(ConfigError, match=r"best_k.json: the top level: got \[\], expected an object; r"):
         BestKRecord(folder, "auc/y", "max", 2)
 
 

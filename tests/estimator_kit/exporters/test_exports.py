@@ -350,6 +350,54 @@ def test_inspecting_a_checkpoint_and_what_is_none(trained, tmp_path):
         inspect.inspect(config_of(tmp_path))
 
 
+@pytest.mark.parametrize("graph", [b"node { name: 3", b"node { name: \"\xff\" }"])
+def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, graph):
+    folder = tmp_path / "model"
+    shutil.copytree(trained[0].model_dir, folder)
+    (folder / "graph.pbtxt").write_bytes(graph)
+    with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*; remove it, or train"):
+        inspect.inspect(config_of(folder))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"check": {"rows": "40"}}, "check.str: got {'rows': '40'}, expected a valid string"),
+        ({"global_step": "x"}, "global_step: got 'x', expected a valid integer"),
+    ],
+)
+def test_inspecting_an_export_whose_lineage_is_damaged(export, tmp_path, changes, problem):
+    folder = tmp_path / "1"
+    shutil.copytree(export, folder)
+    path = folder / "assets.extra" / "lineage.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(ek.ConfigError) as error:
+        inspect.inspect(config_of(folder))
+    assert str(error.value) == f"{path}: {problem}; repair or remove it"
+
+
+def without_a_node(path):
+    saved = inspect.read_saved_model(str(path))
+    del saved.meta_graphs[0].graph_def.node[0]
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+
+
+def with_half_the_variables(path):
+    for file in (path / "variables").glob("*.data-*"):
+        file.write_bytes(file.read_bytes()[:100])
+
+
+@pytest.mark.parametrize("damage", [without_a_node, with_half_the_variables])
+def test_predicting_with_an_export_that_does_not_load(export, rows, tmp_path, damage):
+    folder = tmp_path / "1"
+    shutil.copytree(export, folder)
+    damage(folder)
+    with pytest.raises(ExportError) as error:
+        list(prediction.from_saved_model(str(folder), [], 5))
+    assert str(error.value).startswith(f"--export_dir={folder} does not load: ")
+    assert str(error.value).endswith("; export again, or name another one")
+
+
 def transforming(export, path, kind, folder, **fields):
     config = ek.ExperimentConfig(
         mode="transform", export_dir=str(export), transform=kind, predict_files=(path,),

@@ -16,6 +16,7 @@ WINDOW = {
     "as_of": "2026-01-03", "train": [], "evaluate": [], "left_out": {}, "late": [],
     "rewritten": [], "digest": "d",
 }  # fmt: skip
+START = {"kind": "scratch", "source": None, "cycle": None, "reason": ""}
 
 
 class Days:
@@ -37,9 +38,9 @@ def folder(tmp_path):
 def without_work(monkeypatch):
     """All stages are through at once; what is told goes to the list."""
     outputs = {
-        "_vocabularies": {}, "_checks": {"findings": []},
-        "_train": {"global_step": 1, "metrics": {}, "rows_trained": 1},
-        "_gate": {"passed": True, "rows": 1, "live_version": None},
+        "_vocabularies": {"spec": "spec.yaml"}, "_checks": {"findings": []},
+        "_train": {"start": START, "global_step": 1, "metrics": {}, "rows_trained": 1},
+        "_gate": {"passed": True, "candidate": "export", "rows": 1, "live_version": None},
         "_promote": {"version": 1, "path": "1"}, "_clean": {},
     }  # fmt: skip
     for name, output in outputs.items():

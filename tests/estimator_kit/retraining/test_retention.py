@@ -12,6 +12,11 @@ from estimator_kit.retraining.promotion import Serving
 
 TODAY = datetime.date(2026, 1, 31)
 
+WINDOW = {
+    "train": [], "evaluate": [], "left_out": {}, "late": [], "rewritten": [], "identity": "",
+    "made_with": {"code": "", "versions": {}, "flags": [], "seed": 1},
+}  # fmt: skip
+
 
 @pytest.fixture
 def model(tmp_path):
@@ -19,8 +24,8 @@ def model(tmp_path):
     serving = Serving(str(tmp_path / "serving"), str(tmp_path))
     for number in range(1, 9):
         folder = state.new(str(tmp_path))
-        folder.write("window", {"as_of": f"2026-01-{20 + number}"})
-        folder.write("start", {"cycle": "0003" if number == 7 else None})
+        folder.write("window", {**WINDOW, "as_of": f"2026-01-{20 + number}"})
+        folder.write("start", {"kind": "live", "cycle": "0003" if number == 7 else None})
         if number < 8:  # It is at work.
             folder.write("done", {"outcome": "promoted" if number % 2 else "refused"})
         for name in ("train", "spec"):
@@ -65,7 +70,7 @@ def test_what_is_pinned_stays_with_its_version(model):
 def test_what_a_pinned_one_started_from_stays_too(model):
     for number, start in ((2, {"cycle": "0001"}), (4, {"source": str(model[0] / "serving/1")})):
         folder = state.find(str(model[0]), f"{number}")
-        folder.write("start", start)
+        folder.write("start", {"kind": "live", **start})
         (model[0] / f"cycles/{folder.name}/PINNED").touch()
     found = clean(model)
     assert found["kept"] == ["0001", "0002", "0003", "0004", "0005", "0007", "0008"]

@@ -527,7 +527,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
     same(found, {"click/logits": made.predictions([str(record)])["click/logits"]})
     (bare / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
     assert refused(without, record, tmp_path / "more", kind=ExportError) == (
-        f"--export_dir={bare} does not load: Read less bytes than requested"
+        f"--export_dir={bare} does not load: Read less bytes than requested; export again, or "
+        "name another one"
     )
 
 

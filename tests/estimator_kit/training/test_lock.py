@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import json
 import logging
 import os
 import subprocess
@@ -66,6 +67,14 @@ def test_a_stale_lock_is_taken_over_with_a_line_in_the_log(tmp_path, caplog):
         f"the lock of {tmp_path} was left by ann on elsewhere, process 12, last heard of 120 s "
         "ago; it is taken over"
     ]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", "[" * 100_000, "BEAT"])
+def test_a_lock_file_that_was_never_whole_stops_nobody(tmp_path, text):
+    values = {**dataclasses.asdict(OTHER), "heartbeat": "now"}
+    (tmp_path / "lock.json").write_text(json.dumps(values) if text == "BEAT" else text)
+    with lock.held(str(tmp_path)) as held:
+        assert lock.read(str(tmp_path / "lock.json")) == held.owner
 
 
 def test_a_killed_owner_on_this_machine_leaves_nothing_to_wait_for(tmp_path):

@@ -530,6 +530,11 @@ def test_a_problem_without_a_line_of_its_own_has_that_of_its_entry(folder):
 # --- Files and documents --------------------------------------------------------------------------
 
 
+def test_a_path_that_cannot_be_one():
+    with pytest.raises(SpecError, match=r"the top level: cannot be read: .*embedded null"):
+        feature_specs.load("a\0b")
+
+
 @pytest.mark.parametrize(
     "content, problem",
     [

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from input_pipelines.errors import DataError
-from input_pipelines.prepare.tables import json_files, reader
+from input_pipelines.prepare.tables import json_depth, json_files, reader
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -72,6 +72,9 @@ def test_values_and_types(tmp_path, monkeypatch, block):
         (['{"b": 1}', '{"a": 12345678901234567891}'],
          "FILE: row 2: column 'a': got 12345678901234567891, which is too large for int64; store "
          "the column as text"),
+        (['{"b": 1}', "[" * 5000],  # Which would end the process.
+         "FILE: row 2: is nested more than 50 levels deep; a value is a number, a text, or a list "
+         "of them"),
         (["{}", "{}"],
          "FILE: row 1: neither this object nor one of those that follow it has a key"),
     ],
@@ -83,6 +86,26 @@ def test_mistakes(tmp_path, monkeypatch, block, lines, message):
         load(path)
     message = message[block] if isinstance(message, dict) else message
     assert str(error.value) == message.replace("FILE", path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["{" * 51], 0),
+        (["{" * 50], None),
+        (["[[]" * 49], None),  # A level more each time.
+        (["[[]" * 50], 0),
+        (["", '{"a": 1}', " ", '{"a":[' * 26 + "]}" * 26], 1),
+        (['{"a": "' + "[" * 99 + '"}'], None),
+        (['{"a": "\\"' + "[" * 99 + '"}'], None),
+        (['{"a": [' + "[]," * 99 + "[]]}"], None),
+        (['{"a": [1]}'] * 999, None),
+        (['{"a": [1]}'] * 999 + ["[" * 51], 999),
+    ],
+)
+def test_lines_of_too_many_levels(lines, expected):
+    for end in ("\n", ""):
+        assert json_depth.first_too_deep(("\n".join(lines) + end).encode()) == expected
 
 
 def test_text_that_is_no_utf8(tmp_path):

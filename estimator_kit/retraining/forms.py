@@ -1,0 +1,187 @@
+"""What the files of a cycle's folder have at least; `CycleFolder.read` holds each against its form.
+
+What comes after in a cycle, and every later cycle, reads them, so a damaged one is named where it
+is read. Says nothing of what a stage may write beside it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any, Literal, Optional
+
+from pydantic import Field
+
+from estimator_kit.storage import Form
+
+_Metrics = dict[str, Optional[float]]
+
+
+class _File(Form):
+    path: str
+    bytes: int
+    sha256: str
+    rows: int
+    bad: Optional[str] = None
+
+
+class _Day(Form):
+    name: str
+    digest: str
+    rows: int
+    files: list[_File]
+
+
+class _MadeWith(Form):
+    code: str
+    versions: dict[str, str]
+    flags: list[str]
+    seed: int
+
+
+class _Stage(Form):
+    seconds: float = 0.0
+
+
+class _Window(_Stage):
+    as_of: datetime.date
+    train: list[_Day]
+    evaluate: list[_Day]
+    left_out: dict[str, str]
+    late: list[str]
+    rewritten: list[str]
+    identity: str
+    made_with: _MadeWith
+
+
+class _Words(Form):
+    words: int
+    new: int
+    moved: int
+    dropped: int
+
+
+class _Vocabularies(_Stage):
+    spec: str
+    files: dict[str, _Words] = Field({})
+
+
+class _CheckFinding(Form):
+    verdict: str
+    text: str
+
+
+class _Checks(_Stage):
+    findings: list[_CheckFinding]
+
+
+class _Start(Form):
+    kind: str
+    source: Optional[str] = None
+    cycle: Optional[str] = None
+    reason: str = ""
+
+
+class _WholeStart(_Start):
+    source: Optional[str]
+    cycle: Optional[str]
+    reason: str
+
+
+class _Train(_Stage):
+    global_step: Optional[int] = None
+    metrics: Optional[_Metrics] = None
+    export_path: Optional[str] = None
+    rows_trained: Optional[int] = None
+    rows_evaluated: Optional[int] = None
+    start: _WholeStart
+    warm_start: dict[str, int] = Field({})
+
+
+class _Both(Form):
+    candidate: Optional[float]
+    live: Optional[float] = None
+
+
+class _GateFinding(Form):
+    sentence: str
+
+
+class _Gate(_Stage):
+    passed: bool
+    candidate: str
+    live_version: Optional[int]
+    rows: int
+    findings: list[_GateFinding] = Field([])
+    metrics: dict[str, _Both] = Field({})
+    measured: _Metrics = Field({})
+
+
+class _Promote(_Stage):
+    version: Optional[int]
+    path: Optional[str] = None
+
+
+class _Clean(_Stage):
+    removed: list[str] = Field([])
+
+
+class _Publishing(Form):
+    above: int
+
+
+class _Done(Form):
+    outcome: Literal["promoted", "refused", "abandoned"]
+    ended: Optional[float] = None
+
+
+class _ReportedWindow(Form):
+    train: list[str]
+    evaluate: list[str]
+    rows: int
+
+
+class _Report(Form):
+    as_of: Optional[str]
+    outcome: str
+    window: _ReportedWindow
+    start: Optional[_WholeStart]
+    metrics: dict[str, _Both]
+    version: Optional[int]
+
+
+class _LineageFile(Form):
+    path: str
+    sha256: str
+
+
+class _LineageData(Form):
+    train: list[_LineageFile]
+    evaluate: list[_LineageFile]
+
+
+class _Parent(Form):
+    source: Optional[str]
+
+
+class _LineageSpec(Form):
+    path: str
+    fingerprint: str
+
+
+class _Lineage(Form):
+    cycle: str
+    data: _LineageData
+    parent: _Parent
+    spec: _LineageSpec
+    flags: list[str]
+    versions: dict[str, str]
+    code: str
+    metrics: Optional[_Metrics]
+
+
+# By the name of the file, without its ending.
+FORMS: dict[str, Any] = {
+    "window": _Window, "vocabularies": _Vocabularies, "checks": _Checks, "start": _Start,
+    "train": _Train, "gate": _Gate, "publishing": _Publishing, "promote": _Promote,
+    "clean": _Clean, "lineage": _Lineage, "report": _Report, "done": _Done,
+}  # fmt: skip

@@ -1,0 +1,42 @@
+"""How deep the lines of a block of JSON lines are nested, told before they are parsed.
+
+pyarrow's parser goes down a level a call, and some thousand levels end the process. A block is
+looked at in one pass; only a line with many brackets is looked at by itself. Parses no JSON: of a
+line that is none it may say anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional
+
+import numpy as np
+
+# Levels that a line may have; a row of a table has two.
+DEEPEST = 50
+
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def first_too_deep(block: bytes) -> Optional[int]:
+    """The index, among the lines that are not blank, of the first one of too many levels."""
+    content = np.frombuffer(block, np.uint8)
+    opening = np.flatnonzero((content | 0x20) == ord("{"))  # Which makes a { of a [, too.
+    if len(opening) <= DEEPEST:
+        return None
+    ends = np.flatnonzero(content == ord("\n"))
+    # A line of too many levels has two of these; so may one of brackets side by side, or in a text.
+    line_of = np.searchsorted(ends, opening[:: DEEPEST // 2])
+    for line in np.unique(line_of[1:][line_of[1:] == line_of[:-1]]):
+        start = ends[line - 1] + 1 if line else 0
+        stop = ends[line] if line < len(ends) else len(block)
+        if _levels(block[start:stop]) > DEEPEST:
+            return sum(bool(before.strip()) for before in block[:start].split(b"\n"))
+    return None
+
+
+def _levels(line: bytes) -> int:
+    content = np.frombuffer(_TEXT.sub(b"", line), np.uint8)
+    opened = ((content | 0x20) == ord("{")).astype(np.int64)
+    closed = (content | 0x20) == ord("}")
+    return int(np.cumsum(opened - closed).max(initial=0))

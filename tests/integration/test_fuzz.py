@@ -1,0 +1,76 @@
+"""No input at all ends the program with status 70, a traceback, a signal or a hang.
+
+Random flags, specs, records, tables, TF_CONFIGs and leftovers of earlier runs; `tests.integration.
+fuzz` draws them. In continuous integration the seed is always the same; nightly it is of the time,
+and is printed. FUZZ_SEED chooses another one, FUZZ_CASE the cases: 17, or 0-99 where one goes wrong
+only behind others in its process.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from tests.integration.fuzz import batches, cases, start
+
+# Cases of a test; nightly there are so many tests.
+_CI, _NIGHTLY, _TESTS = 100, 500, 10
+
+# Problems that a failure tells in full.
+_TOLD = 5
+
+
+@pytest.fixture(scope="module")
+def base(once):
+    return once("fuzz", start.make)
+
+
+def _numbers(default: range) -> range:
+    """The cases that FUZZ_CASE asks for, or else these."""
+    first, _, last = os.environ.get("FUZZ_CASE", "").partition("-")
+    return range(int(first), int(last or first) + 1) if first else default
+
+
+def _run(seed: str, default: range, base: pathlib.Path, work: pathlib.Path) -> None:
+    seed = os.environ.get("FUZZ_SEED", seed)
+    numbers = _numbers(default)
+    reports, begun = [], time.monotonic()
+    for report in batches.run(seed, numbers, base, work):
+        reports.append(report)
+    seconds = time.monotonic() - begun
+    text = f"seed {seed}, cases {numbers[0]} to {numbers[-1]}, {seconds:.0f} s\n{batches.table(reports)}"
+    print(f"\n{text}", file=sys.__stderr__, flush=True)
+    assert [report["ended"] for report in reports] == list(numbers)
+    wrong = [report for report in reports if report["problem"] is not None]
+    told = "\n\n".join(batches.sentence(report, seed) for report in wrong[:_TOLD])
+    assert not wrong, f"{len(wrong)} of {len(reports)} cases went wrong\n{told}\n\n{text}"
+    if numbers == default:
+        _check_reach(reports, text)
+
+
+def _check_reach(reports: list[dict[str, Any]], text: str) -> None:
+    """That it is no fuzz whose cases all fail at the first check, or change nothing."""
+    statuses = defaultdict(set)
+    for report in reports:
+        statuses[report["kind"]].add(report["status"])
+    assert set(statuses) == set(cases.KINDS)
+    for kind, found in statuses.items():
+        assert 0 in found and len(found) > 1, f"{kind} ends with {sorted(found)} alone\n{text}"
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("part", range(2))
+def test_200_cases(base, tmp_path, part):
+    _run("1", range(part * _CI, (part + 1) * _CI), base, tmp_path / "work")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(_TESTS))
+def test_5000_cases(base, tmp_path, part):
+    _run(f"{time.time_ns()}", range(part * _NIGHTLY, (part + 1) * _NIGHTLY), base, tmp_path / "work")
