@@ -23,7 +23,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints.warm_start import place_moves
 from estimator_kit.checkpoints.warm_start.place_moves import Record
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import CheckpointError
 from feature_specs.spec import FeatureSpec
 

@@ -13,8 +13,8 @@ import typing
 from collections.abc import Callable
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.mode_configs import complete
 from estimator_kit.config.modes import MODES
-from estimator_kit.config.of_modes import complete
 from estimator_kit.result import RunResult
 
 _log = logging.getLogger("estimator_kit")

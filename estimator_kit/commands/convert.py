@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from estimator_kit.config import table_settings
-from estimator_kit.config.of_modes import ConvertConfig
+from estimator_kit.config.mode_configs import ConvertConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.observing.progress import Progress
 from estimator_kit.result import RunResult

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters.run_exports import RunExports
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model.model_fn import ModelFn

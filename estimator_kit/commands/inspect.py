@@ -20,7 +20,7 @@ from google.protobuf import text_format
 
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.of_modes import InspectConfig
+from estimator_kit.config.mode_configs import InspectConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.saved_model_graph import (
     op_counts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import (
+from estimator_kit.config.mode_configs import (
     ModelDirConfig,
     ReproduceConfig,
     RetrainConfig,

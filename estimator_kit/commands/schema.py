@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable
 
 from estimator_kit import storage
-from estimator_kit.config.of_modes import SchemaConfig
+from estimator_kit.config.mode_configs import SchemaConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 from feature_specs.parser import parser

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from estimator_kit.config.of_modes import ServingFilesConfig
+from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.result import RunResult
 from estimator_kit.serving import config_files
 

@@ -24,7 +24,7 @@ from google.protobuf import text_format
 
 from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import TransformConfig
+from estimator_kit.config.mode_configs import TransformConfig
 from estimator_kit.embeddings import dynamic_package, dynamic_problems
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters import quality_change, skew

@@ -20,7 +20,7 @@ import tensorflow as tf
 from estimator_kit import exit_codes
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed.marks import CHIEF, DONE, EVALUATOR, FAILED, STOPPED, Marks, goal_of
 from estimator_kit.errors import ConfigError, NothingToDo, Stopped
 from estimator_kit.result_file import read_result

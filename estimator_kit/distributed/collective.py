@@ -23,13 +23,13 @@ from estimator_kit import exit_codes
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.all_reduce import devices
 from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed.lost_tasks import leave
 from estimator_kit.distributed.sessions import OneSession
 from estimator_kit.distributed.waiting import reachable, wait_for
-from estimator_kit.distributed.watch import leave
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training.hooks.saving import SaverHook

@@ -21,9 +21,9 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import DONE, EVALUATOR, Marks, goal_of
-from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import Stopped
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained

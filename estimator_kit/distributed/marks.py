@@ -22,7 +22,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit import storage
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"

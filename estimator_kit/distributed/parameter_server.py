@@ -16,13 +16,13 @@ import tensorflow as tf
 
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import servers
 from estimator_kit.distributed.chief import Chief
+from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import goal_of
 from estimator_kit.distributed.sessions import OneSession, cluster_estimator, keep_training
 from estimator_kit.distributed.waiting import reachable
-from estimator_kit.distributed.watch import Watch
 from estimator_kit.distributed.worker import Worker
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result

@@ -16,11 +16,11 @@ from typing import Any
 import tensorflow as tf
 
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import listening
+from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import Marks, goal_of
 from estimator_kit.distributed.waiting import reachable
-from estimator_kit.distributed.watch import Watch
 from estimator_kit.errors import ConfigError, Stopped
 from estimator_kit.result import RunResult
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest, stop_on_sigterm

@@ -20,7 +20,7 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import placement
 from estimator_kit.distributed.waiting import wait_for
 from estimator_kit.embeddings import dynamic_tables, partitions

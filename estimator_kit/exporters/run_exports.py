@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters import saved_model
 from estimator_kit.exporters.extra_files import Origin
-from estimator_kit.exporters.sample_rows import SampleRows, telling_rows
+from estimator_kit.exporters.sample_rows import SampleRows, unusual_rows
 from estimator_kit.model.session_errors import explained
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
@@ -70,7 +70,7 @@ class RunExports:
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:
             with explained(self._spec, self._files, with_labels=False, damaged=self._damaged):
-                self._rows = telling_rows(
+                self._rows = unusual_rows(
                     self._spec, self._files, damaged=self._damaged,
                     count=self._config.export_check_rows,
                 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The rows that an export is tested with: records, and what the input pipeline makes of them.
 
 These are the first rows of the files, and those of their first 100,000 that are unusual: with
-missing, unknown and extreme values of each feature (`telling_rows`).
+missing, unknown and extreme values of each feature (`unusual_rows`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.exporters.telling_rows import TellingRows
+from estimator_kit.exporters.unusual_rows import UnusualRows
 from feature_specs.spec import FeatureSpec
 from input_pipelines import errors
 from input_pipelines.autograph import as_written
@@ -88,7 +88,7 @@ def sample_rows(
     )  # fmt: skip
 
 
-def telling_rows(
+def unusual_rows(
     spec: FeatureSpec,
     files: Sequence[str],
     *,
@@ -96,7 +96,7 @@ def telling_rows(
     count: int = ROWS,
 ) -> Optional[SampleRows]:
     """As `sample_rows`, with the unusual rows of the files behind the first ones."""
-    found = TellingRows()
+    found = UnusualRows()
     first = 0
     try:
         for values, records in _batches(spec, files, damaged, with_values=True):

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from estimator_kit.config.of_modes import ModelDirConfig, RetrainConfig
+from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
 from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.result import RunResult
@@ -34,11 +34,11 @@ from estimator_kit.retraining import (
     checks,
     gate_stage,
     lineage,
+    notices,
     publication,
     report,
     retention,
     state,
-    telling,
     training_stage,
     vocabularies,
 )
@@ -106,7 +106,7 @@ def run(
       DataError: the data are too few, damaged, or stopped by a check.
     """
     if config.prometheus_file is not None:
-        telling.check_prometheus()
+        notices.check_prometheus()
     spec = parser.load(config.spec)
     with lock.held(
         config.model_dir, stale_secs=config.lock_stale_secs, clock=clock
@@ -412,10 +412,10 @@ def _tell(config: RetrainConfig, found: _Document) -> None:
     if config.prometheus_file is not None:
         ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
         last = max((end for end in ends if end is not None), default=None)
-        text = telling.prometheus(found, model_dir=config.model_dir, last_success=last)
-        telling.write_prometheus(config.prometheus_file, text)
+        text = notices.prometheus(found, model_dir=config.model_dir, last_success=last)
+        notices.write_prometheus(config.prometheus_file, text)
     if config.webhook_url_file is not None:
-        telling.call_webhook(
+        notices.call_webhook(
             config.webhook_url_file, found, timeout_secs=config.webhook_timeout_secs
         )
 

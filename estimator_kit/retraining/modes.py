@@ -7,7 +7,7 @@ import os
 
 import tensorflow as tf
 
-from estimator_kit.config.of_modes import ModelDirConfig, RollbackConfig
+from estimator_kit.config.mode_configs import ModelDirConfig, RollbackConfig
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading

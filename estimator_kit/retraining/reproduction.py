@@ -16,7 +16,7 @@ from typing import Any, Optional
 from estimator_kit import storage
 from estimator_kit.checkpoints import run_record
 from estimator_kit.config.flags import config_from_flagfile
-from estimator_kit.config.of_modes import ModelDirConfig, ReproduceConfig
+from estimator_kit.config.mode_configs import ModelDirConfig, ReproduceConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining import lineage, state

@@ -18,7 +18,7 @@ from pydantic import Field
 from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.settings import RetrainingSettings
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo

@@ -23,7 +23,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from estimator_kit.config.of_modes import RetrainConfig
+from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.retraining import facts as data_facts
 from estimator_kit.retraining.facts import Facts, FileFacts
 from estimator_kit.retraining.label_rates import rate_problem

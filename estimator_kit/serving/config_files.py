@@ -25,7 +25,7 @@ from estimator_kit import storage
 from estimator_kit.client import messages
 from estimator_kit.client.base import BATCH_ROWS
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import ServingFilesConfig
+from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.config.rules.serving import ServedModel, served_models
 from input_pipelines.errors import MissingPackageError
 

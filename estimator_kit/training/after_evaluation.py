@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from estimator_kit import storage
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters.best import BestRecord
 from estimator_kit.exporters.best_k import BestKRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_kit.checkpoints import reading
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
 

@@ -17,7 +17,7 @@ from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start import warm_start
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, NothingToDo
 from estimator_kit.model.session_errors import explained
 from estimator_kit.result_file import read_result

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Optional
 from pydantic import Field
 
 from estimator_kit import storage
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")

@@ -18,7 +18,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.config import cluster
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.config.rules.cluster import view_problems
 from estimator_kit.config.settings import settings_of
 from estimator_kit.embeddings import table_memory

@@ -28,7 +28,7 @@ from estimator_kit.checkpoints import reading, run_record
 from estimator_kit.checkpoints.reading import ModelOutline
 from estimator_kit.checkpoints.warm_start.warm_start import WarmStart
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import Stopped
 from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 
 _DEFAULT_CHECKPOINT_SECS = 600

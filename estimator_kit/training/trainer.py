@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Optional
 
 from estimator_kit.compat.tf_estimator import estimator
-from estimator_kit.config.of_modes import ModelDirConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.training import data_service
 from estimator_kit.training.hooks.saving import SaverHook

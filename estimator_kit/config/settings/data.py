@@ -48,10 +48,6 @@ class DataSettings(Settings):
         512,
         "Rows a training step.",
     )
-    eval_batch_size: PositiveInt = setting(
-        2048,
-        "Rows a step of evaluation and prediction.",
-    )
     shuffle: bool = setting(
         True,
         "Shuffle the training rows.",

@@ -14,6 +14,10 @@ class EvaluationSettings(Settings):
 
     heading: ClassVar[str] = "Evaluation"
 
+    eval_batch_size: PositiveInt = setting(
+        2048,
+        "Rows a step of evaluation and prediction.",
+    )
     eval_steps: Optional[PositiveInt] = setting(
         None,
         "Batches an evaluation; all of --eval_files when not given.",

@@ -23,10 +23,10 @@ from estimator_kit.distributed import (
     servers,
     sessions,
 )
+from estimator_kit.distributed.lost_tasks import Watch
 from estimator_kit.distributed.marks import Marks
 from estimator_kit.distributed.parameter_server import ParameterServerChief
 from estimator_kit.distributed.waiting import reachable, wait_for, wait_until
-from estimator_kit.distributed.watch import Watch
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.training.hooks.stop import StopRequest

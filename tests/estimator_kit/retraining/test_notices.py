@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from estimator_kit.retraining import telling
+from estimator_kit.retraining import notices
 from input_pipelines.errors import MissingPackageError
 
 REPORT = {
@@ -22,7 +22,7 @@ REPORT = {
 
 
 def test_the_textfile():
-    text = telling.prometheus(REPORT, model_dir='/runs/a "model"/', last_success=1700000000.0)
+    text = notices.prometheus(REPORT, model_dir='/runs/a "model"/', last_success=1700000000.0)
     values = [line for line in text.splitlines() if not line.startswith("#")]
     label = r'model="a \"model\"",model_dir="/runs/a \"model\""'
     assert values == [
@@ -36,7 +36,7 @@ def test_the_textfile():
         f'estimator_kit_retraining_metric{{metric="auc/click",{label},of="candidate"}} 0.75',
     ]
     report = {**REPORT, "outcome": "refused", "live_now": 11}
-    refused = telling.prometheus(report, model_dir="/m", last_success=None)
+    refused = notices.prometheus(report, model_dir="/m", last_success=None)
     assert 'live_version{model="m",model_dir="/m"} 11.0' in refused
     assert "last_success" not in refused
 
@@ -44,7 +44,7 @@ def test_the_textfile():
 def test_the_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(MissingPackageError) as error:
-        telling.check_prometheus()
+        notices.check_prometheus()
     assert str(error.value).startswith(
         "--prometheus_file needs prometheus_client: pip install estimator-kit[prometheus] ("
     )
@@ -53,7 +53,7 @@ def test_the_package_that_is_missing_is_named(monkeypatch):
 def test_models_of_one_name_are_told_apart(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     first, second = (
-        telling.prometheus(REPORT, model_dir=f"{place}/ads", last_success=None) for place in "ab"
+        notices.prometheus(REPORT, model_dir=f"{place}/ads", last_success=None) for place in "ab"
     )
     assert f'retraining_cycle{{model="ads",model_dir="{tmp_path}/a/ads"}} 7.0' in first
     lines = set(first.splitlines()) & set(second.splitlines())
@@ -67,15 +67,15 @@ def test_a_textfile_that_is_being_written_is_none_for_the_collector(tmp_path, mo
         seen.extend(path.name for path in tmp_path.iterdir())
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(telling.storage.tf.io.gfile, "rename", full)
-    telling.write_prometheus(str(tmp_path / "ads.prom"), "text")
+    monkeypatch.setattr(notices.storage.tf.io.gfile, "rename", full)
+    notices.write_prometheus(str(tmp_path / "ads.prom"), "text")
     assert seen == [".tmp-ads.prom.partial"] and not list(tmp_path.iterdir())
 
 
 def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "file").touch()
     with caplog.at_level(logging.WARNING):
-        telling.write_prometheus(str(tmp_path / "file" / "a.prom"), "")
+        notices.write_prometheus(str(tmp_path / "file" / "a.prom"), "")
     assert caplog.messages[0].startswith(f"--prometheus_file={tmp_path}/file/a.prom could not be")
 
 
@@ -108,7 +108,7 @@ def server(status):
 def test_a_webhook_gets_the_report(tmp_path, caplog, status):
     with server(status) as (url, got), caplog.at_level(logging.WARNING):
         (tmp_path / "url").write_text(f"{url}\n")
-        telling.call_webhook(str(tmp_path / "url"), REPORT, timeout_secs=30)
+        notices.call_webhook(str(tmp_path / "url"), REPORT, timeout_secs=30)
     assert got == [("/hook?token=secret", REPORT)]
     expected = [] if status == 200 else [f"the webhook of {tmp_path}/url answered 500"]
     assert caplog.messages == expected
@@ -130,8 +130,8 @@ def test_a_webhook_that_fails_is_a_warning_without_its_address(tmp_path, caplog,
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def refuse(request, timeout):
-        raise telling.urllib.error.URLError(f"no connection to {request.full_url}")
+        raise notices.urllib.error.URLError(f"no connection to {request.full_url}")
 
     with caplog.at_level(logging.WARNING):
-        telling.call_webhook(str(path), REPORT, timeout_secs=1, open_url=refuse)
+        notices.call_webhook(str(path), REPORT, timeout_secs=1, open_url=refuse)
     assert caplog.messages == [message.format(path)]

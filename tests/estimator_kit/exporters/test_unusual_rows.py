@@ -8,7 +8,7 @@ import logging
 import numpy as np
 
 from estimator_kit.exporters import sample_rows
-from estimator_kit.exporters.telling_rows import TellingRows
+from estimator_kit.exporters.unusual_rows import UnusualRows
 from feature_specs.parser import parser
 from input_pipelines.record_files import tfrecords
 from tests.conftest import DOCUMENT, make_rows
@@ -17,18 +17,18 @@ Ragged = collections.namedtuple("Ragged", "flat_values nested_row_splits")
 
 
 def test_missing_unknown_and_extreme_values():
-    telling = TellingRows()
-    telling.add(0, {"id": np.array([4, 5, 4]), "x": np.float32([[0.5], [0.25], [0.5]]),
+    unusual = UnusualRows()
+    unusual.add(0, {"id": np.array([4, 5, 4]), "x": np.float32([[0.5], [0.25], [0.5]]),
                     "word": np.array([b"ab", b"a", b"a"], object),
                     "list": Ragged(np.array([7, 7]), [np.array([0, 1, 1, 2])])})  # fmt: skip
     # Least and largest id, number, length of words and lists; the list of 0 values.
-    assert telling.places == [0, 1]
-    telling.add(3, {"id": np.array([4, -1]), "x": np.float32([[9], [0.3]]),
+    assert unusual.places == [0, 1]
+    unusual.add(3, {"id": np.array([4, -1]), "x": np.float32([[9], [0.3]]),
                     "word": np.array([b"a", b""], object),
                     "list": Ragged(np.array([7, 7, 2]), [np.array([0, 0, 3])])})  # fmt: skip
     # 3: the largest number. 4: no id, the empty word, the longest list, which has the least id.
     # 0 and 1 remain: of ids, the first list, the least number, and the list of 0 values.
-    assert telling.places == [0, 1, 3, 4]
+    assert unusual.places == [0, 1, 3, 4]
 
 
 def test_the_first_rows_and_the_unusual_ones(tmp_path, monkeypatch):
@@ -43,7 +43,7 @@ def test_the_first_rows_and_the_unusual_ones(tmp_path, monkeypatch):
         tfrecords.write_examples(f"{tmp_path}/{part}", rows[100 * part : 100 * part + 100])
     spec = parser.parse(DOCUMENT)
     paths = [f"{tmp_path}/1", f"{tmp_path}/0"]
-    found = sample_rows.telling_rows(spec, paths, count=10)
+    found = sample_rows.unusual_rows(spec, paths, count=10)
     assert found.places[:10] == tuple(range(10)) and {150, 160, 199} <= set(found.places)
     assert len(found.places) < 30 and found.files == (f"{tmp_path}/0", f"{tmp_path}/1")
     every = sample_rows.sample_rows(spec, paths, count=200)
@@ -52,7 +52,7 @@ def test_the_first_rows_and_the_unusual_ones(tmp_path, monkeypatch):
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, every.features[name][list(found.places)])
     # All of them, where there are no more than are asked for.
-    assert sample_rows.telling_rows(spec, paths, count=500).places == tuple(range(200))
+    assert sample_rows.unusual_rows(spec, paths, count=500).places == tuple(range(200))
 
 
 def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, caplog):
@@ -62,7 +62,7 @@ def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, c
     rows[80].update(price=float("nan"))
     tfrecords.write_examples(f"{tmp_path}/a", rows)
     with caplog.at_level(logging.WARNING):
-        found = sample_rows.telling_rows(parser.parse(DOCUMENT), [f"{tmp_path}/a"], count=10)
+        found = sample_rows.unusual_rows(parser.parse(DOCUMENT), [f"{tmp_path}/a"], count=10)
     assert 40 in found.places and max(found.places) < 64
     assert caplog.messages == [
         "rows to check exports with are chosen from the first 64: one of the next cannot be read: "

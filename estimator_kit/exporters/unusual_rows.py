@@ -1,8 +1,8 @@
 """Which rows tell most of whether an export reads as the input pipeline does: unusual ones.
 
-    telling = TellingRows()
-    telling.add(0, features)          # batch by batch, what a session returns of them
-    telling.places                    # [3, 812, 6001]
+    unusual = UnusualRows()
+    unusual.add(0, features)          # batch by batch, what a session returns of them
+    unusual.places                    # [3, 812, 6001]
 
 Of each column the first row that has no id (a missing value, or one outside a vocabulary), and
 those with the smallest and the largest number or id, the shortest and the longest list; of each
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 
-class TellingRows:
+class UnusualRows:
     """The unusual rows of those added so far."""
 
     def __init__(self) -> None:
