@@ -10,6 +10,7 @@ from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.config import cluster
 from estimator_kit.config.cluster import ClusterView
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.model.model_fn import ModelFn
 
 _DEFAULT_CHECKPOINT_SECS = 600
@@ -39,22 +40,29 @@ def make_run_config(
         by itself, whatever TF_CONFIG says.
       more: further arguments of the RunConfig, or others in the place of these.
     """
-    seconds = config.save_checkpoints_secs
-    if config.save_checkpoints_steps is None and seconds is None:
-        seconds = _DEFAULT_CHECKPOINT_SECS
     arguments = {
         "model_dir": config.model_dir,
         "tf_random_seed": config.seed,
-        "save_checkpoints_steps": config.save_checkpoints_steps,
-        "save_checkpoints_secs": seconds,
-        "keep_checkpoint_max": config.keep_checkpoint_max,
         "session_config": session_config(config),
         # Progress is `hooks.progress`; TensorFlow's line would repeat it.
         "log_step_count_steps": None,
+        **(_saving(config) if config.mode in TRAINING_MODES else {}),
         **more,
     }
     with cluster.visible(view):
         return estimator.RunConfig(**arguments)
+
+
+def _saving(config: ModelDirConfig) -> dict[str, Any]:
+    """When checkpoints are saved, and how many are kept."""
+    seconds = config.save_checkpoints_secs
+    if config.save_checkpoints_steps is None and seconds is None:
+        seconds = _DEFAULT_CHECKPOINT_SECS
+    return {
+        "save_checkpoints_steps": config.save_checkpoints_steps,
+        "save_checkpoints_secs": seconds,
+        "keep_checkpoint_max": config.keep_checkpoint_max,
+    }
 
 
 def make_estimator(

@@ -280,11 +280,13 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     assert text.startswith(f"--export_dir={export} does not load: ")
 
 
-def test_an_export_is_for_some_modes(config, export, tmp_path):
-    with pytest.raises(ek.ConfigError) as error:
-        ek.run(config(mode="export", export_dir=str(export)))
-    assert str(error.value) == (
-        "--export_dir is for --mode=predict, evaluate and transform, not for --mode=export"
+def test_an_export_is_for_some_modes(export, tmp_path):
+    given = ("--spec=s", "--model_dir=m", f"--export_dir={export}")
+    done = run(tmp_path, "export", *given)
+    assert done.returncode == exit_codes.BAD_CONFIG
+    assert done.stderr == (
+        "error: --export_dir is not read by --mode=export, but by evaluate, predict and transform; "
+        "drop it\n"
     )
     done = run(tmp_path, "--mode=evaluate", "--eval_files=x")
     assert done.returncode == exit_codes.BAD_CONFIG

@@ -47,26 +47,29 @@ AREAS: tuple[type[Settings], ...] = (
 
 
 class AllSettings(
-    RunSettings,
-    DataSettings,
-    BadDataSettings,
-    InputCacheSettings,
-    DataServiceSettings,
-    TrainingSettings,
-    EvaluationSettings,
-    ExportSettings,
-    PredictionSettings,
-    TransformSettings,
-    ServingSettings,
-    TableSettings,
-    AnalysisSettings,
-    ConversionSettings,
-    ValidationSettings,
-    RetrainingSettings,
-    ClusterSettings,
     MachineSettings,
+    ClusterSettings,
+    RetrainingSettings,
+    ValidationSettings,
+    ConversionSettings,
+    AnalysisSettings,
+    TableSettings,
+    ServingSettings,
+    TransformSettings,
+    PredictionSettings,
+    ExportSettings,
+    EvaluationSettings,
+    TrainingSettings,
+    DataServiceSettings,
+    InputCacheSettings,
+    BadDataSettings,
+    DataSettings,
+    RunSettings,
 ):
-    """Every setting: what `rules` look at and `ExperimentConfig` checks."""
+    """Every setting: what `rules` look at and `ExperimentConfig` checks.
+
+    pydantic takes the fields of the last base first, so these are in the reverse order of `AREAS`.
+    """
 
 
 def settings_of(mode: str) -> frozenset[str]:
