@@ -123,8 +123,8 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
         (
             {"intra_op_threads": 1025, "mirrored_devices": 2**31},
-            ["--intra_op_threads: got 1025, expected less than or equal to 1024",
-             "--mirrored_devices: got 2147483648, expected less than or equal to 1024"],
+            ["--mirrored_devices: got 2147483648, expected less than or equal to 1024",
+             "--intra_op_threads: got 1025, expected less than or equal to 1024"],
         ),
         (
             {"spec": "a\0b", "train_files": ("a", "b\udcff")},
