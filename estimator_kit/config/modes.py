@@ -119,7 +119,8 @@ MODES: Mapping[str, ModeEntry] = {
     "export": ModeEntry(
         "train", "write a SavedModel of the latest checkpoint",
         "export",
-        (*_ONE_MODEL, *_TRAIN_DATA, *_EVAL_DATA, "warm_start_from", "ExportSettings"),
+        (*_ONE_MODEL, *_TRAIN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
+         "ExportSettings"),
     ),
     "predict": ModeEntry(
         "train", "predict --predict_files with the latest checkpoint or an export",
