@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.settings.base import Settings, setting
+from estimator_kit.config.settings.base import Count, Settings, setting
 
 CorruptDataPolicy = Literal["fail", "skip_record", "quarantine"]
 
@@ -24,7 +24,7 @@ class BadDataSettings(Settings):
         "files once before anything else; counts are in result.json, the files in "
         "model_dir/bad_data.json.",
     )
-    max_bad_records: Optional[Annotated[int, Field(ge=0, strict=True)]] = setting(
+    max_bad_records: Optional[Annotated[Count, Field(strict=True)]] = setting(
         None,
         "With --corrupt_data_policy=skip_record or quarantine: more bad records than this, in "
         "the files of one flag, stop the run (exit status 65) before it begins.",

@@ -15,6 +15,7 @@ from pydantic import Field
 LARGEST = 2**63 - 1
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
 # More than a machine has cores or devices; TensorFlow would start every one of them.
 MOST_THREADS = 1024

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.settings.base import MOST_DEVICES, Settings, setting
+from estimator_kit.config.settings.base import MOST_DEVICES, Count, Settings, setting
 from feature_specs.entry import PositiveFloat
 
 Strategy = Literal["parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"]
@@ -31,7 +31,7 @@ class ClusterSettings(Settings):
         "Which task of a cluster this process is, in the place of TF_CONFIG, together with "
         "--task_index, --worker_hosts and --ps_hosts.",
     )
-    task_index: Annotated[int, Field(ge=0)] = setting(
+    task_index: Count = setting(
         0,
         "The number of the task among those of its job, from 0. The worker 0 is the chief.",
     )
@@ -66,7 +66,7 @@ class ClusterSettings(Settings):
         "With --strategy=mirrored or multi_worker_mirrored: devices of this machine that train; "
         "all GPUs when not given, or one CPU.",
     )
-    backup_workers: Annotated[int, Field(ge=0)] = setting(
+    backup_workers: Count = setting(
         0,
         "With --strategy=sync_replicas: tasks that a step does not wait for; the slowest "
         "batches of each step are dropped.",

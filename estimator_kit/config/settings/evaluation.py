@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Optional
+from typing import ClassVar, Literal, Optional
 
-from pydantic import Field
-
-from estimator_kit.config.settings.base import PositiveInt, Settings, setting
+from estimator_kit.config.settings.base import Count, PositiveInt, Settings, setting
 
 
 class EvaluationSettings(Settings):
@@ -29,7 +27,7 @@ class EvaluationSettings(Settings):
         "(those of an export in the file alone). A later evaluation of the same name takes the "
         "place of the file; one of an export never takes that of a checkpoint's.",
     )
-    eval_throttle_secs: Annotated[int, Field(ge=0)] = setting(
+    eval_throttle_secs: Count = setting(
         0,
         "Least seconds between evaluations; 0 is every checkpoint.",
     )

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Optional
 
 from pydantic import Field
 
-from estimator_kit.config.settings.base import MOST_THREADS, Settings, setting
+from estimator_kit.config.settings.base import MOST_THREADS, Count, Settings, setting
 from feature_specs.entry import PositiveFloat
 
 
@@ -81,14 +81,14 @@ class ServingSettings(Settings):
         "With --mode=serving_config: the image of TensorFlow Serving with its tag; by default "
         "the release of the installed TensorFlow's line, as tensorflow/serving:2.15.1.",
     )
-    serving_batch_rows: Annotated[int, Field(ge=0)] = setting(
+    serving_batch_rows: Count = setting(
         128,
         "With --mode=serving_config: the most rows that TensorFlow Serving puts together into "
         "one batch; 0 turns that off. Larger requests are split, up to 1000 rows or this "
         "number; it refuses those with more. Requests to predict_raw whose lists differ in "
         "width cannot share a batch.",
     )
-    serving_batch_timeout_micros: Annotated[int, Field(ge=0)] = setting(
+    serving_batch_timeout_micros: Count = setting(
         1000,
         "With --mode=serving_config: microseconds that a request waits for others to share a "
         "batch with.",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Optional
+from typing import ClassVar, Optional
 
-from pydantic import Field
-
-from estimator_kit.config.settings.base import Settings, setting
+from estimator_kit.config.settings.base import Count, Settings, setting
 
 
 class ValidationSettings(Settings):
@@ -14,7 +12,7 @@ class ValidationSettings(Settings):
 
     heading: ClassVar[str] = "Validation with data"
 
-    validate_rows: Annotated[int, Field(ge=0)] = setting(
+    validate_rows: Count = setting(
         0,
         "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 "
         "looks at no data, and needs no TensorFlow.",

@@ -122,6 +122,13 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
         (
+            {"serving_batch_rows": 2**63, "validate_rows": 10**30},
+            ["--serving_batch_rows: got 9223372036854775808, expected less than or equal to "
+             "9223372036854775807",
+             "--validate_rows: got 1000000000000000000000000000000, expected less than or equal to "
+             "9223372036854775807"],
+        ),
+        (
             {"intra_op_threads": 1025, "mirrored_devices": 2**31},
             ["--mirrored_devices: got 2147483648, expected less than or equal to 1024",
              "--intra_op_threads: got 1025, expected less than or equal to 1024"],
@@ -129,7 +136,8 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         (
             {"spec": "a\0b", "train_files": ("a", "b\udcff")},
             ["--spec: got 'a\\x00b', expected text in UTF-8 without a NUL character",
-             "--train_files: got ('a', 'b\\udcff'), expected text in UTF-8 without a NUL character"],
+             "--train_files: got ('a', 'b\\udcff'), expected text in UTF-8 without a NUL "
+             "character"],
         ),
         (
             {"max_steps": -5, "epochs": 0},

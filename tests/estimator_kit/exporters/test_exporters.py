@@ -91,7 +91,8 @@ def test_the_best_k_over_starts(tmp_path):
     with pytest.raises(ConfigError, match=r"holds the best auc/y \(max\), and now loss \(min\)"):
         BestKRecord(folder, "loss", "min", 2)
     (tmp_path / "best_k.json").write_text("[]")
-    with pytest.raises(ConfigError, match=r"best_k.json: the top level: got \[\], expected an object; r"):
+    message = r"best_k.json: the top level: got \[\], expected an object; r"
+    with pytest.raises(ConfigError, match=message):
         BestKRecord(folder, "auc/y", "max", 2)
 
 

@@ -204,7 +204,8 @@ def test_what_is_live_is_not_removed(serving, tmp_path):
 def test_a_damaged_past_is_named(serving, tmp_path):
     os.makedirs(tmp_path / "model")
     (tmp_path / "model" / "versions.json").write_text(json.dumps({}))
-    with pytest.raises(ConfigError, match=r"versions\.json: the top level: got \{\}, expected a valid "):
+    message = r"versions\.json: the top level: got \{\}, expected a valid "
+    with pytest.raises(ConfigError, match=message):
         serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
 
 

@@ -1,6 +1,6 @@
 """Runs cases in child processes, a batch in each, and goes on behind a case that ends its process.
 
-    reports = batches.run("1", range(0, 200), base, work)
+reports = batches.run("1", range(0, 200), base, work)
 """
 
 from __future__ import annotations
@@ -74,18 +74,28 @@ def _lines(process: Any) -> Iterator[str]:
         yield line
 
 
-def _killed(seed: str, number: int, code: int, base: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
+def _killed(
+    seed: str, number: int, code: int, base: pathlib.Path, work: pathlib.Path
+) -> dict[str, Any]:
     """The report of a case that ended its process."""
     errors = work / "stderr.txt"
     printed = errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
     stacks = _tail(work, "stacks")
-    how = "hung" if "Timeout (" in stacks else f"signal {-code}" if code < 0 else f"exit status {code}"
+    how = (
+        "hung"
+        if "Timeout (" in stacks
+        else f"signal {-code}"
+        if code < 0
+        else f"exit status {code}"
+    )
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     drawn, _ = cases.draw(seed, number, base, work)
     return {
-        "ended": number, "kind": cases.kind_of(number), "what": drawn.what, "tf_config": drawn.tf_config,
-        "arguments": [*drawn.arguments, *(("then", *drawn.then) if drawn.then else ())], "status": how,
+        "ended": number, "kind": cases.kind_of(number), "what": drawn.what,
+        "tf_config": drawn.tf_config,
+        "arguments": [*drawn.arguments, *(("then", *drawn.then) if drawn.then else ())],
+        "status": how,
         "problem": f"the process ended: {how}\n{printed}\n{stacks}",
     }  # fmt: skip
 
@@ -102,7 +112,9 @@ def table(reports: Sequence[dict[str, Any]]) -> str:
         by_kind[report["kind"]][report["status"]] += 1
     lines = ["kind         cases  exit statuses"]
     for kind, statuses in by_kind.items():
-        counts = "  ".join(f"{status}: {count}" for status, count in sorted(statuses.items(), key=str))
+        counts = "  ".join(
+            f"{status}: {count}" for status, count in sorted(statuses.items(), key=str)
+        )
         lines.append(f"{kind:<12} {sum(statuses.values()):>5}  {counts}")
     return "\n".join(lines)
 

@@ -40,10 +40,15 @@ def draw(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> tupl
 
 
 def run(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
-    """What came of a case: its `status`, what it was, and its `problem`, None where there is none."""
+    """What came of a case: its `status`, what it was, and its `problem`, None for none."""
     drawn, place = draw(seed, number, base, work)
     kept = digests(place.folder)
-    report = {"kind": kind_of(number), "what": drawn.what, "tf_config": drawn.tf_config, "problem": None}
+    report = {
+        "kind": kind_of(number),
+        "what": drawn.what,
+        "tf_config": drawn.tf_config,
+        "problem": None,
+    }
     for arguments in filter(None, (drawn.arguments, drawn.then)):
         report["arguments"] = list(arguments)
         status, printed = _run(arguments, place.folder, work, drawn.tf_config)

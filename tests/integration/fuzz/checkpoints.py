@@ -27,8 +27,23 @@ _RUNS_OF_EXPORT: tuple[tuple[int, tuple[str, ...]], ...] = (
     (6, ("--mode=inspect", f"--inspect_path=model/{EXPORT}")),
     (3, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_output=out.jsonl")),
     (3, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),
-    (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text", "--transform_dir=out")),
-    (2, ("--mode=serving_config", "--serving_models=ads=model/export/final", "--serving_config_dir=out")),
+    (
+        1,
+        (
+            "--mode=transform",
+            f"--export_dir=model/{EXPORT}",
+            "--transform=text",
+            "--transform_dir=out",
+        ),
+    ),
+    (
+        2,
+        (
+            "--mode=serving_config",
+            "--serving_models=ads=model/export/final",
+            "--serving_config_dir=out",
+        ),
+    ),
 )
 _RUNS_OF_RETRAINING: tuple[tuple[int, tuple[str, ...]], ...] = (
     (6, ("--mode=history", "--model_dir=model")),
@@ -63,11 +78,16 @@ def draw(rng: random.Random, place: Place) -> Drawn:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     if runs is _RUNS:  # The exports have cases of their own.
         files = [path for path in files if "final" not in path.parts]
-    weights = [1 if path.name in _SELDOM_READ else 6 for path in files]
-    chosen = rng.choices(files, weights, k=rng.choice((0, 1, 1, 1, 1, 2, 3)))
+    weights = [1 if _is_seldom_read(path.relative_to(folder)) else 12 for path in files]
+    chosen = rng.choices(files, weights, k=rng.choice((0, 1, 1, 2, 2, 3)))
     done = [_damage(rng, folder, path) for path in chosen]
     first = () if runs is _RUNS_OF_RETRAINING else ("--flagfile=run.flags",)
     return Drawn([*first, *run], "; ".join(done) or "nothing")
+
+
+def _is_seldom_read(name: pathlib.Path) -> bool:
+    of_old_training = "cycles" in name.parts and "train" in name.parts
+    return name.name in _SELDOM_READ or of_old_training or "facts" in name.parts
 
 
 def _damage(rng: random.Random, folder: pathlib.Path, path: pathlib.Path) -> str:
@@ -81,15 +101,19 @@ def _damage(rng: random.Random, folder: pathlib.Path, path: pathlib.Path) -> str
             path.mkdir()
             return f"{name} a folder"
         return f"{name} removed"
-    if path.suffix == ".json" and roll < 0.75:
+    if path.suffix == ".json" and roll < 0.8:
         what, document = draws.changed(rng, json.loads(path.read_text()))
         path.write_text(json.dumps(document))
     elif path.name == "checkpoint" and roll < 0.6:
-        what = rng.choice(('model_checkpoint_path: ""', 'model_checkpoint_path: "model.ckpt-9"', "{", "x: 1",
+        what = rng.choice(('model_checkpoint_path: ""', 'model_checkpoint_path: "model.ckpt-9"',
+                           "{", "x: 1",
                            'model_checkpoint_path: "model.ckpt-2"', 'model_checkpoint_path: "."',
-                           'model_checkpoint_path: "model.ckpt-4', 'all_model_checkpoint_paths: "model.ckpt-4"',
-                           'model_checkpoint_path: "\\377"', 'model_checkpoint_path: "model.ckpt-4.index"',
-                           'model_checkpoint_path: "feature_spec"', 'model_checkpoint_path: 4'))  # fmt: skip
+                           'model_checkpoint_path: "model.ckpt-4',
+                           'all_model_checkpoint_paths: "model.ckpt-4"',
+                           'model_checkpoint_path: "\\377"',
+                           'model_checkpoint_path: "model.ckpt-4.index"',
+                           'model_checkpoint_path: "feature_spec"',
+                           'model_checkpoint_path: 4'))  # fmt: skip
         path.write_text(what + "\n")
     else:
         what, content = draws.damaged(rng, path.read_bytes())

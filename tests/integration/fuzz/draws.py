@@ -12,7 +12,8 @@ from typing import Any
 
 NUMBERS = (
     "0", "-0", "1", "2", "3", "7", "-1", "1.0", "0.5", "1e0", "1e3000", "-1e308", "1e-320", "nan",
-    "NaN", "inf", "-inf", "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**63), str(2**64), "1_0", "0x1",
+    "NaN", "inf", "-inf", "9" * 30, "9" * 5000, "-" + "9" * 30, str(2**63), str(2**64), "1_0",
+    "0x1",
     "0b1", "010", "+1", " 1", "1 ", "1,2", "--1", "٣", "Ⅳ", "½", "1e", ".", "-", "True", "none",
 )  # fmt: skip
 
@@ -20,12 +21,17 @@ NUMBERS = (
 LARGE = (str(2**31 - 1), str(2**31), str(2**53 + 1), str(2**63 - 1))
 
 TEXTS = (
-    "", " ", "\t", "\n", "a b", "ä", "日本語", "\u202e", "\U0001f600", "\udcff", "a\udc80b", "\0", "a\0b",
+    "", " ", "\t", "\n", "a b", "ä", "日本語", "\u202e", "\U0001f600", "\udcff", "a\udc80b", "\0",
+    "a\0b",
     "x" * 300, "y" * 20_000, "%s", "%d%n", "{}", "{0}", "{", "}", "[", "]", "[]", "[[]]", "'", '"',
-    "''", ",", ",,", "a,a", "=", "a=", "=a", "a=b", ":", "a:b", "a:b=c", "*", "**", "?", "[a-", "train-*",
-    "*/*", "~", "$HOME", "null", "None", "true", "no", "-", "--", "--mode", "#", "\\", "\\1", "(", "(?P<",
-    "a{99999}", ".*", ".", "./", "nowhere", "nowhere/x", "words.txt", "words.txt/x", "data", "spec.yaml",
-    "model", "train-0.tfrecord", "eval.tfrecord", "table.csv", "table.jsonl", "table.parquet", "nofs://x",
+    "''", ",", ",,", "a,a", "=", "a=", "=a", "a=b", ":", "a:b", "a:b=c", "*", "**", "?", "[a-",
+    "train-*",
+    "*/*", "~", "$HOME", "null", "None", "true", "no", "-", "--", "--mode", "#", "\\", "\\1", "(",
+    "(?P<",
+    "a{99999}", ".*", ".", "./", "nowhere", "nowhere/x", "words.txt", "words.txt/x", "data",
+    "spec.yaml",
+    "model", "train-0.tfrecord", "eval.tfrecord", "table.csv", "table.jsonl", "table.parquet",
+    "nofs://x",
     "s3://bucket/x", "http://", "hdfs://x/y", "grpc://", "grpc://192.0.2.1:0", "192.0.2.1:1",
     "2026-01-07", "2026-02-30", "7d..2026-01-07", "99999999d..2026-01-07", "2026-01-02..2026-01-01",
     "0001-01-01", "loss", "auc/click", "click", "price", "city",
@@ -75,9 +81,13 @@ def damaged(rng: random.Random, data: bytes, *, most: int = 3) -> tuple[str, byt
 def _damaged_once(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     at = rng.randrange(len(data)) if data else 0
     end = min(len(data), at + rng.choice((1, 1, 4, 8, 64)))
-    what = rng.choice(("flip", "flip", "flip", "cut", "drop", "random", "double", "zero", "empty", "add"))
+    what = rng.choice(
+        ("flip", "flip", "flip", "cut", "drop", "random", "double", "zero", "empty", "add")
+    )
     if what == "flip" and data:
-        return f"bit of byte {at} flipped", data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+        return f"bit of byte {at} flipped", data[:at] + bytes(
+            [data[at] ^ 1 << rng.randrange(8)]
+        ) + data[at + 1 :]
     if what == "cut":
         return f"cut at {at}", data[:at]
     if what == "drop":
@@ -96,7 +106,8 @@ def _damaged_once(rng: random.Random, data: bytes) -> tuple[str, bytes]:
 # What takes the place of a node of a document.
 _NODES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 0.5, -0.0, 1e308, 10**20, 10**400, 2**63, 2**62, 2**31,
-    float("nan"), float("inf"), "", " ", "x", "ä", "a b", "\u0000", "\ud800", "price", "city", "tags", "click",
+    float("nan"), float("inf"), "", " ", "x", "ä", "a b", "\u0000", "\ud800", "price", "city",
+    "tags", "click",
     "nowhere", "words.txt", "nowhere.txt", "y" * 5000, [], {}, [[]], [None], [1], ["x"], {"": 1},
     {"x": {}}, [0, 1], [1, 0], [1.5, 1.5], ["rome", "rome"], {"x": [1, {"y": None}]},
 )  # fmt: skip
@@ -104,7 +115,13 @@ _NODES: tuple[Any, ...] = (
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of all nodes of a document, the top not among them."""
-    inside = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    inside = (
+        document.items()
+        if isinstance(document, dict)
+        else enumerate(document)
+        if isinstance(document, list)
+        else ()
+    )
     found = []
     for key, node in inside:
         found += [(*path, key), *places(node, (*path, key))]
@@ -120,7 +137,7 @@ def changed(rng: random.Random, document: Any, *, most: int = 2) -> tuple[str, A
     done = []
     for _ in range(rng.randint(1, most)):
         paths = places(document)
-        if not paths or rng.random() < 0.02:
+        if not paths or rng.random() < 0.05:
             done.append("the top replaced")
             document = node(rng)
             continue
@@ -133,7 +150,9 @@ def changed(rng: random.Random, document: Any, *, most: int = 2) -> tuple[str, A
 
 
 def _changed_at(rng: random.Random, around: Any, key: Any) -> str:
-    what = rng.choice(("replaced", "replaced", "replaced", "deleted", "moved", "wrapped", "added", "number"))
+    what = rng.choice(
+        ("replaced", "replaced", "replaced", "deleted", "moved", "wrapped", "added", "number")
+    )
     if what == "deleted":
         del around[key]
     elif what == "wrapped":
@@ -146,8 +165,14 @@ def _changed_at(rng: random.Random, around: Any, key: Any) -> str:
             around[misspelled(rng, str(key))] = node(rng)
         else:
             around.insert(key, node(rng))
-    elif what == "number" and isinstance(around[key], (int, float)) and not isinstance(around[key], bool):
-        around[key] = rng.choice((0, -around[key], around[key] + 1, around[key] * 1.5, 2**31, 2**63 - 1, 1e300))
+    elif (
+        what == "number"
+        and isinstance(around[key], (int, float))
+        and not isinstance(around[key], bool)
+    ):
+        around[key] = rng.choice(
+            (0, -around[key], around[key] + 1, around[key] * 1.5, 2**31, 2**63 - 1, 1e300)
+        )
     else:
         around[key] = node(rng)
     return what

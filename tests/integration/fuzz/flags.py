@@ -29,14 +29,14 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("--mode=predict", f"--export_dir=model/{EXPORT}", "--predict_dir=out", "--spec=")),
     (2, ("--mode=inspect", "--inspect_path=model")),
     (3, ("--mode=inspect", f"--inspect_path=model/{EXPORT}")),
-    (3, ("--mode=train", "--model_dir=new")),
+    (6, ("--mode=train", "--model_dir=new")),
     (1, ("--mode=train", "--max_steps=6")),
     (1, ("--mode=train_and_evaluate", "--model_dir=new", "--exporters=")),
     (1, ("--mode=export",)),
     (2, ("--mode=export_schema", "--schema_file=out.pbtxt")),
     (1, ("--mode=transform", f"--export_dir=model/{EXPORT}", "--transform=text",
          "--transform_dir=out")),
-    (2, ("--mode=serving_config", f"--serving_models=ads=model/export/best",
+    (2, ("--mode=serving_config", "--serving_models=ads=model/export/best",
          "--serving_config_dir=out")),
     (1, ("--mode=history", "--model_dir=retraining/model")),
     (1, ("--mode=rollback", "--model_dir=retraining/model", "--to=1")),
@@ -54,32 +54,45 @@ _LENGTHS = {"max_steps", "epochs"}
 
 # Values that are taken, or nearly: they lead further than a wrong number.
 _LIKELY: dict[str, tuple[str, ...]] = {
-    "model": ("linear", "dnn", "wide_deep", "fm", "deepfm", "dcn", "mmoe", "din", "two_tower", "esmm",
+    "model": ("linear", "dnn", "wide_deep", "fm", "deepfm", "dcn", "mmoe", "din", "two_tower",
+              "esmm",
               "os:path", "json:JSONDecoder", "json:", ":json", "no.such:X", "tests:ROOT", "lineär",
               "estimator_kit.model.model_fn:ModelFn", "a:b:c", ".:x", "json.decoder:JSONDecoder"),
-    "model_params": ("", "learning_rate=0.1", "learning_rate=-1", "learning_rate=nan", "optimizer=adam",
-                     "optimizer=x", "optimizer={adam: {beta1: 2}}", "hidden_units=[4]", "hidden_units=[0]",
-                     "hidden_units=4", "clip_norm=1", "clip_norm=0", "x", "=", "a b=1", "l2=[", "accumulate=2",
-                     "accumulate=0", "moving_average=0.9", "moving_average=1", "schedule=x", "combine=gradnorm",
-                     "hidden_units=[99999999999999]", "learning_rate=1e300", "dropout=1", "activation=relu",
+    "model_params": ("", "learning_rate=0.1", "learning_rate=-1", "learning_rate=nan",
+                     "optimizer=adam",
+                     "optimizer=x", "optimizer={adam: {beta1: 2}}", "hidden_units=[4]",
+                     "hidden_units=[0]",
+                     "hidden_units=4", "clip_norm=1", "clip_norm=0", "x", "=", "a b=1", "l2=[",
+                     "accumulate=2",
+                     "accumulate=0", "moving_average=0.9", "moving_average=1", "schedule=x",
+                     "combine=gradnorm",
+                     "hidden_units=[99999999999999]", "learning_rate=1e300", "dropout=1",
+                     "activation=relu",
                      "activation=nothing"),
-    "exporters": ("latest", "best", "best_k", "step", "latest,best,final", "best,best", "final,", "none"),
+    "exporters": ("latest", "best", "best_k", "step", "latest,best,final", "best,best", "final,",
+                  "none"),
     "best_metric": ("auc/click", "loss", "loss/click", "auc", "auc/buy", "recall/click"),
     "early_stopping_metric": ("auc/click", "loss", "auc"),
     "strategy": ("parameter_server", "sync_replicas", "mirrored", "multi_worker_mirrored"),
     "job_name": ("chief", "worker", "ps", "evaluator"),
-    "worker_hosts": ("192.0.2.1:1", "192.0.2.1:1,192.0.2.2:2", "192.0.2.1", "192.0.2.1:0", ":1", ""),
+    "worker_hosts": ("192.0.2.1:1", "192.0.2.1:1,192.0.2.2:2", "192.0.2.1", "192.0.2.1:0", ":1",
+                     ""),
     "ps_hosts": ("192.0.2.3:1", "192.0.2.1:1", "[::1]", ","),
-    "launch_local": ("x", "chief:2", "chief:", "worker:1", "chief:1,evaluator:1", ":", "chief:9999"),
-    "beam_options": ("--runner=", "x", "'", "--runner=NoSuchRunner", "--", "--runner=DirectRunner -x"),
-    "train_mix": ("train-0*=1,train-1*=2", "train-*=0", "train-*=10001", "=1", "train-*", "train-*=x"),
+    "launch_local": ("x", "chief:2", "chief:", "worker:1", "chief:1,evaluator:1", ":",
+                     "chief:9999"),
+    "beam_options": ("--runner=", "x", "'", "--runner=NoSuchRunner", "--",
+                     "--runner=DirectRunner -x"),
+    "train_mix": ("train-0*=1,train-1*=2", "train-*=0", "train-*=10001", "=1", "train-*",
+                  "train-*=x"),
     "keep_negatives": ("0.5", "click=0.5", "buy=0.5", "0", "1", "2", "click=", "=0.5", "x", "nan"),
     "train_days": ("2026-01-07", "7d..2026-01-07", "x", "2026-01-01..2026-01-07"),
     "corrupt_data_policy": ("skip_record", "quarantine"),
-    "warm_start_from": ("model", f"model/{EXPORT}", "nowhere", "model/model.ckpt-2", "spec.yaml", "model/x"),
+    "warm_start_from": ("model", f"model/{EXPORT}", "nowhere", "model/model.ckpt-2", "spec.yaml",
+                        "model/x"),
     "warm_start_vars": (".*", "linear/.*", "(", "nothing", ""),
     "warm_start_rename": ("a=b", "(=b", "linear/(.*)=linear/\\2", "x=", "(.*)=\\1", "(.*)=\\g<x>"),
-    "default_signature": ("predict_raw", "predict/click", "classify/click", "regress/click", "predict/x"),
+    "default_signature": ("predict_raw", "predict/click", "classify/click", "regress/click",
+                          "predict/x"),
     "predict_outputs": ("click/logistic", "click/logistic,click/logits", "x", "", "click/logits,"),
     "keep_columns": ("user", "row,user", "x", "user,user", "click/logistic"),
     "csv_columns": ("row,price", "row,row", "a", ","),
@@ -89,19 +102,32 @@ _LIKELY: dict[str, tuple[str, ...]] = {
     "step_columns": ("tags", "x", "tags,tags", "price"),
     "split_key": ("user", "row", "x", "tags", "price"),
     "transform": ("freeze", "optimize", "text", "binary"),
-    "serving_models": ("ads=model/export/best", "ads=x,ads=y", "ads", "=x", "ads=", "../x=y", "..=model"),
+    "serving_models": ("ads=model/export/best", "ads=x,ads=y", "ads", "=x", "ads=", "../x=y",
+                       "..=model"),
     "serving_versions": ("ads=all", "ads=latest:2", "ads=1+2", "x=all", "ads=latest:0", "ads=1+1"),
     "serving_labels": ("ads:stable=1", "ads:x=99999999999999999999", "x:y=1", "ads:stable"),
     "serving_image": ("tensorflow/serving:2.15.1", "x", "x:latest", "a b:c"),
     "stage_limits": ("train=1", "x=1", "train=0", "train=1e9", "train=" + "9" * 400),
     "input_cache_dir": ("cache", "spec.yaml", "model", "cache/cache"),
     "predict_dir": ("out", "model", ".", "spec.yaml"),
-    "predict_output": ("out.jsonl", "out.tfrecord", "out.tfrecord.gz", "out.csv", ".jsonl", "eval.tfrecord",
+    "predict_output": ("out.jsonl", "out.tfrecord", "out.tfrecord.gz", "out.csv", ".jsonl",
+                       "eval.tfrecord",
                        "spec.yaml", "model", "model/x.jsonl", "x/y.jsonl"),
     "log_every_secs": ("0.001", "1e300", "1e-300"),
     "cycle": ("1", "0001", "x", "٣", "²"),
     "as_of": ("2026-01-03", "20260103", "2026-W01-1", "x"),
 }  # fmt: skip
+
+# Flags whose values are paths, and paths where something else is, or nothing can be.
+_OF_PATHS = ("_dir", "_file", "_path", "_output", "_files", "_statistics", "spec")
+_PATHS = ("out", "out/x/y", "words.txt", "words.txt/x", "words.txt/x.jsonl", "model", "model/x",
+          ".", "x" * 300,
+          "out/" + "y" * 300 + ".jsonl", "a b", "ä/é", "*", "out*", "[", "model/checkpoint",
+          "spec.yaml/x.jsonl",
+          "out.jsonl/", "out//x", "./out", "train-0.tfrecord", "train-0.tfrecord,train-0.tfrecord",
+          "model/export",
+          "model/feature_spec/spec.json", "model/result.json", "table.csv",
+          "table.parquet")  # fmt: skip
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
@@ -133,11 +159,16 @@ def _changed(rng: random.Random, place: Place, arguments: list[str]) -> str:
         arguments[at] = f"--{draws.misspelled(rng, name[2:])}{equals}{value}"
         return "misspelled"
     if roll < 0.18:
-        arguments.insert(at, rng.choice(("--", "-", "x", "--=x", "---mode=train", "", "--nomode", "--shuffle",
-                                         "--noshuffle=1", "--flagfile", "--flagfile=", "--flagfile=nowhere",
-                                         "--flagfile=data", "--flagfile=spec.yaml", "--undefok=x", "--undefok",
-                                         "--mode", "--spec", "-mode=train", "--help=x", "--helpxml", "--only_check_args",
-                                         "--flagfile=train-0.tfrecord", "--flagfile=.", "--tryfromenv=HOME",
+        arguments.insert(at, rng.choice(("--", "-", "x", "--=x", "---mode=train", "", "--nomode",
+                                         "--shuffle",
+                                         "--noshuffle=1", "--flagfile", "--flagfile=",
+                                         "--flagfile=nowhere",
+                                         "--flagfile=data", "--flagfile=spec.yaml", "--undefok=x",
+                                         "--undefok",
+                                         "--mode", "--spec", "-mode=train", "--help=x", "--helpxml",
+                                         "--only_check_args",
+                                         "--flagfile=train-0.tfrecord", "--flagfile=.",
+                                         "--tryfromenv=HOME",
                                          "--mode train", "@run.flags")))  # fmt: skip
         return "an argument that is none"
     if roll < 0.26:
@@ -172,7 +203,9 @@ def _flag(rng: random.Random) -> str:
         return f"--{name}={rng.choice(_LIKELY[name])}"
     if flag.boolean:
         return rng.choice((f"--{name}", f"--no{name}", f"--{name}={draws.value(rng)}"))
-    if name in _LIKELY and rng.random() < 0.7:
+    if name.endswith(_OF_PATHS) and rng.random() < 0.4:
+        value = rng.choice(_PATHS)
+    elif name in _LIKELY and rng.random() < 0.7:
         value = rng.choice(_LIKELY[name])
     elif flag.flag_type() in ("int", "float") and rng.random() < 0.8:
         numbers = draws.NUMBERS if name in _LENGTHS else (*draws.NUMBERS, *draws.LARGE)

@@ -27,7 +27,13 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (3, ("--mode=train", "--model_dir=new", "--epochs=1", "--max_steps=3")),
     (1, ("--mode=train", "--max_steps=6")),
 )
-_POLICIES = ((), (), (), ("--corrupt_data_policy=skip_record",), ("--corrupt_data_policy=quarantine",))
+_POLICIES = (
+    (),
+    (),
+    (),
+    ("--corrupt_data_policy=skip_record",),
+    ("--corrupt_data_policy=quarantine",),
+)
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
@@ -64,7 +70,12 @@ def payloads(content: bytes) -> list[bytes]:
 def framed(payload: bytes, *, length: int = -1) -> bytes:
     """A record with right checksums; `length` is said in place of the right one."""
     head = struct.pack("<Q", len(payload) if length < 0 else length)
-    return head + struct.pack("<I", crc32c.masked(head)) + payload + struct.pack("<I", crc32c.masked(payload))
+    return (
+        head
+        + struct.pack("<I", crc32c.masked(head))
+        + payload
+        + struct.pack("<I", crc32c.masked(payload))
+    )
 
 
 def _rewritten(rng: random.Random, records: Sequence[bytes]) -> tuple[str, bytes]:
@@ -73,15 +84,25 @@ def _rewritten(rng: random.Random, records: Sequence[bytes]) -> tuple[str, bytes
     done = []
     for _ in range(rng.choice((1, 1, 2, 5))):
         at = rng.randrange(len(frames))
-        what = rng.choice(("payload", "payload", "message", "message", "message", "length", "frame", "many"))
+        what = rng.choice(
+            ("payload", "payload", "message", "message", "message", "length", "frame", "many")
+        )
         if what == "payload":
-            content = rng.choice((b"", rng.randbytes(rng.choice((1, 2, 10, 100))), draws.damaged(rng, records[at])[1]))
+            content = rng.choice(
+                (
+                    b"",
+                    rng.randbytes(rng.choice((1, 2, 10, 100))),
+                    draws.damaged(rng, records[at])[1],
+                )
+            )
             frames[at] = framed(content)
         elif what == "message":
             content = _message(rng)
             frames[at] = framed(content)
         elif what == "length":
-            length = rng.choice((0, 1, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1))
+            length = rng.choice(
+                (0, 1, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+            )
             frames[at] = framed(records[at], length=length)
             what += f" {length}"
         elif what == "frame":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import contextlib
 import json
 import random
 from typing import Any
@@ -26,7 +27,10 @@ _THEN: tuple[tuple[int, tuple[str, ...]], ...] = (
     (3, ("--mode=validate", "--validate_rows=20")),
     (1, ("--mode=convert", "--convert_files=table.jsonl", "--convert_dir=out")),
     (6, ("--mode=train", "--model_dir=new")),
-    (3, ("--mode=train", "--model_dir=new", "--model=wide_deep", "--model_params=hidden_units=[4]")),
+    (
+        3,
+        ("--mode=train", "--model_dir=new", "--model=wide_deep", "--model_params=hidden_units=[4]"),
+    ),
     (1, ("--mode=train_and_evaluate", "--model_dir=new")),
 )
 
@@ -77,7 +81,9 @@ def _document(rng: random.Random, place: Place, *, drawn: bool) -> tuple[str, An
 def _lines_changed(rng: random.Random, content: bytes) -> tuple[str, bytes]:
     lines = content.decode().split("\n")
     at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
-    what = rng.choice(("indented", "less indented", "swapped", "dropped", "doubled", "a tab", "changed"))
+    what = rng.choice(
+        ("indented", "less indented", "swapped", "dropped", "doubled", "a tab", "changed")
+    )
     if what == "indented":
         lines[at] = " " * rng.randint(1, 4) + lines[at]
     elif what == "less indented":
@@ -92,9 +98,12 @@ def _lines_changed(rng: random.Random, content: bytes) -> tuple[str, bytes]:
         lines[at] = "\t" + lines[at]
     else:
         key = lines[at].partition(":")[0]
-        lines[at] = f"{key}: " + rng.choice(("*a", "&a b", "!!python/name:os.system", "!!int x", "|", ">", "%", "@",
-                                             "{", "[", "[" * 200, "{a: " * 100, "- - -", "? x", "<<: x", "'", '"\\x"',
-                                             '"\\ud800"', "0x10", "1_000", "2026-01-01", "~", "---", "...", "\0", "\x85",
+        lines[at] = f"{key}: " + rng.choice(("*a", "&a b", "!!python/name:os.system", "!!int x",
+                                             "|", ">", "%", "@",
+                                             "{", "[", "[" * 200, "{a: " * 100, "- - -", "? x",
+                                             "<<: x", "'", '"\\x"',
+                                             '"\\ud800"', "0x10", "1_000", "2026-01-01", "~", "---",
+                                             "...", "\0", "\x85",
                                              "1e400", "-.inf", "9" * 5000, "\ufeff"))  # fmt: skip
     return f"line {at + 1} {what}", "\n".join(lines).encode("utf-8", "surrogatepass")
 
@@ -102,17 +111,17 @@ def _lines_changed(rng: random.Random, content: bytes) -> tuple[str, bytes]:
 def _written(rng: random.Random, document: Any) -> bytes:
     text = json.dumps(document)
     if rng.random() < 0.5:
-        try:
+        with contextlib.suppress(yaml.YAMLError):
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-        except yaml.YAMLError:
-            pass
     return text.encode("utf-8", "surrogatepass")
 
 
 def _extended(rng: random.Random, document: dict[str, Any]) -> str:
     """Adds an entry, or takes one for another, that the schema of specs allows."""
-    section = rng.choice(("features", "columns", "columns", "columns", "columns", "labels", "objectives",
-                          "objectives", "objectives", "drift", "filter", "retraining", "tables"))  # fmt: skip
+    section = rng.choice(("features", "columns", "columns", "columns", "columns", "labels",
+                          "objectives",
+                          "objectives", "objectives", "drift", "filter", "retraining",
+                          "tables"))  # fmt: skip
     at = _SCHEMA["properties"][section]
     if section in ("drift", "filter", "retraining", "tables"):
         document[section] = _value(rng, at, 0)
@@ -163,8 +172,10 @@ def _value(rng: random.Random, schema: Any, depth: int) -> Any:
         number: Any = low + rng.choice((0, 1, 1, 2, 3, 5, 10))
         return number if kind == "integer" or rng.random() < 0.4 else number * 0.5 + 0.25
     # Names of features, columns and labels are the only strings that lead further.
-    return rng.choice(("price", "city", "tags", "price", "city", "tags", "click", "tag", "city_emb", "user", "buy",
-                       "row", "row", "words.txt", "rome", "0.5", "auc", "auc/click", "x", ""))  # fmt: skip
+    return rng.choice(("price", "city", "tags", "price", "city", "tags", "click", "tag", "city_emb",
+                       "user", "buy",
+                       "row", "row", "words.txt", "rome", "0.5", "auc", "auc/click", "x",
+                       ""))  # fmt: skip
 
 
 def _object(rng: random.Random, schema: dict[str, Any], depth: int) -> dict[str, Any]:

@@ -67,7 +67,11 @@ def make(folder: pathlib.Path) -> None:
     (data / "spec.yaml").write_text(yaml.safe_dump(DOCUMENT, sort_keys=False))
     (data / "words.txt").write_text("rome\noslo\n")
     (data / "run.flags").write_text(FLAGS)
-    for name, count in (("train-0.tfrecord", 30), ("train-1.tfrecord.gz", 10), ("eval.tfrecord", 20)):
+    for name, count in (
+        ("train-0.tfrecord", 30),
+        ("train-1.tfrecord.gz", 10),
+        ("eval.tfrecord", 20),
+    ):
         tfrecords.write_examples(str(data / name), make_rows(count, seed=count))
     _write_tables(data, make_rows(25, seed=1))
     work = folder / "work"

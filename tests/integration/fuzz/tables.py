@@ -11,8 +11,10 @@ from tests.integration.fuzz.start import EXPORT
 
 _FILES = ("table.csv", "table.csv", "table.jsonl", "table.jsonl", "table.parquet")
 
-_CELLS = ("", '"', '""', "'", "nan", "-inf", "1e999", "9" * 30, "00012", "1.5", "true", "ä", "\0", "a,b", '"a,b"',
-          '"a\nb"', "\ufeff", "x" * 5000, "2026-01-01", "#", "\\", " 1 ", "\udcff", "\r", "NULL", "?")  # fmt: skip
+_CELLS = ("", '"', '""', "'", "nan", "-inf", "1e999", "9" * 30, "00012", "1.5", "true", "ä", "\0",
+          "a,b", '"a,b"',
+          '"a\nb"', "\ufeff", "x" * 5000, "2026-01-01", "#", "\\", " 1 ", "\udcff", "\r", "NULL",
+          "?")  # fmt: skip
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
@@ -35,16 +37,19 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         ("--mode=convert", "--spec=", f"--convert_files={name}", "--convert_dir=out",
          "--convert_order=shuffled", "--split_key=user", "--eval_fraction=0.5"),
         ("--mode=convert", f"--convert_files={name}", "--convert_dir=out"),
-        ("--mode=analyze", "--spec=", f"--train_files={name}", "--labels=click", "--analysis_dir=out"),
+        ("--mode=analyze", "--spec=", f"--train_files={name}", "--labels=click",
+         "--analysis_dir=out"),
         ("--mode=validate", f"--train_files={name}", "--baseline_files=eval.tfrecord"),
-        ("--mode=predict", f"--predict_files={name}", f"--export_dir=model/{EXPORT}", "--predict_dir=out",
+        ("--mode=predict", f"--predict_files={name}", f"--export_dir=model/{EXPORT}",
+         "--predict_dir=out",
          "--spec=", "--keep_columns=row"),
     )  # fmt: skip
     run = rng.choices(runs, (3, 2, 2, 4, 4, 1, 1))[0]
     if "--mode=predict" in run:
         place.bring("model")
     options = rng.choices(
-        [(), ("--csv_missing=?,None",), ("--csv_comment=#",), ("--csv_skip_spaces",), ("--csv_delimiter=;",),
+        [(), ("--csv_missing=?,None",), ("--csv_comment=#",), ("--csv_skip_spaces",),
+         ("--csv_delimiter=;",),
          ("--csv_columns=a,b,c",)], [20, 2, 1, 1, 1, 1])[0]  # fmt: skip
     return Drawn(["--flagfile=run.flags", *run, *options], f"{name}: {what}")
 
@@ -78,7 +83,8 @@ def _objects(rng: random.Random, content: bytes) -> tuple[str, bytes]:
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(lines))
         if rng.random() < 0.2:
-            lines[at] = rng.choice(("", "[]", "1", "null", "{}", "{", '{"a": {"b": 1}}', '{"row": 1, "row": 2}',
+            lines[at] = rng.choice(("", "[]", "1", "null", "{}", "{", '{"a": {"b": 1}}',
+                                    '{"row": 1, "row": 2}',
                                     '{"": 1}', "NaN", '{"row": NaN}', "[" * 5000))  # fmt: skip
             what = "a line"
         else:

@@ -37,13 +37,17 @@ _CONFIGS: tuple[dict[str, Any], ...] = (
     },
 )  # fmt: skip
 
-_ADDRESSES = ("", ":", "host", "host:", ":2222", "host:0", "host:65536", "host:-1", "ho st:1", "[::1]:2", "[::1:2",
-              "grpc://host:1", "192.0.2.1:2222", "192.0.2.1:٣", "host:1\n", "é:1", "host:1,host:2")  # fmt: skip
+_ADDRESSES = ("", ":", "host", "host:", ":2222", "host:0", "host:65536", "host:-1", "ho st:1",
+              "[::1]:2", "[::1:2",
+              "grpc://host:1", "192.0.2.1:2222", "192.0.2.1:٣", "host:1\n", "é:1",
+              "host:1,host:2")  # fmt: skip
 _TYPES = ("chief", "master", "worker", "ps", "evaluator", "Chief", "", "workers", "gpu")
 
-_TEXTS = ("", " ", "{", "[]", "null", "0", '"x"', "{}", "{'cluster': {}}", '{"cluster": null}', '{"task": null}',
+_TEXTS = ("", " ", "{", "[]", "null", "0", '"x"', "{}", "{'cluster': {}}", '{"cluster": null}',
+          '{"task": null}',
           '{"task": []}', "NaN", "[" * 100_000, '{"a":' * 50_000, '{"cluster": {}, "cluster": []}',
-          '{"cluster": {"chief": ["' + "h" * 5000 + ':1"]}}', '\ufeff{}', '{"task": {"index": 1e999}}', "\udcff",
+          '{"cluster": {"chief": ["' + "h" * 5000 + ':1"]}}', '\ufeff{}',
+          '{"task": {"index": 1e999}}', "\udcff",
           '{"task": {"index": ' + "9" * 5000 + "}}")  # fmt: skip
 
 # Such as stop early, whatever the cluster: with one all but training is refused.
@@ -55,7 +59,8 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (2, ("--mode=train_and_evaluate", "--max_steps=4", "--strategy=parameter_server")),
     (1, ("--mode=train", "--max_steps=4", "--strategy=multi_worker_mirrored")),
     (1, ("--mode=train", "--max_steps=4", "--strategy=sync_replicas", "--backup_workers=1")),
-    (1, ("--mode=train", "--max_steps=4", "--job_name=worker", "--worker_hosts=192.0.2.1:2222,192.0.2.9:1")),
+    (1, ("--mode=train", "--max_steps=4", "--job_name=worker",
+         "--worker_hosts=192.0.2.1:2222,192.0.2.9:1")),
     (1, ("--mode=train", "--max_steps=2", "--model_dir=new")),
 )  # fmt: skip
 
@@ -89,5 +94,8 @@ def _cluster(rng: random.Random) -> tuple[str, str]:
         ]
         for _ in range(rng.randint(1, 4))
     }
-    task = {"type": rng.choice(_TYPES), "index": rng.choice((0, 0, 0, 1, 2, -1, "0", "1", True, None, 0.0, "٣", "²"))}
+    task = {
+        "type": rng.choice(_TYPES),
+        "index": rng.choice((0, 0, 0, 1, 2, -1, "0", "1", True, None, 0.0, "٣", "²")),
+    }
     return "a cluster drawn", json.dumps({"cluster": jobs, "task": task})
