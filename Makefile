@@ -48,6 +48,7 @@ test-nightly:
 
 lint: environment
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
 # A month of retraining on data that misbehave: the table in docs/retraining.md.

@@ -116,8 +116,7 @@ def main() -> int:
             name: round(size / 1e6 / statistics.median(values)) for name, values in seconds.items()
         },
         "cpu": {
-            name: round(statistics.median(values) / (size / 1e9), 2)
-            for name, values in cpu.items()
+            name: round(statistics.median(values) / (size / 1e9), 2) for name, values in cpu.items()
         },
     }
     print(json.dumps(line))

@@ -171,9 +171,7 @@ def later_epoch(paths: list[str], folder: str | None) -> float:
     if folder is None:
         return epoch(paths, None)
     with RowCache(folder, limit=10 * GIB) as opened:
-        input_fn = input_fns.train_input_fn(
-            spec(), paths, batch_size=BATCH, epochs=1, cache=opened
-        )
+        input_fn = input_fns.train_input_fn(spec(), paths, batch_size=BATCH, epochs=1, cache=opened)
         input_fn()
         return seconds(input_fn)
 

@@ -100,10 +100,12 @@ _HOMES = {
 
 # Modules and packages that import no TensorFlow.
 _WITHOUT_TENSORFLOW = {
-    "estimator_kit.config.experiment_config", "estimator_kit.errors", "estimator_kit.result",
+    "estimator_kit.config.experiment_config",
+    "estimator_kit.errors",
+    "estimator_kit.result",
     "feature_specs",
     "input_pipelines.errors",
-}  # fmt: skip
+}
 
 __all__ = sorted(_HOMES)
 

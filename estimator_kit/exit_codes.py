@@ -57,19 +57,34 @@ MEANING = {
 STYLES = ("kit", "kubernetes")
 
 _TEMPORARY_TF_ERRORS = {
-    "AbortedError", "CancelledError", "DeadlineExceededError", "ResourceExhaustedError",
+    "AbortedError",
+    "CancelledError",
+    "DeadlineExceededError",
+    "ResourceExhaustedError",
     "UnavailableError",
-}  # fmt: skip
+}
 _TEMPORARY_OS_ERRORS = {
-    errno.EAGAIN, errno.EBUSY, errno.EDQUOT, errno.EIO, errno.ENFILE, errno.ENOMEM, errno.ENOSPC,
-    errno.ESTALE, errno.ETIMEDOUT,
-}  # fmt: skip
+    errno.EAGAIN,
+    errno.EBUSY,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
 
 # Of a path that a flag names.
 _OS_ERRORS_OF_PATHS = {
-    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
     errno.ELOOP,
-}  # fmt: skip
+}
 
 
 def exit_code(error: BaseException) -> int:

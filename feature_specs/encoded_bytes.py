@@ -22,9 +22,16 @@ ZEROS = "zeros"
 
 # Bytes of a value of each dtype that `tf.io.decode_raw` reads.
 RAW_BYTES = {
-    "uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "int64": 8,
-    "float16": 2, "float32": 4, "float64": 8,
-}  # fmt: skip
+    "uint8": 1,
+    "int8": 1,
+    "uint16": 2,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+}
 
 RawDtype = Literal[
     "uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64"

@@ -64,9 +64,15 @@ _QUANTILES = {
 def json_schema() -> dict[str, Any]:
     """The schema, in draft 2020-12, as a dict."""
     models: list[type[pydantic.BaseModel]] = [
-        Feature, *COLUMN_KINDS.values(), Label, *HEADS.values(), Drift, Filter,
-        Retraining, Tables,
-    ]  # fmt: skip
+        Feature,
+        *COLUMN_KINDS.values(),
+        Label,
+        *HEADS.values(),
+        Drift,
+        Filter,
+        Retraining,
+        Tables,
+    ]
     references, definitions = models_json_schema([(model, "validation") for model in models])
     place = {model: reference for (model, _), reference in references.items()}
 

@@ -164,9 +164,7 @@ class FeatureSpec:
                 for entry in self.filter
             ]
         if self.retraining != NO_RETRAINING:
-            document["retraining"] = self.retraining.model_dump(
-                mode="json", exclude_defaults=True
-            )
+            document["retraining"] = self.retraining.model_dump(mode="json", exclude_defaults=True)
         if self.tables != NO_TABLES:
             document["tables"] = self.tables.model_dump(mode="json", exclude_none=True)
         return document

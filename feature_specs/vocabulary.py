@@ -31,9 +31,7 @@ def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
 
 def not_inside(directory: pathlib.Path, file: object) -> str:
     """What a user is told of a path that `inside` refuses."""
-    return (
-        f"got {file!r}, expected a path below the folder of the spec, {str(directory)!r}"
-    )
+    return f"got {file!r}, expected a path below the folder of the spec, {str(directory)!r}"
 
 
 def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:

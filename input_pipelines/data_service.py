@@ -180,9 +180,11 @@ def read(
     """
     service = tf.data.experimental.service
     given = service.from_dataset_id(
-        service.ShardingPolicy.DYNAMIC, registered.service, registered.dataset_id,
+        service.ShardingPolicy.DYNAMIC,
+        registered.service,
+        registered.dataset_id,
         element_spec=registered.element_spec,
-    )  # fmt: skip
+    )
     if rows is not None:
         given = _to_the_end(given, batch_size, rows, lost_after_secs)
     return given.prefetch(input_fns.PREFETCHED_BATCHES)

@@ -132,9 +132,13 @@ def train_input_fn(
         return one_epoch, f"an epoch of {worker} holds no record{why}"
 
     def rows_of(
-        paths: Sequence[str], part: Shard, skip: int, rows: Any, count: Optional[int],
+        paths: Sequence[str],
+        part: Shard,
+        skip: int,
+        rows: Any,
+        count: Optional[int],
         cached: Optional[CachedRows] = None,
-    ) -> tf.data.Dataset:  # fmt: skip
+    ) -> tf.data.Dataset:
         one_epoch, empty = epochs_of(paths, part, cached)
         return shuffling.epochs(
             one_epoch, rows_an_epoch=rows, skip_rows=skip, count=count, empty=empty
@@ -159,9 +163,13 @@ def train_input_fn(
         one_epoch, empty = epochs_of(paths, part)
         rows: Any = rows_an_epoch
         return row_groups.epochs(
-            one_epoch, batch_size=batch_size, rows_an_epoch=rows, skip_rows=skip,
-            count=count, empty=empty,
-        )  # fmt: skip
+            one_epoch,
+            batch_size=batch_size,
+            rows_an_epoch=rows,
+            skip_rows=skip,
+            count=count,
+            empty=empty,
+        )
 
     def input_fn(input_context: Optional[Any] = None) -> tf.data.Dataset:
         part = shard
@@ -280,9 +288,7 @@ def check_cacheable(
 ) -> None:
     """Whether transformed rows can be kept for later: raises ValueError, saying what forbids it."""
     if spec.kept_together is not None:
-        raise ValueError(
-            f"the head ranking has rows of one {spec.kept_together!r} read together"
-        )
+        raise ValueError(f"the head ranking has rows of one {spec.kept_together!r} read together")
     if mixed:
         raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
     if negatives is not None:
@@ -313,9 +319,7 @@ def transformed(
     batches: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool = True
 ) -> tf.data.Dataset:
     """What a function makes of batches, in parallel and ahead of the model."""
-    made = batches.map(
-        function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic
-    )
+    made = batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
     options = tf.data.Options()
     # Threads of its own (0: one a core); otherwise parsing and the model wait for each other.
     options.threading.private_threadpool_size = 0

@@ -28,8 +28,11 @@ from input_pipelines.transform.transforms import Transform
 Shapes = Mapping[str, tuple[Any, ...]]
 
 _OF_READING = {
-    tf.errors.DATA_LOSS, tf.errors.OUT_OF_RANGE, tf.errors.NOT_FOUND, tf.errors.UNKNOWN,
-}  # fmt: skip
+    tf.errors.DATA_LOSS,
+    tf.errors.OUT_OF_RANGE,
+    tf.errors.NOT_FOUND,
+    tf.errors.UNKNOWN,
+}
 
 
 @dataclasses.dataclass(frozen=True)

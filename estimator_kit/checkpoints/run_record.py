@@ -48,9 +48,14 @@ class _KeptSpec(storage.Form):
 _Digests = dict[str, str]
 
 _PACKAGES = (
-    "estimator-kit", "tensorflow", "tensorflow-estimator", "tf_keras", "numpy", "protobuf",
+    "estimator-kit",
+    "tensorflow",
+    "tensorflow-estimator",
+    "tf_keras",
+    "numpy",
+    "protobuf",
     "pydantic",
-)  # fmt: skip
+)
 
 # May change between two starts: they weigh what is learned, are measured alone, or were used up by
 # the first start.

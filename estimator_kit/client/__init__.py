@@ -27,6 +27,13 @@ from .rows import Rows
 from .signatures import Metadata, Signature, TensorForm
 
 __all__ = [
-    "Classes", "GrpcClient", "Metadata", "RestClient", "RowError", "Rows", "ServingError",
-    "Signature", "TensorForm",
-]  # fmt: skip
+    "Classes",
+    "GrpcClient",
+    "Metadata",
+    "RestClient",
+    "RowError",
+    "Rows",
+    "ServingError",
+    "Signature",
+    "TensorForm",
+]

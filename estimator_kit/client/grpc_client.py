@@ -53,9 +53,11 @@ class GrpcClient(Client):
     def status(self) -> dict[int, str]:
         request = self._request("GetModelStatusRequest", "")
         response = self._call(
-            "GetModelStatus", "GetModelStatusResponse", request,
+            "GetModelStatus",
+            "GetModelStatusResponse",
+            request,
             service="/tensorflow.serving.ModelService/",
-        )  # fmt: skip
+        )
         return {
             entry.version: _STATES.get(entry.state, str(entry.state))
             for entry in response.model_version_status

@@ -189,9 +189,11 @@ def _pool() -> Any:
     # The packages refer downward alone: google.protobuf, tensorflow, tensorflow.serving.
     for package in ("google.protobuf", "tensorflow", "tensorflow.serving"):
         packages[package] = descriptor_pb2.FileDescriptorProto(
-            name=f"{package}.proto", package=package, syntax="proto3",
+            name=f"{package}.proto",
+            package=package,
+            syntax="proto3",
             dependency=[file.name for file in packages.values()],
-        )  # fmt: skip
+        )
     made: dict[str, Any] = {}
     current = ""
     for line in filter(None, _TABLE.splitlines()):

@@ -18,15 +18,31 @@ from typing import Any, Union
 VERSION = 1  # Of the document, as in `feature_specs.parser.parser`.
 
 _FEATURE_KEYS = (
-    "dtype", "shape", "default", "required", "feature_list", "row_lengths", "decode",
-)  # fmt: skip
+    "dtype",
+    "shape",
+    "default",
+    "required",
+    "feature_list",
+    "row_lengths",
+    "decode",
+)
 _DTYPES = ("float32", "int64", "string")
 
 # The key of a column's entry that says its kind, and names its source.
 KINDS = (
-    "numeric", "sequence_numeric", "ragged", "bucketized", "identity", "vocabulary", "hash_bucket",
-    "crossed", "weighted", "indicator", "embedding", "dynamic_embedding",
-)  # fmt: skip
+    "numeric",
+    "sequence_numeric",
+    "ragged",
+    "bucketized",
+    "identity",
+    "vocabulary",
+    "hash_bucket",
+    "crossed",
+    "weighted",
+    "indicator",
+    "embedding",
+    "dynamic_embedding",
+)
 _CATEGORICAL = ("bucketized", "identity", "vocabulary", "hash_bucket", "crossed", "weighted")
 _REMEDY = (
     "expected the spec.json that estimator-kit writes into an export; if the export is newer than "

@@ -139,9 +139,7 @@ def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
     if isinstance(rows, Mapping):
         raise RowError("got one dict; expected a list of dicts, one a row, or a DataFrame")
     if isinstance(rows, (str, bytes)) or not (hasattr(rows, "columns") or _iterates(rows)):
-        raise RowError(
-            f"got {_short(rows)}; expected a list of dicts, one a row, or a DataFrame"
-        )
+        raise RowError(f"got {_short(rows)}; expected a list of dicts, one a row, or a DataFrame")
     found = rows.to_dict("records") if hasattr(rows, "columns") else rows
     return (_dict(row, number) for number, row in enumerate(found))
 

@@ -28,14 +28,25 @@ _TYPES: dict[int, tuple[Any, str]] = {
     19: (np.float16, "half_val"),
     22: (np.uint32, "uint32_val"),
     23: (np.uint64, "uint64_val"),
-}  # fmt: skip
+}
 _NUMBERS = {np.dtype(kind): number for number, (kind, _) in _TYPES.items()}
 
 # The names that TensorFlow's messages have for them.
 NAMES = {
-    1: "float", 2: "double", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", STRING: "string",
-    9: "int64", 10: "bool", 17: "uint16", 19: "half", 22: "uint32", 23: "uint64",
-}  # fmt: skip
+    1: "float",
+    2: "double",
+    3: "int32",
+    4: "uint8",
+    5: "int16",
+    6: "int8",
+    STRING: "string",
+    9: "int64",
+    10: "bool",
+    17: "uint16",
+    19: "half",
+    22: "uint32",
+    23: "uint64",
+}
 
 
 def numpy_type(number: int) -> Any:

@@ -110,9 +110,7 @@ def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> s
     lines = []
     if bad:
         rows = [("bad records", "records", "lost bytes", "file")]
-        rows += [
-            (f"{r.bad_records:,}", f"{r.records:,}", f"{r.lost_bytes:,}", r.path) for r in bad
-        ]
+        rows += [(f"{r.bad_records:,}", f"{r.records:,}", f"{r.lost_bytes:,}", r.path) for r in bad]
         widths = [max(len(row[i]) for row in rows) for i in range(3)]
         dashes = ["-" * width for width in widths]
         rows.insert(1, (dashes[0], dashes[1], dashes[2], "----"))
@@ -152,6 +150,9 @@ class _Progress:
             self._told = now
             share = self._read / max(self._total, 1)
             _log.info(
-                "read %s of %s MB (%.0f%%); %s bad records so far", f"{self._read / _MB:,.0f}",
-                f"{self._total / _MB:,.0f}", 100 * share, f"{self._bad:,}",
-            )  # fmt: skip
+                "read %s of %s MB (%.0f%%); %s bad records so far",
+                f"{self._read / _MB:,.0f}",
+                f"{self._total / _MB:,.0f}",
+                100 * share,
+                f"{self._bad:,}",
+            )

@@ -133,9 +133,12 @@ def _flags(names: Collection[str]) -> list[str]:
             field = ExperimentConfig.model_fields[name]
             lines.append(f"  {_usage(name)}{_default(field.default)}")
             lines += textwrap.wrap(
-                str(field.description), _WIDTH, initial_indent="      ",
-                subsequent_indent="      ", break_on_hyphens=False,
-            )  # fmt: skip
+                str(field.description),
+                _WIDTH,
+                initial_indent="      ",
+                subsequent_indent="      ",
+                break_on_hyphens=False,
+            )
     return lines
 
 

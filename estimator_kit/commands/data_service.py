@@ -62,7 +62,9 @@ def _dispatcher(config: ExperimentConfig) -> tuple[Any, str]:
     server = _started(
         lambda: service.DispatchServer(
             service.DispatcherConfig(
-                port=port, protocol="grpc", work_dir=folder,
+                port=port,
+                protocol="grpc",
+                work_dir=folder,
                 fault_tolerant_mode=folder is not None,
             )
         ),
@@ -86,8 +88,11 @@ def _worker(config: ExperimentConfig) -> tuple[Any, str]:
     server = _started(
         lambda: service.WorkerServer(
             service.WorkerConfig(
-                dispatcher_address=dispatcher, worker_address=f"{host}:%port%",
-                port=config.data_service_port, protocol="grpc", heartbeat_interval_ms=1000,
+                dispatcher_address=dispatcher,
+                worker_address=f"{host}:%port%",
+                port=config.data_service_port,
+                protocol="grpc",
+                heartbeat_interval_ms=1000,
                 dispatcher_timeout_ms=_WORKER_GIVES_UP * 1000,
             )
         ),

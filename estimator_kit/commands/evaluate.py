@@ -52,14 +52,13 @@ def _of_checkpoint(config: ModelDirConfig, tell: Callable[[str], None]) -> RunRe
     return result
 
 
-def _evaluate(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any
-) -> RunResult:
+def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
     input_cache.check(config, spec)
     screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
     given = EvalInput.of(config, spec, screened)
-    with input_cache.opened(config) as cache, explained(
-        spec, given.files, damaged=given.damaged, model=model, cache=cache
+    with (
+        input_cache.opened(config) as cache,
+        explained(spec, given.files, damaged=given.damaged, model=model, cache=cache),
     ):
         metrics = read_metrics(trained.evaluate(given.input_fn(cache), name=config.eval_name))
     result = RunResult(
@@ -73,8 +72,11 @@ def _evaluate(
     )
     path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
     write_to(
-        result, path, eval_name=config.eval_name, checkpoint=trained.latest_checkpoint(),
+        result,
+        path,
+        eval_name=config.eval_name,
+        checkpoint=trained.latest_checkpoint(),
         eval_files=given.files,
-    )  # fmt: skip
+    )
     _log.info("the numbers of this evaluation are in %s", path)
     return result

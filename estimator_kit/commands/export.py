@@ -30,9 +30,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     return result
 
 
-def _export(
-    config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any
-) -> RunResult:
+def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
     """Exports the latest checkpoint; without --eval_files nothing can be asked of it."""
     check_default(config.default_signature, model)
     paths: list[str] = []

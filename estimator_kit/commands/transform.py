@@ -149,9 +149,7 @@ def _difference(
         raise ExportError(f"the result of --mode=transform was refused: {error}") from error
 
 
-def _quality_changes(
-    config: ExperimentConfig, meta: Any, source: str, staged: str
-) -> list[str]:
+def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staged: str) -> list[str]:
     """What `quality_change` says of the result; that it was not asked, without --eval_files."""
     if not config.eval_files:
         return [NOT_MEASURED]

@@ -181,9 +181,11 @@ def parse(text: str) -> Optional[ClusterView]:
         index = int(index)
     count = 1 if task_type == EVALUATOR else len(jobs.get(task_type, ()))
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
-        expected = f"a number below {count}, the tasks of {task_type}" if count else (
-            f"a task of the cluster, which has no {task_type}"
-        )  # fmt: skip
+        expected = (
+            f"a number below {count}, the tasks of {task_type}"
+            if count
+            else (f"a task of the cluster, which has no {task_type}")
+        )
         raise _wrong("TF_CONFIG.task.index", f"got {index!r}", expected)
     jobs, task_type, index = _with_chief(jobs, task_type, index)
     if len(members) == 1:
@@ -191,9 +193,13 @@ def parse(text: str) -> Optional[ClusterView]:
             return None
         raise _wrong("TF_CONFIG.cluster", "got a chief alone", _LONE_CHIEF)
     return ClusterView(
-        chief=jobs[CHIEF][0], workers=jobs.get(WORKER, ()), ps=jobs.get(PS, ()),
-        evaluators=jobs.get(EVALUATOR, ()), task_type=task_type, task_index=index,
-    )  # fmt: skip
+        chief=jobs[CHIEF][0],
+        workers=jobs.get(WORKER, ()),
+        ps=jobs.get(PS, ()),
+        evaluators=jobs.get(EVALUATOR, ()),
+        task_type=task_type,
+        task_index=index,
+    )
 
 
 def _with_chief(
@@ -213,9 +219,10 @@ def _with_chief(
             task_type, index = (WORKER, index - 1) if index else (CHIEF, 0)
     if len(jobs.get(CHIEF, ())) != 1:
         raise _wrong(
-            f"TF_CONFIG.cluster.{leader}", f"got {len(jobs.get(CHIEF, ()))} addresses",
+            f"TF_CONFIG.cluster.{leader}",
+            f"got {len(jobs.get(CHIEF, ()))} addresses",
             "one, that of the task that saves checkpoints",
-        )  # fmt: skip
+        )
     return jobs, task_type, index
 
 
@@ -248,9 +255,11 @@ def _from_flags(config: AllSettings) -> Optional[ClusterView]:
     count = {WORKER: len(workers), PS: len(ps)}.get(job, 1)
     if index >= count:
         flag = "--ps_hosts" if job == PS else "--worker_hosts"
-        one = f"--job_name={job} has task 0 alone" if count == 1 and job not in (WORKER, PS) else (
-            f"{flag} has {count} of them"
-        )  # fmt: skip
+        one = (
+            f"--job_name={job} has task 0 alone"
+            if count == 1 and job not in (WORKER, PS)
+            else (f"{flag} has {count} of them")
+        )
         raise ConfigError(f"--task_index: got {index}, expected a number below {count}: {one}")
     if job == WORKER:
         job, index = (WORKER, index - 1) if index else (CHIEF, 0)

@@ -68,10 +68,14 @@ class ExperimentConfig(AllSettings):
     def convert_options(self) -> ConvertOptions:
         """How rows become shards."""
         return ConvertOptions(
-            shard_mib=self.shard_mib, compression=self.shard_compression,
-            order=self.convert_order, seed=self.seed, split_key=self.split_key,
-            eval_fraction=self.eval_fraction or 0.0, step_columns=self.step_columns,
-        )  # fmt: skip
+            shard_mib=self.shard_mib,
+            compression=self.shard_compression,
+            order=self.convert_order,
+            seed=self.seed,
+            split_key=self.split_key,
+            eval_fraction=self.eval_fraction or 0.0,
+            step_columns=self.step_columns,
+        )
 
 
 def _is_readable(text: str) -> bool:

@@ -46,9 +46,7 @@ def csv_options(
     given = config.csv_options()
     if spec is None or kinds.kind_of_all(paths) != kinds.CSV:
         return given
-    flags = {
-        name: getattr(config, name) for name in Tables.model_fields if _says(config, name)
-    }
+    flags = {name: getattr(config, name) for name in Tables.model_fields if _says(config, name)}
     section = spec.tables.given
     if spec.tables == NO_TABLES:
         if written and not flags.keys().isdisjoint(_VALUES):

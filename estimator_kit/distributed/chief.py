@@ -100,9 +100,13 @@ class Chief(Trainer):
                 with contextlib.nullcontext() if told else contextlib.suppress(Exception):
                     step = reading.latest_step(self._config.model_dir)
                     self._marks.write(
-                        "end", status=status, reason=reason, global_step=step,
-                        goal=goal_of(self._config), scored_by=self._scored_by,
-                    )  # fmt: skip
+                        "end",
+                        status=status,
+                        reason=reason,
+                        global_step=step,
+                        goal=goal_of(self._config),
+                        scored_by=self._scored_by,
+                    )
 
     @contextlib.contextmanager
     def _heeding_the_evaluator(self) -> Iterator[None]:

@@ -60,11 +60,15 @@ class AllReduceChief(Chief):
     def make_steps(self, steps: Steps) -> None:
         self._marks.write("ready", max_steps=steps.max_steps)
         train(
-            self._config, self._view, self._strategy, steps.model, steps.make_input(),
+            self._config,
+            self._view,
+            self._strategy,
+            steps.model,
+            steps.make_input(),
             max_steps=steps.max_steps,
             hooks=[SaverHook(make_run_config(self._config)), *steps.hooks],
             over=lambda: self.request.reason is not None,
-        )  # fmt: skip
+        )
 
 
 class AllReduceWorker(Worker):
@@ -90,10 +94,16 @@ class AllReduceWorker(Worker):
     ) -> Optional[str]:
         # All end with one step, and the chief has found out which.
         train(
-            self._config, self._view, self._strategy, self._model,
-            self.input_from_checkpoint(source), max_steps=int(ready["max_steps"]),
-            hooks=[*hooks, OneSession()], over=self.is_over, ended=self._watch.over,
-        )  # fmt: skip
+            self._config,
+            self._view,
+            self._strategy,
+            self._model,
+            self.input_from_checkpoint(source),
+            max_steps=int(ready["max_steps"]),
+            hooks=[*hooks, OneSession()],
+            over=self.is_over,
+            ended=self._watch.over,
+        )
         return str(ready["id"])
 
 
@@ -165,13 +175,16 @@ def _noticing_losses(
         seen = {name: time.monotonic() for name, _ in others}
         while not closed.wait(_LOOK):
             there = looks.map(reachable, [address for _, address in others])
-            seen.update({name: time.monotonic() for (name, _), is_there in zip(others, there)
-                         if is_there})  # fmt: skip
+            seen.update(
+                {name: time.monotonic() for (name, _), is_there in zip(others, there) if is_there}
+            )
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
             if gone and not closed.is_set() and not ended():
-                leave(f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
-                      "start all tasks again to go on from the last checkpoint",
-                      exit_codes.TEMPORARY)  # fmt: skip
+                leave(
+                    f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
+                    "start all tasks again to go on from the last checkpoint",
+                    exit_codes.TEMPORARY,
+                )
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

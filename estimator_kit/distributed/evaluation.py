@@ -90,12 +90,14 @@ class _Evaluator:
                 raise
             _log.warning(
                 "%s was removed while it was scored or exported; a higher --keep_checkpoint_max "
-                "keeps more", checkpoint,
+                "keeps more",
+                checkpoint,
             )
             return
         self.scored = checkpoint
-        _log.info("scored step %d: loss %.5f", int(metrics["global_step"]),
-                  self.after.metrics["loss"])  # fmt: skip
+        _log.info(
+            "scored step %d: loss %.5f", int(metrics["global_step"]), self.after.metrics["loss"]
+        )
         if self.request.reason == EARLY_STOPPED:
             Marks(self.model_dir).write("stop")
 
@@ -113,10 +115,17 @@ def run_evaluator(
     """
     request, marks = StopRequest(), Marks(config.model_dir)
     # Watching first: it says that there is an evaluator.
-    with stop_on_sigterm(request), Watch(
-        view, marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
-        presence=EVALUATOR, workers_needed=needs_all_workers(config),
-    ) as watch:
+    with (
+        stop_on_sigterm(request),
+        Watch(
+            view,
+            marks,
+            seconds=config.cluster_timeout_secs,
+            goal=goal_of(config),
+            presence=EVALUATOR,
+            workers_needed=needs_all_workers(config),
+        ) as watch,
+    ):
         own = _Evaluator(config, spec, model, request)
         said = False
         while True:
@@ -134,18 +143,22 @@ def run_evaluator(
                 raise Stopped(f"{view.name} was stopped by SIGTERM")
             if not said and own.scored is None:
                 said = True
-                _log.info("%s waits for the first checkpoint of chief:0 at %s",
-                          view.name, view.chief)  # fmt: skip
+                _log.info(
+                    "%s waits for the first checkpoint of chief:0 at %s", view.name, view.chief
+                )
             threading.Event().wait(_LOOK)
         end = watch.end or {}
     exports: dict[str, str] = dict(own.after.exports)
     if end.get("status") == DONE and own.scored is not None:
         exports = finish.final_exports(config, own.trained, own.after)
     result = RunResult(
-        mode=config.mode, task=view.name, metrics=own.after.metrics, exports=exports,
+        mode=config.mode,
+        task=view.name,
+        metrics=own.after.metrics,
+        exports=exports,
         global_step=reading.latest_step(own.model_dir),
         rows_evaluated=int(own.after.metrics.get("rows", 0)),
-    )  # fmt: skip
+    )
     _complete(own.model_dir, result)
     watch.check()
     return result
@@ -168,9 +181,11 @@ def _complete(model_dir: str, result: RunResult) -> None:
     if kept is None or not result.metrics:
         return
     kept.update(
-        metrics=dict(result.metrics), rows_evaluated=result.rows_evaluated,
-        exports=dict(result.exports), export_path=result.export_path,
-    )  # fmt: skip
+        metrics=dict(result.metrics),
+        rows_evaluated=result.rows_evaluated,
+        exports=dict(result.exports),
+        export_path=result.export_path,
+    )
     path = result_path(model_dir)
     storage.write_json(path, kept)
     _log.info("metrics and exports are in %s", os.path.basename(path))

@@ -94,12 +94,15 @@ class _Tasks:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *arguments, "--launch_local="],
             env={**os.environ, "TF_CONFIG": tf_config, "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
             errors="replace",
             # Its own group: the terminal sends Ctrl-C to this process alone, which passes it on.
             start_new_session=True,
             preexec_fn=_in_child(0 if view.task_type == EVALUATOR else _NICENESS),
-        )  # fmt: skip
+        )
         self._processes[view.name] = process
         thread = threading.Thread(target=self._follow, args=(view.name, process, width))
         thread.start()

@@ -32,8 +32,9 @@ _NETWORK_HEADER = 0xFFF00000  # SKF_NET_OFF
 _LOAD_WORD, _LOAD_BYTE, _SHIFT_RIGHT, _EQUAL, _RETURN = 0x20, 0x30, 0x74, 0x15, 0x06
 
 _LOOPBACK: tuple[Address, ...] = (
-    ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"),
-)  # fmt: skip
+    ipaddress.IPv4Address("127.0.0.1"),
+    ipaddress.IPv6Address("::1"),
+)
 
 
 def own_addresses(address: str, others: Iterable[str] = ()) -> list[Address]:

@@ -146,14 +146,18 @@ class Watch(threading.Thread):
                 over = self._is_gone_too_long(self._clock())
                 if not warned:
                     warned = True
-                    _log.warning("%s cannot look for the end: %s", self._view.name,
-                                 str(error).splitlines()[0][:200])  # fmt: skip
+                    _log.warning(
+                        "%s cannot look for the end: %s",
+                        self._view.name,
+                        str(error).splitlines()[0][:200],
+                    )
             self._answer_sigterm()
             if over:
                 self._over.set()
                 if self.end is not None and self.end.get("status") == FAILED:
-                    _log.warning("%s: chief:0 has failed: %s", self._view.name,
-                                 self.end.get("reason"))  # fmt: skip
+                    _log.warning(
+                        "%s: chief:0 has failed: %s", self._view.name, self.end.get("reason")
+                    )
                 self._on_end()
                 break
         if self._leaves and not self._closed.wait(_LAST_STEP):
@@ -175,8 +179,9 @@ class Watch(threading.Thread):
         if gone:
             leave(
                 f"{self._view.name} was stopped by SIGTERM when {', '.join(gone)} was gone: what "
-                "was trained after the last checkpoint is lost", exit_codes.STOPPED,
-            )  # fmt: skip
+                "was trained after the last checkpoint is lost",
+                exit_codes.STOPPED,
+            )
 
     def _was_stopped(self) -> bool:
         return self.end is not None and self.end.get("status") == STOPPED
@@ -200,11 +205,7 @@ class Watch(threading.Thread):
         return self._is_gone_too_long(now)
 
     def _is_reached(self, mark: Optional[Mapping[str, Any]]) -> bool:
-        return (
-            mark is not None
-            and mark.get("status") == DONE
-            and mark.get("goal") == self._goal
-        )  # fmt: skip
+        return mark is not None and mark.get("status") == DONE and mark.get("goal") == self._goal
 
     def _is_gone_too_long(self, now: float) -> bool:
         """Whether the training is given up, a task not having been seen for so long."""

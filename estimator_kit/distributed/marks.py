@@ -33,8 +33,16 @@ CHIEF, EVALUATOR = "chief", "evaluator"
 
 def goal_of(config: ModelDirConfig) -> dict[str, Any]:
     """What says how long a training is; one of another goal goes on from where this one ended."""
-    names = ("mode", "max_steps", "epochs", "batch_size", "seed", "train_files", "train_days",
-             "early_stopping_metric")  # fmt: skip
+    names = (
+        "mode",
+        "max_steps",
+        "epochs",
+        "batch_size",
+        "seed",
+        "train_files",
+        "train_days",
+        "early_stopping_metric",
+    )
     plain: dict[str, Any] = storage.plain({name: getattr(config, name) for name in names})
     return plain
 

@@ -57,19 +57,23 @@ class ParameterServerChief(Chief):
             trained = cluster_estimator(config, steps.model, view)
             saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
             trained.train(
-                steps.make_input(), max_steps=max_steps,
+                steps.make_input(),
+                max_steps=max_steps,
                 hooks=[saver, *steps.hooks, session, _AfterSession(self._say_ready)],
                 saving_listeners=list(steps.saving_listeners),
-            )  # fmt: skip
+            )
 
         with Watch(
-            view, self._marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
-            on_end=self._say_given_up, leaves=True, request=self.request,
+            view,
+            self._marks,
+            seconds=config.cluster_timeout_secs,
+            goal=goal_of(config),
+            on_end=self._say_given_up,
+            leaves=True,
+            request=self.request,
             workers_needed=needs_all_workers(config),
-        ):  # fmt: skip
-            through = keep_training(
-                config, view, attempt, lambda: self.request.reason == SIGTERM
-            )  # fmt: skip
+        ):
+            through = keep_training(config, view, attempt, lambda: self.request.reason == SIGTERM)
         if through is None:
             _log.warning(
                 "stopped by SIGTERM when a server was gone: what was trained after the last "
@@ -81,9 +85,12 @@ class ParameterServerChief(Chief):
         error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
         step = reading.latest_step(self._config.model_dir)
         result = RunResult(
-            mode=self._config.mode, status="failed", global_step=step, error=error,
+            mode=self._config.mode,
+            status="failed",
+            global_step=step,
+            error=error,
             task=self._view.name,
-        )  # fmt: skip
+        )
         write_result(result, self._config.model_dir)
 
     def _say_ready(self) -> None:
@@ -112,8 +119,9 @@ class ParameterServerChief(Chief):
             elif self._gone[name] > float("-inf"):
                 _log.warning(
                     "%s cannot be reached and is not waited for; rows of its shard were not "
-                    "trained on", name,
-                )  # fmt: skip
+                    "trained on",
+                    name,
+                )
                 self._gone[name] = float("-inf")
         return not waiting
 

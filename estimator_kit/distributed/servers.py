@@ -59,9 +59,11 @@ def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any
         session.device_count["GPU"] = 0  # It keeps variables in memory, and leaves GPUs alone.
     try:
         server = tf.distribute.Server(
-            tf.train.ClusterSpec(view.cluster_dict()), job_name=view.task_type,
-            task_index=view.task_index, config=session,
-        )  # fmt: skip
+            tf.train.ClusterSpec(view.cluster_dict()),
+            job_name=view.task_type,
+            task_index=view.task_index,
+            config=session,
+        )
     except tf.errors.OpError as error:
         raise ConfigError(
             f"{view.name} cannot listen at its address {view.address}; is the port taken? "
@@ -99,10 +101,16 @@ def run_ps(config: ModelDirConfig, view: ClusterView) -> RunResult:
     """
     request = StopRequest()
     start(config, view)
-    with stop_on_sigterm(request), Watch(
-        view, Marks(config.model_dir), seconds=config.cluster_timeout_secs, goal=goal_of(config),
-        workers_needed=needs_all_workers(config),
-    ) as watch:
+    with (
+        stop_on_sigterm(request),
+        Watch(
+            view,
+            Marks(config.model_dir),
+            seconds=config.cluster_timeout_secs,
+            goal=goal_of(config),
+            workers_needed=needs_all_workers(config),
+        ) as watch,
+    ):
         trainers = [host for name, host in view.tasks() if not name.startswith("ps:")]
         while not watch.over() and request.reason != SIGTERM:
             threading.Event().wait(0.5)

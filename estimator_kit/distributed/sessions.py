@@ -94,9 +94,13 @@ def cluster_estimator(config: ModelDirConfig, model: ModelFn, view: ClusterView)
     session = session_config(config)
     session.device_filters.extend(placement.device_filters(view))
     return make_estimator(
-        config, model, view, device_fn=placement.device_fn(view), session_config=session,
+        config,
+        model,
+        view,
+        device_fn=placement.device_fn(view),
+        session_config=session,
         session_creation_timeout_secs=max(1, int(config.cluster_timeout_secs)),
-    )  # fmt: skip
+    )
 
 
 def _together(config: ModelDirConfig, view: ClusterView) -> Optional[Synchronous]:
@@ -144,13 +148,16 @@ def keep_training(
     """
     fruitless = 0
     ps = [task for task in view.tasks() if task[0].startswith("ps:")]
-    while not over() and wait_for(ps, this=view.name, seconds=config.cluster_timeout_secs,
-                                  over=over):  # fmt: skip
+    while not over() and wait_for(
+        ps, this=view.name, seconds=config.cluster_timeout_secs, over=over
+    ):
         session = OneSession(ready)
         try:
-            with _quick_sessions(), partitions.of_size(
-                config.partition_mib
-            ), dynamic_tables.on_servers(len(ps)):
+            with (
+                _quick_sessions(),
+                partitions.of_size(config.partition_mib),
+                dynamic_tables.on_servers(len(ps)),
+            ):
                 attempt(session)
             return session
         except Exception as error:

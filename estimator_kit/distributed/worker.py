@@ -57,9 +57,14 @@ class Worker(abc.ABC):
     _watch: Watch  # While it runs.
 
     def __init__(
-        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView,
-        *, devices: int = 1,
-    ):  # fmt: skip
+        self,
+        config: ModelDirConfig,
+        spec: FeatureSpec,
+        model: ModelFn,
+        view: ClusterView,
+        *,
+        devices: int = 1,
+    ):
         self._config, self._spec, self._model, self._view = config, spec, model, view
         self._model_dir = config.model_dir
         self._team = Team.of(config, view, devices)
@@ -104,10 +109,19 @@ class Worker(abc.ABC):
 
         self.start_server()
         progress = ProgressHook(config.max_steps, every_secs=config.log_every_secs, shared=True)
-        with stop_on_sigterm(request), Watch(
-            view, self._marks, seconds=config.cluster_timeout_secs, goal=goal_of(config),
-            on_end=stop, leaves=True, request=request, workers_needed=needs_all_workers(config),
-        ) as self._watch:
+        with (
+            stop_on_sigterm(request),
+            Watch(
+                view,
+                self._marks,
+                seconds=config.cluster_timeout_secs,
+                goal=goal_of(config),
+                on_end=stop,
+                leaves=True,
+                request=request,
+                workers_needed=needs_all_workers(config),
+            ) as self._watch,
+        ):
             others = [task for task in view.tasks() if not task[0].startswith("worker:")]
             wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=self.is_over)
             self._train_with_each_session(progress)
@@ -115,9 +129,11 @@ class Worker(abc.ABC):
                 raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
             self._watch.check()
         return RunResult(
-            mode=config.mode, task=view.name, rows_trained=progress.rows,
+            mode=config.mode,
+            task=view.name,
+            rows_trained=progress.rows,
             examples_per_second=progress.examples_per_second,
-        )  # fmt: skip
+        )
 
     def is_over(self) -> bool:
         """Whether the training is over, or this task is to stop."""
@@ -149,10 +165,11 @@ class Worker(abc.ABC):
                     break
                 if isinstance(error, SessionLost):
                     raise tf.errors.UnavailableError(
-                        None, None,
+                        None,
+                        None,
                         f"{name}: another task of the step is gone; start all tasks again to go on "
                         "from the last checkpoint",
-                    ) from error  # fmt: skip
+                    ) from error
                 raise
             if of is not None and not self.is_over():
                 ready = {"id": of}
@@ -174,9 +191,12 @@ class Worker(abc.ABC):
 
         if last is None:
             wait_until(
-                missing, what="the first session of", this=self._view.name,
-                seconds=self._config.cluster_timeout_secs, over=self.is_over,
-            )  # fmt: skip
+                missing,
+                what="the first session of",
+                this=self._view.name,
+                seconds=self._config.cluster_timeout_secs,
+                over=self.is_over,
+            )
         else:
             while not self.is_over() and missing():
                 threading.Event().wait(_LOOK)

@@ -13,8 +13,15 @@ from feature_specs.spec import FeatureSpec
 
 # Optimizers whose slots are of a row each, in a table beside that of the rows.
 OPTIMIZERS = (
-    "adadelta", "adagrad", "adam", "ftrl", "lazy_adam", "momentum", "rmsprop", "sgd",
-)  # fmt: skip
+    "adadelta",
+    "adagrad",
+    "adam",
+    "ftrl",
+    "lazy_adam",
+    "momentum",
+    "rmsprop",
+    "sgd",
+)
 
 
 def check_model(model: Any) -> None:

@@ -127,9 +127,15 @@ def _trained_rows(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The vectors of those values that have a row, or get one, and bool: which these are."""
     table = _variable(
-        de, column, name, "table", dim=column.dimension, initializer=initializer(column),
-        trainable=True, bp_v2=_SERVERS.get() > 0,
-    )  # fmt: skip
+        de,
+        column,
+        name,
+        "table",
+        dim=column.dimension,
+        initializer=initializer(column),
+        trainable=True,
+        bp_v2=_SERVERS.get() > 0,
+    )
     seen, known = None, tf.ones_like(values, tf.bool)
     if column.min_count > 1 or column.max_rows is not None:
         seen = _variable(de, column, name, "seen", dim=2, value_dtype=tf.int64)
@@ -162,10 +168,14 @@ def _variable(
     # Their names in a checkpoint are those of ops, which must not depend on what is around them.
     with tf.compat.v1.get_default_graph().name_scope(None):
         return de.get_variable(
-            f"{name}_{part}", key_dtype=tf.int64, value_dtype=value_dtype, dim=dim,
-            devices=_devices(name, column.shards), initializer=initializer,
+            f"{name}_{part}",
+            key_dtype=tf.int64,
+            value_dtype=value_dtype,
+            dim=dim,
+            devices=_devices(name, column.shards),
+            initializer=initializer,
             **{"trainable": False, **more},
-        )  # fmt: skip
+        )
 
 
 def _devices(name: str, shards: int) -> list[str]:
@@ -196,8 +206,7 @@ def check_trained(variables: Sequence[Any]) -> None:
 
 
 def optimizer(made: Any, variables: Sequence[Any]) -> Any:
-    """The optimizer, changed so that it can step on rows of dynamic embeddings, these among them.
-    """
+    """The optimizer, changed so that it can step on rows of dynamic embeddings, these too."""
     for variable in variables:
         variable.params.estimator_kit_table.steps.append(made)
     de = dynamic_package.library("a dynamic_embedding")
@@ -222,9 +231,12 @@ def evictions(
         return []
     with tf.init_scope():
         last = tf.compat.v1.get_variable(
-            "dynamic_tables/last_look", initializer=tf.constant(-1, tf.int64), trainable=False,
-            use_resource=True, collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
-        )  # fmt: skip
+            "dynamic_tables/last_look",
+            initializer=tf.constant(-1, tf.int64),
+            trainable=False,
+            use_resource=True,
+            collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
+        )
     with tf.control_dependencies([step]):
         looked = last.read_value()
     # Nobody has looked since a session began.

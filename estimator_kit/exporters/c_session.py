@@ -30,9 +30,19 @@ import numpy as np
 
 # tensorflow/core/framework/types.proto
 _DTYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 9: "int64",
-    10: "bool", 17: "uint16", 19: "float16", 22: "uint32", 23: "uint64",
-}  # fmt: skip
+    1: "float32",
+    2: "float64",
+    3: "int32",
+    4: "uint8",
+    5: "int16",
+    6: "int8",
+    9: "int64",
+    10: "bool",
+    17: "uint16",
+    19: "float16",
+    22: "uint32",
+    23: "uint64",
+}
 _NUMBERS = {np.dtype(name): number for number, name in _DTYPES.items()}
 _STRING = 7
 _TSTRING_BYTES = 24
@@ -86,17 +96,36 @@ def load_library(path: str) -> Any:
         "TF_DeleteBuffer": (None, [ctypes.POINTER(_Buffer)]),
         "TF_LoadSessionFromSavedModel": (
             pointer,
-            [pointer, pointer, text, ctypes.POINTER(text), count, pointer,
-             ctypes.POINTER(_Buffer), pointer],
+            [
+                pointer,
+                pointer,
+                text,
+                ctypes.POINTER(text),
+                count,
+                pointer,
+                ctypes.POINTER(_Buffer),
+                pointer,
+            ],
         ),
         "TF_CloseSession": (None, [pointer, pointer]),
         "TF_DeleteSession": (None, [pointer, pointer]),
         "TF_GraphOperationByName": (pointer, [pointer, text]),
         "TF_SessionRun": (
             None,
-            [pointer, pointer, ctypes.POINTER(_Output), ctypes.POINTER(pointer), count,
-             ctypes.POINTER(_Output), ctypes.POINTER(pointer), count, pointer, count, pointer,
-             pointer],
+            [
+                pointer,
+                pointer,
+                ctypes.POINTER(_Output),
+                ctypes.POINTER(pointer),
+                count,
+                ctypes.POINTER(_Output),
+                ctypes.POINTER(pointer),
+                count,
+                pointer,
+                count,
+                pointer,
+                pointer,
+            ],
         ),
         "TF_AllocateTensor": (pointer, [count, ctypes.POINTER(ctypes.c_int64), count, size]),
         "TF_DeleteTensor": (None, [pointer]),
@@ -110,7 +139,7 @@ def load_library(path: str) -> Any:
         "TF_StringDealloc": (None, [pointer]),
         "TF_StringGetDataPointer": (pointer, [pointer]),
         "TF_StringGetSize": (size, [pointer]),
-    }  # fmt: skip
+    }
     for name, (result, arguments) in prototypes.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
@@ -144,9 +173,15 @@ class CSession:
                 lib.TF_SetConfig(options, _CONFIG, len(_CONFIG), status)
             with self._status() as status:
                 self._session = lib.TF_LoadSessionFromSavedModel(
-                    options, None, os.fsencode(export_dir), (ctypes.c_char_p * 1)(b"serve"), 1,
-                    self._graph, meta, status,
-                )  # fmt: skip
+                    options,
+                    None,
+                    os.fsencode(export_dir),
+                    (ctypes.c_char_p * 1)(b"serve"),
+                    1,
+                    self._graph,
+                    meta,
+                    status,
+                )
             self.signatures = signatures_in(
                 ctypes.string_at(meta.contents.data, meta.contents.length)
             )
@@ -219,9 +254,19 @@ class CSession:
         try:
             with self._status() as status:
                 lib.TF_SessionRun(
-                    self._session, None, into, (ctypes.c_void_p * len(given))(*given), len(given),
-                    outof, found, len(fetches), None, 0, None, status,
-                )  # fmt: skip
+                    self._session,
+                    None,
+                    into,
+                    (ctypes.c_void_p * len(given))(*given),
+                    len(given),
+                    outof,
+                    found,
+                    len(fetches),
+                    None,
+                    0,
+                    None,
+                    status,
+                )
             return [self._array(tensor) for tensor in found]
         finally:
             for tensor in given:

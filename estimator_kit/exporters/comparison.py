@@ -67,9 +67,12 @@ def no_record(field: str, paths: list[str]) -> DataError:
 
 
 def check_quality(
-    config: ExperimentConfig, spec: FeatureSpec, records: list[bytes],
-    before: dict[str, np.ndarray], after: dict[str, np.ndarray],
-) -> list[str]:  # fmt: skip
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    records: list[bytes],
+    before: dict[str, np.ndarray],
+    after: dict[str, np.ndarray],
+) -> list[str]:
     """`quality_change.check` on records of --eval_files; a label that cannot be used is named."""
     limit = config.transform_max_loss_increase
     with explained(spec, record_files(config, "eval_files")):

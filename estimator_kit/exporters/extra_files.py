@@ -51,9 +51,13 @@ class Origin:
 
 
 def write(
-    staged: str, model_dir: str, spec: FeatureSpec, origin: Origin, written: Written,
+    staged: str,
+    model_dir: str,
+    spec: FeatureSpec,
+    origin: Origin,
+    written: Written,
     rows: Optional[SampleRows],
-) -> None:  # fmt: skip
+) -> None:
     """Writes all of them but `lineage.json`."""
     extra = os.path.join(staged, "assets.extra")
     tf.io.gfile.makedirs(extra)
@@ -69,10 +73,13 @@ def write(
         return
     model = model_name(model_dir)
     warm_up.write(
-        os.path.join(extra, warm_up.NAME), written.signatures, rows.records[:_WARM_ROWS],
-        {name: values[:_WARM_ROWS] for name, values in rows.sent.items()}, model=model,
+        os.path.join(extra, warm_up.NAME),
+        written.signatures,
+        rows.records[:_WARM_ROWS],
+        {name: values[:_WARM_ROWS] for name, values in rows.sent.items()},
+        model=model,
         sequence_examples=spec.sequence_examples,
-    )  # fmt: skip
+    )
     row = int(rows.sendable.argmax())
     raw = {}
     if written.raw_signatures and rows.sendable[row]:
@@ -85,9 +92,16 @@ def write(
 
 
 def write_lineage(
-    staged: str, model_dir: str, spec: FeatureSpec, origin: Origin, checkpoint: str,
-    written: Written, report: Optional[Report], missing: str, now: float,
-) -> None:  # fmt: skip
+    staged: str,
+    model_dir: str,
+    spec: FeatureSpec,
+    origin: Origin,
+    checkpoint: str,
+    written: Written,
+    report: Optional[Report],
+    missing: str,
+    now: float,
+) -> None:
     """Writes `lineage.json`, after the checks: what they found is in it."""
     moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
     lineage = {

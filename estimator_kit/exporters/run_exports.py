@@ -63,15 +63,22 @@ class RunExports:
         }
         origin = Origin(exporter, metrics or {}, facts, resolved_flags(config))
         return saved_model.export_saved_model(
-            trained, self._spec, export_folder(self._model_dir, exporter), checkpoint,
-            rows=self._sample(), default_signature=config.default_signature, origin=origin,
-        )  # fmt: skip
+            trained,
+            self._spec,
+            export_folder(self._model_dir, exporter),
+            checkpoint,
+            rows=self._sample(),
+            default_signature=config.default_signature,
+            origin=origin,
+        )
 
     def _sample(self) -> Optional[SampleRows]:
         if self._rows is None and self._files:
             with explained(self._spec, self._files, with_labels=False, damaged=self._damaged):
                 self._rows = unusual_rows(
-                    self._spec, self._files, damaged=self._damaged,
+                    self._spec,
+                    self._files,
+                    damaged=self._damaged,
                     count=self._config.export_check_rows,
-                )  # fmt: skip
+                )
         return self._rows

@@ -83,9 +83,13 @@ def sample_rows(
         except tf.errors.OutOfRangeError:
             return None
     return SampleRows(
-        tuple(sorted(files)), list(stored), values, raw_inputs.filled(spec, parts),
-        raw_inputs.sendable(spec, parts), tuple(range(len(stored))),
-    )  # fmt: skip
+        tuple(sorted(files)),
+        list(stored),
+        values,
+        raw_inputs.filled(spec, parts),
+        raw_inputs.sendable(spec, parts),
+        tuple(range(len(stored))),
+    )
 
 
 def unusual_rows(
@@ -105,8 +109,10 @@ def unusual_rows(
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
         _log.warning(
             "rows to check exports with are chosen from the first %s: one of the next cannot be "
-            "read: %s", f"{first:,}", checks.text_of(error) or errors.first_line(error),
-        )  # fmt: skip
+            "read: %s",
+            f"{first:,}",
+            checks.text_of(error) or errors.first_line(error),
+        )
     wanted = [*range(min(count, first)), *(place for place in found.places if place >= count)]
     if len(wanted) <= min(count, first):
         return sample_rows(spec, files, damaged=damaged, count=count)

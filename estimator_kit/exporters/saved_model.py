@@ -65,9 +65,13 @@ def export_saved_model(
         stack.callback(_remove, staged)
         loader = stack.enter_context(verification.started()) if rows is not None else None
         written = write_saved_model(
-            trained, spec, staged, checkpoint, default_signature=default_signature,
+            trained,
+            spec,
+            staged,
+            checkpoint,
+            default_signature=default_signature,
             features=rows.features if rows is not None else None,
-        )  # fmt: skip
+        )
         extra_files.write(staged, trained.model_dir, spec, origin, written, rows)
         report, missing = None, extra_files.NOT_CHECKED
         if rows is None:

@@ -96,9 +96,12 @@ def started() -> Iterator[Optional[Loader]]:
     script = os.path.abspath(c_session.__file__)
     process = subprocess.Popen(
         [sys.executable, "-c", _START, script, folder],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env=environment,
-    )  # fmt: skip
+    )
     with process:
         try:
             yield Loader(process)
@@ -156,6 +159,11 @@ def verify(
         text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}", str(error))
         raise ExportError(text) from error
     return Report(
-        len(rows.records), int(rows.sendable.sum()), len(answers), skew.ANSWERS, largest,
-        round(result["load_seconds"], 3), round(result["run_seconds"], 3),
-    )  # fmt: skip
+        len(rows.records),
+        int(rows.sendable.sum()),
+        len(answers),
+        skew.ANSWERS,
+        largest,
+        round(result["load_seconds"], 3),
+        round(result["run_seconds"], 3),
+    )

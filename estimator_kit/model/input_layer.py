@@ -103,9 +103,7 @@ def sequence_columns(
     return parts, ragged[0].row_lengths()
 
 
-def ragged_input(
-    spec: FeatureSpec, group: str, features: Features
-) -> dict[str, tf.RaggedTensor]:
+def ragged_input(spec: FeatureSpec, group: str, features: Features) -> dict[str, tf.RaggedTensor]:
     """The columns of a group of ragged ones, by name.
 
     Returns:

@@ -323,9 +323,12 @@ class ModelFn(abc.ABC):
             # Nothing reads the predictions here but metrics of `tf.estimator.add_metrics`.
             predictions, _ = self._predictions(logits, outputs)
             return estimator.EstimatorSpec(
-                mode, predictions=predictions, loss=loss, eval_metric_ops=metrics,
+                mode,
+                predictions=predictions,
+                loss=loss,
+                eval_metric_ops=metrics,
                 scaffold=self._averages(),
-            )  # fmt: skip
+            )
         for name, value in losses.items():
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
         for name, value in self._combination.factors(self.spec).items():
@@ -388,10 +391,16 @@ class ModelFn(abc.ABC):
     ) -> tf.Operation:
         p = self.params
         return minimize(
-            loss, self._chosen_optimizers(), clip_norm=p.clip_norm, clip_value=p.clip_value,
-            freeze=p.freeze, accumulate=p.accumulate, average=p.moving_average,
-            gradients=gradients, together=self.together,
-        )  # fmt: skip
+            loss,
+            self._chosen_optimizers(),
+            clip_norm=p.clip_norm,
+            clip_value=p.clip_value,
+            freeze=p.freeze,
+            accumulate=p.accumulate,
+            average=p.moving_average,
+            gradients=gradients,
+            together=self.together,
+        )
 
     def _predict_spec(
         self, mode: str, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]

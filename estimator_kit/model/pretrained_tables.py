@@ -39,11 +39,14 @@ def check(spec: FeatureSpec) -> None:
         known, size = int(table.known.sum()), len(table.known)
         logger.info(
             "column %s: %s of %s ids start from pretrained vectors, %s from the initializer%s",
-            name, f"{known:,}", f"{size:,}", f"{size - known:,}",
+            name,
+            f"{known:,}",
+            f"{size:,}",
+            f"{size - known:,}",
             f"; {table.unused:,} vectors are of words outside the vocabulary"
             if table.unused
             else "",
-        )  # fmt: skip
+        )
         warning = pretrained_files.frozen_warning(spec, name, known)
         if warning is not None:
             logger.warning("%s", warning)

@@ -69,9 +69,12 @@ def explained(
         _check_files(paths, error)
         text = checks.text_of(error)
         reason = diagnosis.find_bad_record(
-            spec, paths, with_labels=with_labels, damaged=damaged,
+            spec,
+            paths,
+            with_labels=with_labels,
+            damaged=damaged,
             also=model.labels_and_weights if model is not None and text is not None else None,
-        )  # fmt: skip
+        )
         # None is found where files have changed, or the check is of several records.
         if reason is not None or text is not None:
             raise DataError(reason or text) from error

@@ -79,5 +79,8 @@ def _warn(caller: FrameType, operator: str, function: str, result: bool) -> None
     _log.warning(
         "%s:%d: %s on tensors is %s here, whatever their values: in an Estimator's graph it asks "
         "whether they are one tensor; use %s",
-        *place, operator, result, function,
-    )  # fmt: skip
+        *place,
+        operator,
+        result,
+        function,
+    )

@@ -115,9 +115,13 @@ class DINModel(ModelFn):
             dense = input_layer.dense_columns(self.spec, names, features)
             target = tf.concat([dense[name] for name in groups[p.target_group]], axis=1)
             history = interest(
-                steps, lengths, target, hidden_units=p.attention_units,
-                activation=p.attention_activation, softmax=p.softmax,
-            )  # fmt: skip
+                steps,
+                lengths,
+                target,
+                hidden_units=p.attention_units,
+                activation=p.attention_activation,
+                softmax=p.softmax,
+            )
             parts = [target, history]
             if p.deep_group is not None:
                 parts.insert(0, input_layer.side_by_side(self.spec, p.deep_group, dense))

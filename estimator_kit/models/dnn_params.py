@@ -51,9 +51,15 @@ class DNNParams(ModelParams):
 
 
 _LAYER_OPTIONS = (
-    "dropout", "activation", "batch_norm", "batch_norm_momentum", "layer_norm", "residual",
-    "initializer", "regularizer",
-)  # fmt: skip
+    "dropout",
+    "activation",
+    "batch_norm",
+    "batch_norm_momentum",
+    "layer_norm",
+    "residual",
+    "initializer",
+    "regularizer",
+)
 
 
 def tower(

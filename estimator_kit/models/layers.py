@@ -81,9 +81,13 @@ def hidden_layers(
     for i, units in enumerate(hidden_units):
         before, name = hidden, f"hiddenlayer_{i}"
         hidden = dense_layer(
-            hidden, units, name, ACTIVATIONS[activation],
-            initializer=initializer, regularizer=regularizer,
-        )  # fmt: skip
+            hidden,
+            units,
+            name,
+            ACTIVATIONS[activation],
+            initializer=initializer,
+            regularizer=regularizer,
+        )
         if dropout and training:
             hidden = tf.nn.dropout(hidden, rate=dropout)
         with tf.compat.v1.variable_scope(name):
@@ -96,9 +100,13 @@ def hidden_layers(
             if residual:
                 if before.shape[-1] != units:
                     before = dense_layer(
-                        before, units, "projection", use_bias=False,
-                        initializer=initializer, regularizer=regularizer,
-                    )  # fmt: skip
+                        before,
+                        units,
+                        "projection",
+                        use_bias=False,
+                        initializer=initializer,
+                        regularizer=regularizer,
+                    )
                 hidden += before
     return hidden
 

@@ -47,9 +47,12 @@ class MultiTaskModel(DenseGroupModel):
         for name, objective in self.objectives.items():
             with tf.compat.v1.variable_scope(f"tower_{name}"):
                 logits[name] = tower_logits(
-                    shared[name], self.params, mode, objective.logits_dimension,
+                    shared[name],
+                    self.params,
+                    mode,
+                    objective.logits_dimension,
                     self.params.tower_units,
-                )  # fmt: skip
+                )
         return logits
 
 

@@ -114,10 +114,11 @@ class TwoTowerModel(ModelFn):
         if p.item_id is not None:
             read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
             single = [
-                name for name in read
+                name
+                for name in read
                 if spec.columns[name].categorical
                 and all(spec.features[f].single for f in spec.features_of(name))
-            ]  # fmt: skip
+            ]
             if p.item_id not in single:
                 raise ConfigError(
                     f"item_id: got {p.item_id!r}, expected a categorical column of one id a record "

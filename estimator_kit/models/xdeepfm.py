@@ -67,6 +67,7 @@ class XDeepFMModel(FieldModel):
         with tf.compat.v1.variable_scope("cin"):
             crossed = interactions(fields, self.params.maps)
             return (
-                wide + deep_logits
+                wide
+                + deep_logits
                 + dense_layer(crossed, self.logits_dimension, "logits", use_bias=False)
-            )  # fmt: skip
+            )

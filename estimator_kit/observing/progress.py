@@ -43,5 +43,6 @@ class Progress:
         rate = self._rows / (now - self._started)
         print(
             f"{done:,} of {shards:,} {self._what}, {self._rows:,} rows read, {rate:,.0f} rows/s",
-            file=self._stream, flush=True,
-        )  # fmt: skip
+            file=self._stream,
+            flush=True,
+        )

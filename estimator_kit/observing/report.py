@@ -90,9 +90,13 @@ def _query(config: ExperimentConfig, export: str) -> str:
         config.predict_files or config.patterns_of("eval") or config.patterns_of("train")[:1]
     )
     arguments = [
-        *_program(), "--mode=predict", f"--spec={config.spec}", f"--export_dir={export}",
-        f"--predict_files={records}", "--predict_limit=3",
-    ]  # fmt: skip
+        *_program(),
+        "--mode=predict",
+        f"--spec={config.spec}",
+        f"--export_dir={export}",
+        f"--predict_files={records}",
+        "--predict_limit=3",
+    ]
     return " ".join(shlex.quote(argument) for argument in arguments)
 
 

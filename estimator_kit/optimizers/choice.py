@@ -239,8 +239,9 @@ def minimize(
 
     step = tf.compat.v1.train.get_or_create_global_step()
     found = compute(loss) if gradients is None else gradients(compute, variables, step)
-    pairs = [(gradient, variable) for gradient, variable in zip(found, variables)
-             if gradient is not None]  # fmt: skip
+    pairs = [
+        (gradient, variable) for gradient, variable in zip(found, variables) if gradient is not None
+    ]
     pairs = dense_gradients.for_collectives(pairs)
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])

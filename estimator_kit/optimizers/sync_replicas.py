@@ -50,9 +50,10 @@ class Synchronous:
           global_step: counted once a step.
         """
         optimizer = tf.compat.v1.train.SyncReplicasOptimizer(
-            _Applying(apply), replicas_to_aggregate=self.aggregate,
+            _Applying(apply),
+            replicas_to_aggregate=self.aggregate,
             total_num_replicas=self.replicas,
-        )  # fmt: skip
+        )
         summed = [(_sorted_rows(gradient), variable) for gradient, variable in pairs]
         step = optimizer.apply_gradients(summed, global_step=global_step)
         # Without a token, all wait for the first step; with those of the default it is not one of

@@ -89,9 +89,11 @@ def _drift(
         return
     if statistics is None:
         yield Finding(
-            "drift", "warn", "drift is not looked at: there are no statistics of the last cycle's "
-            f"window as of {before.as_of}, and its files are gone or hold something else"
-        )  # fmt: skip
+            "drift",
+            "warn",
+            "drift is not looked at: there are no statistics of the last cycle's "
+            f"window as of {before.as_of}, and its files are gone or hold something else",
+        )
         return
     known = {day.digest for day in (*before.train, *before.evaluate)}
     days = [day for day in (*window.train, *window.evaluate) if day.digest not in known]
@@ -129,11 +131,12 @@ def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
         else:
             continue
         yield Finding(
-            "day_rows", bounds.otherwise,
+            "day_rows",
+            bounds.otherwise,
             f"{day.name}: {day.rows:,} records, {ratio:.3g} times the median of {median:,.10g} of "
             f"the {len(days)} days of the window, {wrong}; {cause} If the day is right, change "
             "day_rows in the section retraining of the spec",
-        )  # fmt: skip
+        )
 
 
 def _equal_files(window: Window) -> Iterator[Finding]:
@@ -146,7 +149,8 @@ def _equal_files(window: Window) -> Iterator[Finding]:
         if len(paths) > 1:
             more = f" and {len(paths) - 2:,} more" if len(paths) > 2 else ""
             yield Finding(
-                "equal_files", "warn",
+                "equal_files",
+                "warn",
                 f"{paths[0]}, {paths[1]}{more} hold the same bytes, so their rows count "
                 f"{len(paths)} times",
-            )  # fmt: skip
+            )

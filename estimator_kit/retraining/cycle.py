@@ -92,9 +92,7 @@ class _Cycle:
         return found
 
 
-def run(
-    config: RetrainConfig, *, clock: Callable[[], float] = time.time
-) -> tuple[RunResult, str]:
+def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
     """Runs one cycle, or what is left of one that died; returns what it did and its report.
 
     Raises:
@@ -108,9 +106,10 @@ def run(
     if config.prometheus_file is not None:
         notices.check_prometheus()
     spec = parser.load(config.spec)
-    with lock.held(
-        config.model_dir, stale_secs=config.lock_stale_secs, clock=clock
-    ) as held, stoppable() as limits:
+    with (
+        lock.held(config.model_dir, stale_secs=config.lock_stale_secs, clock=clock) as held,
+        stoppable() as limits,
+    ):
         return _run(config, spec, held, limits, clock)
 
 
@@ -135,10 +134,12 @@ def _run(
     try:
         with limits.stage("window", seconds.get("window")):
             window = choose(
-                config, spec, facts,
+                config,
+                spec,
+                facts,
                 as_of=datetime.date.fromisoformat(config.as_of) if config.as_of else today,
                 before=_window_of(last),
-            )  # fmt: skip
+            )
     except BaseException as error:  # There is no cycle yet whose folder could hold a report.
         text = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
         _tell_of_failure(config, None, _outcome(error), text)
@@ -152,9 +153,11 @@ def _run(
     folder = _folder(config, there, last, identity)
     if folder.read("window") is None:
         document = {
-            **window.to_dict(), "identity": identity, "made_with": lineage.made_with(config),
+            **window.to_dict(),
+            "identity": identity,
+            "made_with": lineage.made_with(config),
             "seconds": clock() - begun,
-        }  # fmt: skip
+        }
         folder.write("window", document)
     cycle = _Cycle(config, spec, folder, window, serving_of(config, held), facts, last)
     try:
@@ -248,8 +251,9 @@ def _folder(
         before = last.read("window") or {}
         if before.get("identity") == identity:
             what = {
-                "promoted": "was promoted", "refused": "was refused by the gate",
-            }[last.outcome or ""]  # fmt: skip
+                "promoted": "was promoted",
+                "refused": "was refused by the gate",
+            }[last.outcome or ""]
             raise NothingToDo(
                 f"cycle {last.name} with the same days, spec, code and flags {what}; --force "
                 "runs another one"
@@ -266,9 +270,13 @@ def _run_stages(
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
     stages: dict[str, Callable[[_Cycle], _Document]] = {
-        "vocabularies": _vocabularies, "checks": _checks, "train": _train, "gate": _gate,
-        "promote": _promote, "clean": _clean,
-    }  # fmt: skip
+        "vocabularies": _vocabularies,
+        "checks": _checks,
+        "train": _train,
+        "gate": _gate,
+        "promote": _promote,
+        "clean": _clean,
+    }
     _look_again_at_live(cycle)
     for name, function in stages.items():
         if cycle.folder.read(name) is not None:
@@ -294,10 +302,13 @@ def _run_stages(
         raise Refused(text)
     train, path = cycle.output("train"), cycle.output("promote")["path"]
     result = RunResult(
-        mode="retrain", global_step=train["global_step"], metrics=train["metrics"],
+        mode="retrain",
+        global_step=train["global_step"],
+        metrics=train["metrics"],
         exports={"final": path} if os.path.isdir(path) else {},  # It may be removed since.
-        rows_trained=train["rows_trained"], rows_evaluated=cycle.output("gate")["rows"],
-    )  # fmt: skip
+        rows_trained=train["rows_trained"],
+        rows_evaluated=cycle.output("gate")["rows"],
+    )
     return result, text
 
 
@@ -321,9 +332,13 @@ def _checks(cycle: _Cycle) -> _Document:
         facts.statistics(cycle.window.train_files)  # For the cycle after this one.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
     findings = checks.run(
-        spec, cycle.window, facts, before=before, statistics=statistics,
+        spec,
+        cycle.window,
+        facts,
+        before=before,
+        statistics=statistics,
         other_files=bool(cycle.config.eval_files),
-    )  # fmt: skip
+    )
     for found in findings:
         if found.verdict == "warn":
             _log.warning("%s", found.text)
@@ -341,21 +356,29 @@ def _vocabularies(cycle: _Cycle) -> _Document:
         if not os.path.isdir(folder):
             folder = os.path.join(live.path, "assets.extra", "feature_spec")
     return vocabularies.make(
-        cycle.spec, cycle.folder.at("spec"),
+        cycle.spec,
+        cycle.folder.at("spec"),
         files=[file.path for file in cycle.window.train_files],
-        min_count=cycle.config.min_count, live=folder,
-    )  # fmt: skip
+        min_count=cycle.config.min_count,
+        live=folder,
+    )
 
 
 def _train(cycle: _Cycle) -> _Document:
     start = training_stage.choose_start(
-        cycle.spec, live=cycle.serving.live, last=cycle.last,
+        cycle.spec,
+        live=cycle.serving.live,
+        last=cycle.last,
         cycles=state.cycles(cycle.config.model_dir),
-    )  # fmt: skip
+    )
     return training_stage.train(
-        cycle.config, cycle.folder, cycle.window, spec=cycle.output("vocabularies")["spec"],
-        start=start, warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
-    )  # fmt: skip
+        cycle.config,
+        cycle.folder,
+        cycle.window,
+        spec=cycle.output("vocabularies")["spec"],
+        start=start,
+        warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
+    )
 
 
 def _gate(cycle: _Cycle) -> _Document:
@@ -393,19 +416,23 @@ def _promote(cycle: _Cycle) -> _Document:
         paths = [file.path for file in cycle.window.eval_files]
         publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(
-            gate["candidate"], cycle=cycle.folder.name,
+            gate["candidate"],
+            cycle=cycle.folder.name,
             verify=gate_stage.verify(gate["candidate"], paths),
-        )  # fmt: skip
+        )
     return {"version": own.number, "path": own.path}
 
 
 def _clean(cycle: _Cycle) -> _Document:
     config = cycle.config
     return retention.clean(
-        state.cycles(config.model_dir), cycle.serving, newest=config.keep_cycles,
-        days=config.keep_cycle_days, versions=config.keep_versions,
+        state.cycles(config.model_dir),
+        cycle.serving,
+        newest=config.keep_cycles,
+        days=config.keep_cycle_days,
+        versions=config.keep_versions,
         today=datetime.date.fromisoformat(cycle.window.as_of),
-    )  # fmt: skip
+    )
 
 
 def _tell(config: RetrainConfig, found: _Document) -> None:
@@ -427,9 +454,11 @@ def _tell_of_failure(
     try:
         live = serving_of(config).live
         found = report.document(
-            folder or state.new(config.model_dir), outcome, problem,
+            folder or state.new(config.model_dir),
+            outcome,
+            problem,
             live=live.number if live is not None else None,
-        )  # fmt: skip
+        )
         if folder is not None:
             report.write(folder, found)
         _tell(config, found)

@@ -80,8 +80,10 @@ class Facts:
         for report in data_scan.scan(unknown, spec=self._spec):
             bad = report.listed[0].sentence if report.bad_records else None
             known[report.path] = {
-                "bytes": report.size, "rows": report.good_records, "bad": bad,
-            }  # fmt: skip
+                "bytes": report.size,
+                "rows": report.good_records,
+                "bad": bad,
+            }
             storage.write_json(places[report.path], known[report.path])
         return [
             FileFacts(
@@ -138,9 +140,7 @@ class Facts:
         return os.path.join(self._folder, f"{what}-{name[:40]}.json")
 
 
-def manifest_problem(
-    folder: str, files: Sequence[FileFacts], names: str = "*"
-) -> Optional[str]:
+def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") -> Optional[str]:
     """Why a day is not what its `_MANIFEST.json` says; None when it is, or has none.
 
     Args:

@@ -181,7 +181,16 @@ class _Lineage(Form):
 
 # By the name of the file, without its ending.
 FORMS: dict[str, Any] = {
-    "window": _Window, "vocabularies": _Vocabularies, "checks": _Checks, "start": _Start,
-    "train": _Train, "gate": _Gate, "publishing": _Publishing, "promote": _Promote,
-    "clean": _Clean, "lineage": _Lineage, "report": _Report, "done": _Done,
-}  # fmt: skip
+    "window": _Window,
+    "vocabularies": _Vocabularies,
+    "checks": _Checks,
+    "start": _Start,
+    "train": _Train,
+    "gate": _Gate,
+    "publishing": _Publishing,
+    "promote": _Promote,
+    "clean": _Clean,
+    "lineage": _Lineage,
+    "report": _Report,
+    "done": _Done,
+}

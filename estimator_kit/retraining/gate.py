@@ -97,17 +97,20 @@ def judge(
     return [
         *(
             Finding(
-                f"predictions/{name} finite", False, rows=len(scored[name].labels),
+                f"predictions/{name} finite",
+                False,
+                rows=len(scored[name].labels),
                 note=f"{count:,} rows have a prediction that is NaN or infinite",
             )
-            for name, count in broken.items() if count
+            for name, count in broken.items()
+            if count
         ),
         *(
             finding
             for condition in gate.conditions
             for finding in _findings(gate, condition, scored, features, measured)
         ),
-    ]  # fmt: skip
+    ]
 
 
 def passed(findings: list[Finding]) -> bool:
@@ -147,9 +150,11 @@ def _findings(
         )
     if small:
         yield Finding(
-            _text(condition), None, slice=condition.slice,
+            _text(condition),
+            None,
+            slice=condition.slice,
             note=f"{small} values have fewer than {condition.min_rows} rows",
-        )  # fmt: skip
+        )
 
 
 def _of_rows(
@@ -163,9 +168,12 @@ def _of_rows(
 ) -> Iterator[Finding]:
     if mask is not None:
         rows = Scored(
-            rows.labels[mask], rows.weights[mask], rows.candidate[mask],
-            None if rows.live is None else rows.live[mask], rows.why_no_live,
-        )  # fmt: skip
+            rows.labels[mask],
+            rows.weights[mask],
+            rows.candidate[mask],
+            None if rows.live is None else rows.live[mask],
+            rows.why_no_live,
+        )
         if groups is not None:
             groups = np.unique(groups[mask], return_inverse=True)[1].reshape(-1)
     count = len(rows.labels)
@@ -199,9 +207,14 @@ def _of_rows(
 
     options = gate.bootstrap
     found = bootstrap.difference(
-        worse(candidate), worse(live), rows=count, groups=groups, samples=options.samples,
-        confidence=options.confidence, seed=options.seed,
-    )  # fmt: skip
+        worse(candidate),
+        worse(live),
+        rows=count,
+        groups=groups,
+        samples=options.samples,
+        confidence=options.confidence,
+        seed=options.seed,
+    )
     # `found` grows as the candidate gets worse; people read candidate - live.
     down = name in ("auc", "accuracy")
     low, high = (-found.high, -found.low) if down else (found.low, found.high)
@@ -211,9 +224,15 @@ def _of_rows(
         yield Finding(text, None if where else False, value, where, count, before, note=note)
         return
     yield Finding(
-        text, bool(limit <= condition.max_loss), value, where, count, before,
-        None if math.isnan(low) else low, None if math.isnan(high) else high,
-    )  # fmt: skip
+        text,
+        bool(limit <= condition.max_loss),
+        value,
+        where,
+        count,
+        before,
+        None if math.isnan(low) else low,
+        None if math.isnan(high) else high,
+    )
 
 
 def _bounds(
@@ -236,9 +255,13 @@ def _undefined(
     """Of all rows a refusal; a slice without, say, a positive row says nothing of the model."""
     whose = "" if live is None else " of the live model" if not math.isnan(value) else ""
     return Finding(
-        text, None if where else False, None, where, rows,
+        text,
+        None if where else False,
+        None,
+        where,
+        rows,
         note=f"the metric{whose} is undefined: the rows that it is made of are not there",
-    )  # fmt: skip
+    )
 
 
 def _text(condition: Condition, key: Optional[str] = None) -> str:

@@ -63,9 +63,10 @@ def run(
     wanted = sorted(name for name in features if name is not None)
     rows = EvalRows(spec, paths, features=wanted, batch_size=batch_size)
     objectives = [
-        name for name, entry in spec.objectives.items()
+        name
+        for name, entry in spec.objectives.items()
         if entry.head in OUTPUTS and entry.steps_in_row is None
-    ]  # fmt: skip
+    ]
     candidate = rows.predictions(export, objectives)
     before, why_no_live = {}, "there is no live model yet"
     if live is not None:
@@ -157,8 +158,9 @@ def _answer(export: str, records: Any) -> dict[str, np.ndarray]:
 def _size_mib(export: str) -> float:
     sizes = (
         os.path.getsize(os.path.join(folder, name))
-        for folder, _, names in os.walk(export) for name in names
-    )  # fmt: skip
+        for folder, _, names in os.walk(export)
+        for name in names
+    )
     return sum(sizes) / 2**20
 
 

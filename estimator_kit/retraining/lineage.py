@@ -27,19 +27,36 @@ from feature_specs.parser import parser
 
 # Flags that change nothing of what a cycle makes.
 _WITHOUT_EFFECT = {
-    "as_of", "force", "keep_cycles", "keep_cycle_days", "keep_versions", "stage_limits",
-    "lock_stale_secs", "prometheus_file", "webhook_url_file", "webhook_timeout_secs",
-    "exit_code_style", "log_every_secs", "to", "cycle", "mode", "model_dir", "serving_dir",
-    "generate_default_data", "input_cache_dir", "input_cache_gib",
-}  # fmt: skip
+    "as_of",
+    "force",
+    "keep_cycles",
+    "keep_cycle_days",
+    "keep_versions",
+    "stage_limits",
+    "lock_stale_secs",
+    "prometheus_file",
+    "webhook_url_file",
+    "webhook_timeout_secs",
+    "exit_code_style",
+    "log_every_secs",
+    "to",
+    "cycle",
+    "mode",
+    "model_dir",
+    "serving_dir",
+    "generate_default_data",
+    "input_cache_dir",
+    "input_cache_gib",
+}
 
 
 def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str) -> str:
     """What makes two cycles the same one: window, spec, code and flags."""
     flags = {
-        name: value for name, value in config.model_dump(mode="json").items()
+        name: value
+        for name, value in config.model_dump(mode="json").items()
         if name not in _WITHOUT_EFFECT
-    }  # fmt: skip
+    }
     parts = [window_digest, spec_fingerprint, code(config.model), repr(sorted(flags.items()))]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -95,7 +112,7 @@ def write(folder: CycleFolder, *, owner: Owner, identity: str) -> dict[str, Any]
         "version": found["promote"].get("version"),
         "seconds": seconds(folder),
         "by": {"user": owner.user, "host": owner.host, "pid": owner.pid},
-    }  # fmt: skip
+    }
     folder.write("lineage", document)
     return document
 

@@ -22,9 +22,7 @@ from input_pipelines.errors import MissingPackageError
 _log = logging.getLogger("estimator_kit")
 
 
-def prometheus(
-    report: dict[str, Any], *, model_dir: str, last_success: Optional[float]
-) -> str:
+def prometheus(report: dict[str, Any], *, model_dir: str, last_success: Optional[float]) -> str:
     """The metrics of a cycle, in Prometheus's text format.
 
     Args:
@@ -39,9 +37,7 @@ def prometheus(
     path = os.path.abspath(model_dir)
     of_model = {"model": os.path.basename(path), "model_dir": path}
 
-    def gauge(
-        name: str, help_text: str, values: Mapping[Any, Any], *labels: str
-    ) -> None:
+    def gauge(name: str, help_text: str, values: Mapping[Any, Any], *labels: str) -> None:
         there = {key: value for key, value in values.items() if value is not None}
         if there:
             name = f"estimator_kit_retraining_{name}"

@@ -155,9 +155,10 @@ class Serving:
         staging = os.path.join(self.folder, f"{_STAGING}{number}")
         final = os.path.join(self.folder, str(number))
         mark = {
-            "cycle": cycle, "rollback_of": rollback_of,
+            "cycle": cycle,
+            "rollback_of": rollback_of,
             "parent": before.number if before is not None else None,
-        }  # fmt: skip
+        }
         try:
             with self._writing():
                 os.makedirs(self.folder, exist_ok=True)
@@ -226,9 +227,7 @@ class Serving:
             mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
         except (FileNotFoundError, ValueError):
             mark = {}
-        return Version(
-            number, path, mark.get("cycle"), mark.get("rollback_of"), mark.get("parent")
-        )
+        return Version(number, path, mark.get("cycle"), mark.get("rollback_of"), mark.get("parent"))
 
     def _note(self) -> None:
         past = self.past()
@@ -238,11 +237,13 @@ class Serving:
             return
         past += [
             {
-                "version": version.number, "cycle": version.cycle,
-                "rollback_of": version.rollback_of, "parent": version.parent,
+                "version": version.number,
+                "cycle": version.cycle,
+                "rollback_of": version.rollback_of,
+                "parent": version.parent,
             }
             for version in new
-        ]  # fmt: skip
+        ]
         storage.write_json(self._past, past)
 
 

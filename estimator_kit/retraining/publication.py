@@ -44,9 +44,13 @@ def _all(serving: Serving) -> list[Version]:
     known = {version.number for version in there}
     gone = [
         Version(
-            entry["version"], os.path.join(serving.folder, str(entry["version"])),
-            entry.get("cycle"), entry.get("rollback_of"), entry.get("parent"),
+            entry["version"],
+            os.path.join(serving.folder, str(entry["version"])),
+            entry.get("cycle"),
+            entry.get("rollback_of"),
+            entry.get("parent"),
         )
-        for entry in serving.past() if entry["version"] not in known
-    ]  # fmt: skip
+        for entry in serving.past()
+        if entry["version"] not in known
+    ]
     return [*there, *gone]

@@ -130,8 +130,18 @@ def _number(value: Optional[float]) -> str:
 
 def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
     """The table of all cycles, the oldest first."""
-    head = ("cycle", "as of", "train days", "rows", "start", "metric", "live", "candidate",
-            "outcome", "version")  # fmt: skip
+    head = (
+        "cycle",
+        "as of",
+        "train days",
+        "rows",
+        "start",
+        "metric",
+        "live",
+        "candidate",
+        "outcome",
+        "version",
+    )
     rows = [head]
     for cycle in cycles:
         report = cycle.read("report") or document(cycle, "unfinished")
@@ -139,12 +149,20 @@ def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
         name = next(iter(report["metrics"]), "")
         both: dict[str, Any] = report["metrics"].get(name, {})
         version = report["version"]
-        rows.append((
-            cycle.name, report["as_of"] or "", f"{len(days)}", f"{report['window']['rows']:,}",
-            (report["start"] or {}).get("kind", ""), name, _number(both.get("live")),
-            _number(both.get("candidate")), cycle.outcome or report["outcome"],
-            "" if version is None else f"{version}{' live' if version == live else ''}",
-        ))  # fmt: skip
+        rows.append(
+            (
+                cycle.name,
+                report["as_of"] or "",
+                f"{len(days)}",
+                f"{report['window']['rows']:,}",
+                (report["start"] or {}).get("kind", ""),
+                name,
+                _number(both.get("live")),
+                _number(both.get("candidate")),
+                cycle.outcome or report["outcome"],
+                "" if version is None else f"{version}{' live' if version == live else ''}",
+            )
+        )
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows

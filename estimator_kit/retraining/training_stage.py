@@ -129,11 +129,14 @@ def training_config(
     """The config of a cycle's training; `epochs` are those of its start."""
     defaults = {name: ExperimentConfig.model_fields[name].default for name in CYCLE_FIELDS}
     changes: dict[str, Any] = {
-        "mode": "train_and_evaluate", "spec": spec, "model_dir": model_dir,
-        "train_files": tuple(train_files), "eval_files": tuple(eval_files),
+        "mode": "train_and_evaluate",
+        "spec": spec,
+        "model_dir": model_dir,
+        "train_files": tuple(train_files),
+        "eval_files": tuple(eval_files),
         "exporters": tuple(dict.fromkeys([*config.exporters, "final"])),
         "warm_start_from": start.source,
-    }  # fmt: skip
+    }
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs
     return ModelDirConfig(**{**config.model_dump(), **defaults, **changes})
@@ -151,16 +154,24 @@ def train(
     """Trains from wherever the cycle's training is, and returns what it came to."""
     kept = folder.read("start")
     if kept is not None:
-        start = Start(**{field.name: kept[field.name] for field in dataclasses.fields(Start)
-                         if field.name in kept})
+        start = Start(
+            **{
+                field.name: kept[field.name]
+                for field in dataclasses.fields(Start)
+                if field.name in kept
+            }
+        )
 
     def with_start(chosen: Start) -> ModelDirConfig:
         return training_config(
-            config, spec=spec, model_dir=folder.train_dir,
+            config,
+            spec=spec,
+            model_dir=folder.train_dir,
             train_files=[file.path for file in window.train_files],
-            eval_files=[file.path for file in window.eval_files], start=chosen,
+            eval_files=[file.path for file in window.eval_files],
+            start=chosen,
             warm_start_epochs=warm_start_epochs,
-        )  # fmt: skip
+        )
 
     try:
         _run(with_start(start), folder, start, kept is None)

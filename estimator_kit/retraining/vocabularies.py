@@ -113,9 +113,13 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> dict[str, Any]:
     dropped = [word for word in old if word not in after]
     moved = [word for word in new if before.get(word, after[word]) != after[word]]
     return {
-        "words": len(new), "new": len(added), "moved": len(moved), "dropped": len(dropped),
+        "words": len(new),
+        "new": len(added),
+        "moved": len(moved),
+        "dropped": len(dropped),
         "examples": {
             what: words[:_EXAMPLES]
-            for what, words in (("new", added), ("moved", moved), ("dropped", dropped)) if words
+            for what, words in (("new", added), ("moved", moved), ("dropped", dropped))
+            if words
         },
-    }  # fmt: skip
+    }

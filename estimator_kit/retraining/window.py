@@ -101,19 +101,25 @@ class Window:
         def days(entries: Sequence[Mapping[str, Any]]) -> tuple[Day, ...]:
             return tuple(
                 Day(
-                    entry["name"], entry["digest"], entry["rows"],
+                    entry["name"],
+                    entry["digest"],
+                    entry["rows"],
                     tuple(
                         FileFacts(f["path"], f["bytes"], f["sha256"], f["rows"], f.get("bad"))
                         for f in entry["files"]
                     ),
                 )
                 for entry in entries
-            )  # fmt: skip
+            )
 
         return cls(
-            document["as_of"], days(document["train"]), days(document["evaluate"]),
-            document["left_out"], tuple(document["late"]), tuple(document["rewritten"]),
-        )  # fmt: skip
+            document["as_of"],
+            days(document["train"]),
+            days(document["evaluate"]),
+            document["left_out"],
+            tuple(document["late"]),
+            tuple(document["rewritten"]),
+        )
 
 
 def choose(
@@ -285,9 +291,7 @@ def _check_size(config: RetrainConfig, window: Window) -> None:
         )
 
 
-def _changes(
-    window: Window, before: Optional[Window]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _changes(window: Window, before: Optional[Window]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The days that are late, and those that were re-written."""
     if before is None:
         return (), ()

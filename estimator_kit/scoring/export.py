@@ -128,10 +128,13 @@ def read(path: str, spec_path: str) -> Export:
         )
     outputs = graph.signature_def[name].outputs
     return Export(
-        path, _digest(path), name, next(iter(inputs)),
+        path,
+        _digest(path),
+        name,
+        next(iter(inputs)),
         tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
         _spec(path, spec_path),
-    )  # fmt: skip
+    )
 
 
 def choose(export: Export, names: Sequence[str]) -> Export:
@@ -157,9 +160,12 @@ def load(
     """
     with loading.as_export_error(f"--export_dir={path} does not load"):
         return LoadedModel(
-            path, 0, intra_op_threads=intra_op_threads, inter_op_threads=inter_op_threads,
+            path,
+            0,
+            intra_op_threads=intra_op_threads,
+            inter_op_threads=inter_op_threads,
             memory_growth=memory_growth,
-        )  # fmt: skip
+        )
 
 
 def ask(

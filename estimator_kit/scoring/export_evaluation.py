@@ -202,9 +202,13 @@ def _metric_graph(spec: FeatureSpec, objectives: Mapping[str, Objective]) -> _Me
 
 
 def _metrics(
-    config: ExperimentConfig, export: Export, spec: FeatureSpec,
-    objectives: Mapping[str, Objective], files: Sequence[str], damaged: tfrecords.Damaged,
-) -> dict[str, float]:  # fmt: skip
+    config: ExperimentConfig,
+    export: Export,
+    spec: FeatureSpec,
+    objectives: Mapping[str, Objective],
+    files: Sequence[str],
+    damaged: tfrecords.Damaged,
+) -> dict[str, float]:
     """`rows`, and the metrics of the objectives."""
     made = _metric_graph(spec, objectives)
     outputs = {name: f"{name}/{o.logits_output}" for name, o in objectives.items()}
@@ -212,9 +216,11 @@ def _metrics(
         spec, files, batch_size=config.eval_batch_size, limit=config.eval_steps, damaged=damaged
     )
     model = exports.load(
-        export.path, intra_op_threads=config.intra_op_threads,
-        inter_op_threads=config.inter_op_threads, memory_growth=config.memory_growth,
-    )  # fmt: skip
+        export.path,
+        intra_op_threads=config.intra_op_threads,
+        inter_op_threads=config.inter_op_threads,
+        memory_growth=config.memory_growth,
+    )
     # Not entered, which would end the eager execution that reads the files.
     session = tf.compat.v1.Session(graph=made.graph, config=on_cpu())
     rows = 0
@@ -264,9 +270,12 @@ def _extra(export: str, name: str) -> Mapping[str, Any]:
 
 
 def _text(
-    config: ExperimentConfig, spec: FeatureSpec, export: str, result: RunResult,
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    export: str,
+    result: RunResult,
     kept_at: Optional[str],
-) -> str:  # fmt: skip
+) -> str:
     lines = [report.summary(config, spec, result), f"the export is {export}"]
     lines += [f"not computed: {name}: {why}" for name, why in result.metrics_left_out.items()]
     if kept_at is not None:

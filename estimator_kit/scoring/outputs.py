@@ -55,9 +55,13 @@ class Writer(Protocol):
 
 
 def writer(
-    kind: str, file: ShardFile, path: str, outputs: Sequence[Output], keep: Sequence[str],
+    kind: str,
+    file: ShardFile,
+    path: str,
+    outputs: Sequence[Output],
+    keep: Sequence[str],
     csv: CsvOptions,
-) -> Writer:  # fmt: skip
+) -> Writer:
     """A writer of a kind of file.
 
     Args:

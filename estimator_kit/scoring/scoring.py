@@ -86,16 +86,23 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
         names = output_names(paths)
         shards = tuple(
             ScoredFile(
-                names[path], path, tuple(places.stamp(path)),
+                names[path],
+                path,
+                tuple(places.stamp(path)),
                 sum(table.row_groups(path)) if table is not None else None,
             )
             for path in paths
-        )  # fmt: skip
+        )
         csv = table.csv if table is not None else CsvOptions()
         plan = Plan(
-            export, kind, shards, config.keep_columns, csv, config.predict_outputs,
+            export,
+            kind,
+            shards,
+            config.keep_columns,
+            csv,
+            config.predict_outputs,
             screened.left_out("--predict_files"),
-        )  # fmt: skip
+        )
         output = folders.Output(config.predict_dir, plan, noun=_NOUN, called=CALLED)
         output.check()
         with output.held():
@@ -124,9 +131,7 @@ def _screened(
     return bad_data.Screened({"--predict_files": paths})
 
 
-def _first_records(
-    paths: Sequence[str], damaged: tfrecords.Damaged
-) -> dict[str, list[bytes]]:
+def _first_records(paths: Sequence[str], damaged: tfrecords.Damaged) -> dict[str, list[bytes]]:
     """As `tfrecords.first_records`, of the files that have a byte; an error when none has."""
     filled = [path for path in paths if path in damaged or places.stamp(path)[0]]
     return tfrecords.first_records(filled or paths, damaged=damaged)
@@ -169,9 +174,7 @@ def _table(
     csv = table_settings.csv_options(config, spec, paths)
     table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used)
     if not sum(sum(table.row_groups(path)) for path in paths):
-        raise DataError(
-            f"there is no row in {paths[0]}{_others(paths)}; nothing to predict"
-        )
+        raise DataError(f"there is no row in {paths[0]}{_others(paths)}; nothing to predict")
     fields, missing = field_rules.of_spec(
         table, spec, only=used, learning=False, remedy="correct the table"
     )
@@ -179,9 +182,13 @@ def _table(
 
 
 def _check_kept(
-    keep: Sequence[str], export: Export, paths: Sequence[str], kind: str,
-    table: Optional[Table], damaged: tfrecords.Damaged,
-) -> None:  # fmt: skip
+    keep: Sequence[str],
+    export: Export,
+    paths: Sequence[str],
+    kind: str,
+    table: Optional[Table],
+    damaged: tfrecords.Damaged,
+) -> None:
     """Raises ConfigError when a column that is to be kept is not there, or has no place."""
     taken = [output.name for output in export.outputs]
     if kind == kinds.CSV:
@@ -229,9 +236,14 @@ def _stored_names(paths: Sequence[str], damaged: tfrecords.Damaged) -> set[str]:
 
 
 def _predicted(
-    config: ExperimentConfig, plan: Plan, output: folders.Output, table: Optional[Table],
-    fields: tuple[Field, ...], screened: bad_data.Screened, notes: Sequence[str],
-) -> tuple[RunResult, str]:  # fmt: skip
+    config: ExperimentConfig,
+    plan: Plan,
+    output: folders.Output,
+    table: Optional[Table],
+    fields: tuple[Field, ...],
+    screened: bad_data.Screened,
+    notes: Sequence[str],
+) -> tuple[RunResult, str]:
     """What is missing of a plan, predicted."""
     whole = output.begin()
     missing = folders.missing(plan.shards, whole)
@@ -265,8 +277,9 @@ def _predicted(
         rows_evaluated=sum(file.rows for file in written.values()),
         bad_data=screened.counts,
     )
-    return result, _text(plan, output.folder, written, len(missing),
-                         [*notes, *reader.rounding_notes(rounded)])  # fmt: skip
+    return result, _text(
+        plan, output.folder, written, len(missing), [*notes, *reader.rounding_notes(rounded)]
+    )
 
 
 def _part(table: Optional[Table], file: ScoredFile) -> Any:
@@ -283,9 +296,13 @@ def _processes(config: ExperimentConfig, missing: Sequence[ScoredFile]) -> int:
 
 
 def _context(
-    config: ExperimentConfig, plan: Plan, output: folders.Output, fields: tuple[Field, ...],
-    damaged: tfrecords.Damaged, workers: int,
-) -> work.Context:  # fmt: skip
+    config: ExperimentConfig,
+    plan: Plan,
+    output: folders.Output,
+    fields: tuple[Field, ...],
+    damaged: tfrecords.Damaged,
+    workers: int,
+) -> work.Context:
     export = plan.export
     share = max(1, cores() // workers) if workers > 1 else 0
     return work.Context(

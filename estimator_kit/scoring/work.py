@@ -140,9 +140,11 @@ def _model(context: Context) -> LoadedModel:
             logging.getLogger("tensorflow").setLevel(logging.ERROR)
         intra, inter = context.threads
         _loaded[path] = exports.load(
-            path, intra_op_threads=intra, inter_op_threads=inter,
+            path,
+            intra_op_threads=intra,
+            inter_op_threads=inter,
             memory_growth=context.memory_growth,
-        )  # fmt: skip
+        )
     return _loaded[path]
 
 

@@ -67,8 +67,7 @@ def classify(
             continue
         if array.ndim != 2:
             raise invalid(
-                "Expected Tensor shape: [batch_size num_classes] but got "
-                f"{_text(array.shape)}"
+                f"Expected Tensor shape: [batch_size num_classes] but got {_text(array.shape)}"
             )
         if array.dtype != expected:
             raise invalid(f"Expected {alias} Tensor of another type. Got: {array.dtype}")
@@ -184,9 +183,7 @@ def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
     return []
 
 
-def _to_predict(
-    model: LoadedModel, signature: str, inputs: Mapping[str, Any]
-) -> tuple[str, Any]:
+def _to_predict(model: LoadedModel, signature: str, inputs: Mapping[str, Any]) -> tuple[str, Any]:
     """A signature's name and definition, which has inputs of these names."""
     name = signature or DEFAULT_SIGNATURE
     definition = model.signatures.get(name)
@@ -215,9 +212,7 @@ def _of_method(model: LoadedModel, signature: str, method: str, noun: str) -> tu
     if len(definition.inputs) != 1:
         raise invalid("Expected one input Tensor.")
     if "inputs" not in definition.inputs:
-        raise RequestError(
-            "FAILED_PRECONDITION", f"No {noun} inputs found in SignatureDef: {name}"
-        )
+        raise RequestError("FAILED_PRECONDITION", f"No {noun} inputs found in SignatureDef: {name}")
     return name, definition
 
 

@@ -200,11 +200,14 @@ def kubernetes(
     }
     documents = [
         {
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "serving-config"},
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "serving-config"},
             "data": dict(sorted(files.items())),
         },
         {
-            "apiVersion": "apps/v1", "kind": "Deployment",
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
             "metadata": {"name": "serving", "labels": labels},
             "spec": {
                 "replicas": 2,
@@ -213,13 +216,16 @@ def kubernetes(
                     "metadata": {"labels": labels, "annotations": annotations},
                     "spec": {
                         "terminationGracePeriodSeconds": _LAME_DUCK_SECS + 50,
-                        "containers": [container], "volumes": volumes,
+                        "containers": [container],
+                        "volumes": volumes,
                     },
                 },
             },
         },
         {
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "serving"},
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "serving"},
             "spec": {
                 "selector": labels,
                 "ports": [
@@ -228,7 +234,7 @@ def kubernetes(
                 ],
             },
         },
-    ]  # fmt: skip
+    ]
     return "---\n".join(map(_yaml, documents))
 
 

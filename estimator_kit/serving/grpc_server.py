@@ -57,9 +57,7 @@ class GrpcServer:
       RuntimeError: the port cannot be bound.
     """
 
-    def __init__(
-        self, models: Models, *, address: str, threads: int, waiting: int, max_bytes: int
-    ):
+    def __init__(self, models: Models, *, address: str, threads: int, waiting: int, max_bytes: int):
         logging.getLogger("grpc._common").addFilter(_in_one_line)
         self._server = grpc.server(
             futures.ThreadPoolExecutor(threads, thread_name_prefix="grpc"),

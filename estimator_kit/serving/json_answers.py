@@ -49,9 +49,9 @@ def classes(labels: Optional[np.ndarray], scores: Optional[np.ndarray]) -> str:
     names = np.full(shape, b"", np.object_) if labels is None else labels
     numbers = np.zeros(shape, np.float32) if scores is None else scores
     texts, floats = _values("classes", names), _values("scores", numbers)
-    return json.dumps({"results": [
-        [list(pair) for pair in zip(*row)] for row in zip(texts, floats)
-    ]})  # fmt: skip
+    return json.dumps(
+        {"results": [[list(pair) for pair in zip(*row)] for row in zip(texts, floats)]}
+    )
 
 
 def values(array: np.ndarray) -> str:

@@ -133,9 +133,7 @@ def _size(value: Any) -> int:
 def _name(text: str, at: int) -> tuple[str, int]:
     """The name of an object's entry, and where its value begins."""
     if text[at : at + 1] != '"':
-        raise json.JSONDecodeError(
-            "Expecting property name enclosed in double quotes", text, at
-        )
+        raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
     name, at = _DECODER.raw_decode(text, at)
     at = _after_space(text, at)
     if text[at : at + 1] != ":":

@@ -25,8 +25,15 @@ from estimator_kit.serving.errors import RequestError, invalid
 # NumPy's, in every release.
 _MOST_DIMENSIONS = 32
 
-_INTEGERS = {3: (-(2**31), 2**31), 4: (0, 2**8), 5: (-(2**15), 2**15), 6: (-(2**7), 2**7),
-             9: (-(2**63), 2**63), 22: (0, 2**32), 23: (0, 2**64)}  # fmt: skip
+_INTEGERS = {
+    3: (-(2**31), 2**31),
+    4: (0, 2**8),
+    5: (-(2**15), 2**15),
+    6: (-(2**7), 2**7),
+    9: (-(2**63), 2**63),
+    22: (0, 2**32),
+    23: (0, 2**64),
+}
 
 
 def parse(body: bytes, most_values: int) -> dict[str, Any]:
@@ -282,9 +289,7 @@ def _example(value: Any) -> bytes:
 
 def _add(feature: Any, name: str, value: Any) -> None:
     if value is None or isinstance(value, list):
-        raise invalid(
-            f"Feature: {name} has element with unexpected JSON type: {_type_name(value)}"
-        )
+        raise invalid(f"Feature: {name} has element with unexpected JSON type: {_type_name(value)}")
     if isinstance(value, dict) and (value.keys() != {"b64"} or not isinstance(value["b64"], str)):
         raise invalid(f"Feature: {name} has element with unexpected JSON type: Object")
     item: Any
@@ -298,9 +303,7 @@ def _add(feature: Any, name: str, value: Any) -> None:
             raise invalid(f"Feature: {name} has uint64 element. Only int64 is supported.")
     if feature.WhichOneof("kind") not in (None, kind):
         expecting = str(feature.WhichOneof("kind")).partition("_")[0]
-        raise invalid(
-            f"Unexpected element type in feature: {name} expecting type: {expecting}"
-        )
+        raise invalid(f"Unexpected element type in feature: {name} expecting type: {expecting}")
     getattr(feature, kind).value.append(item)
 
 

@@ -41,9 +41,15 @@ class LoadedModel:
     """
 
     def __init__(
-        self, path: str, version: int, *, intra_op_threads: int = 0, inter_op_threads: int = 0,
-        memory_growth: bool = False, longest_run_secs: float = 0.0,
-    ):  # fmt: skip
+        self,
+        path: str,
+        version: int,
+        *,
+        intra_op_threads: int = 0,
+        inter_op_threads: int = 0,
+        memory_growth: bool = False,
+        longest_run_secs: float = 0.0,
+    ):
         self.path = path
         self._longest_run_ms = int(1000 * longest_run_secs)
         self.version = version

@@ -1,8 +1,8 @@
 """The REST paths as a WSGI application.
 
-    GET  /v1/models/<model>[/versions/<n>|/labels/<label>]            status
-    GET  /v1/models/<model>[/versions/<n>|/labels/<label>]/metadata   signatures
-    POST /v1/models/<model>[/versions/<n>|/labels/<label>]:predict    and :classify, :regress
+GET  /v1/models/<model>[/versions/<n>|/labels/<label>]            status
+GET  /v1/models/<model>[/versions/<n>|/labels/<label>]/metadata   signatures
+POST /v1/models/<model>[/versions/<n>|/labels/<label>]:predict    and :classify, :regress
 """
 
 from __future__ import annotations

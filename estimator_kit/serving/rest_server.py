@@ -54,10 +54,15 @@ class RestServer:
         self._map: dict[int, Any] = {}
         self._dispatcher = _Dispatcher(threads, waiting)
         self._server = waitress.server.create_server(
-            app, map=self._map, sockets=[sock], _dispatcher=self._dispatcher, ident=None,
-            max_request_body_size=_READ_TO_ITS_END * max_bytes, connection_limit=2 * _CONNECTIONS,
+            app,
+            map=self._map,
+            sockets=[sock],
+            _dispatcher=self._dispatcher,
+            ident=None,
+            max_request_body_size=_READ_TO_ITS_END * max_bytes,
+            connection_limit=2 * _CONNECTIONS,
             clear_untrusted_proxy_headers=True,
-        )  # fmt: skip
+        )
         self._thread = threading.Thread(target=self._run, name="rest", daemon=True)
         self._ending = threading.Event()
         self._closing = threading.Lock()

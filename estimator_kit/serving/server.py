@@ -91,15 +91,14 @@ class Server:
 
         host = config.serving_host
         limits = {
-            "threads": config.serving_threads, "waiting": _WAITING * config.serving_threads,
+            "threads": config.serving_threads,
+            "waiting": _WAITING * config.serving_threads,
             "max_bytes": config.serving_max_request_mib * 2**20,
-        }  # fmt: skip
+        }
         shown = f"[{host}]" if ":" in host else host
         sock = _bound(host, config.serving_rest_port)
         try:
-            self._grpc = GrpcServer(
-                models, address=f"{shown}:{config.serving_grpc_port}", **limits
-            )
+            self._grpc = GrpcServer(models, address=f"{shown}:{config.serving_grpc_port}", **limits)
         except RuntimeError as error:
             sock.close()
             raise ConfigError(
@@ -147,9 +146,12 @@ def _models(config: ExperimentConfig) -> Any:
 
     def load(path: str, version: int) -> LoadedModel:
         return LoadedModel(
-            path, version, intra_op_threads=config.intra_op_threads,
-            inter_op_threads=config.inter_op_threads, longest_run_secs=_LONGEST_RUN,
-        )  # fmt: skip
+            path,
+            version,
+            intra_op_threads=config.intra_op_threads,
+            inter_op_threads=config.inter_op_threads,
+            longest_run_secs=_LONGEST_RUN,
+        )
 
     return Models(served, load)
 

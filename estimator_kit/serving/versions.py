@@ -320,9 +320,7 @@ class Models:
                 _log.exception("model %s: its folder could not be looked at", name)
             self.after_look()
 
-    def lease(
-        self, name: str, version: Optional[int] = None, label: Optional[str] = None
-    ) -> Any:
+    def lease(self, name: str, version: Optional[int] = None, label: Optional[str] = None) -> Any:
         """As `Versions.lease`, of the model of that name."""
         if not name:
             raise invalid("ModelSpec has no name specified.")

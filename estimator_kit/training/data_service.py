@@ -65,9 +65,11 @@ def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
             if not said:
                 said = True
                 _log.info(
-                    "waiting for the tf.data service at %s, up to %g seconds (%s)", address,
-                    seconds, problem,
-                )  # fmt: skip
+                    "waiting for the tf.data service at %s, up to %g seconds (%s)",
+                    address,
+                    seconds,
+                    problem,
+                )
             threading.Event().wait(min(0.2, max(left, 0)))
     what = "has no worker" if problem.startswith("it has no worker") else "does not answer"
     raise tf.errors.UnavailableError(
@@ -97,12 +99,18 @@ def input_fn(
         first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
         _log.warning(
             "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
-            "ends at the same step; some of its rows are read again, others not", first + 1,
-        )  # fmt: skip
+            "ends at the same step; some of its rows are read again, others not",
+            first + 1,
+        )
     given = data_service.WorkerInput(
-        spec, files, batch_size=config.batch_size, seed=config.seed, first_epoch=first,
-        epochs=config.epochs, negatives=negatives,
-    )  # fmt: skip
+        spec,
+        files,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        first_epoch=first,
+        epochs=config.epochs,
+        negatives=negatives,
+    )
     rows: Optional[int] = None  # Until the end of the epochs, where they have one.
     if config.epochs is not None and counts is not None:
         rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
@@ -110,9 +118,11 @@ def input_fn(
 
     def read() -> Any:
         return data_service.read(
-            registered, batch_size=config.batch_size, rows=rows,
+            registered,
+            batch_size=config.batch_size,
+            rows=rows,
             lost_after_secs=config.data_service_timeout_secs,
-        )  # fmt: skip
+        )
 
     return read
 
@@ -160,6 +170,8 @@ def lost_rows(config: ExperimentConfig, expected: Optional[int], read: int) -> i
     lost = expected - read
     _log.warning(
         "--data_service: %s of %s rows did not come: a worker that was lost had them in hand, and "
-        "they were not trained on", f"{lost:,}", f"{expected:,}",
-    )  # fmt: skip
+        "they were not trained on",
+        f"{lost:,}",
+        f"{expected:,}",
+    )
     return lost

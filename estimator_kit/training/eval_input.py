@@ -1,8 +1,8 @@
 """What an evaluation reads: the files of --eval_files, each row of them once.
 
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
-    given = EvalInput.of(config, spec, screened)
-    estimator.evaluate(given.input_fn())
+screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+given = EvalInput.of(config, spec, screened)
+estimator.evaluate(given.input_fn())
 """
 
 from __future__ import annotations
@@ -61,14 +61,16 @@ class EvalInput:
     def input_fn(self, cache: Optional[RowCache] = None) -> input_fns.InputFn:
         """The input_fn of an evaluation."""
         return input_fns.eval_input_fn(
-            self.spec, self.files, batch_size=self.config.eval_batch_size,
-            limit=self.config.eval_steps, damaged=self.damaged, cache=cache,
-        )  # fmt: skip
+            self.spec,
+            self.files,
+            batch_size=self.config.eval_batch_size,
+            limit=self.config.eval_steps,
+            damaged=self.damaged,
+            cache=cache,
+        )
 
 
-def _count(
-    spec: FeatureSpec, paths: list[str], damaged: tfrecords.Damaged
-) -> Optional[RowCounts]:
+def _count(spec: FeatureSpec, paths: list[str], damaged: tfrecords.Damaged) -> Optional[RowCounts]:
     if not spec.filter:
         return None
     counts = Selection(spec).count(paths, damaged=damaged)

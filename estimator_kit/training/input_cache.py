@@ -90,9 +90,13 @@ def opened(
             found = cache.counts
             _log.info(
                 "input cache: %d files were there, %d were transformed (%s rows), %d were removed "
-                "for room; %.1f s", found.hits, found.misses, f"{found.rows:,}", found.evicted,
+                "for room; %.1f s",
+                found.hits,
+                found.misses,
+                f"{found.rows:,}",
+                found.evicted,
                 found.seconds,
-            )  # fmt: skip
+            )
 
 
 def summary(cache: Optional[RowCache]) -> dict[str, Any]:

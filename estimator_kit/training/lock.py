@@ -157,8 +157,10 @@ class Lock:
                 raise Locked(self._refusal(before))
             _log.warning(
                 "the lock of %s was left by %s, last heard of %.0f s ago; it is taken over",
-                self._folder, before.text, age,
-            )  # fmt: skip
+                self._folder,
+                before.text,
+                age,
+            )
         self._write()
         found = read(self._path)
         if found is None or found.token != self.owner.token:  # Two took over at once.

@@ -88,9 +88,7 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
             )
 
 
-def check_start(
-    config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
-) -> Optional[int]:
+def check_start(config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline) -> Optional[int]:
     """The step to go on from, or None; refuses a checkpoint that does not fit."""
     checkpoint = reading.latest(config.model_dir)
     if checkpoint is None:
@@ -107,9 +105,13 @@ def find_warm_start(
     if config.warm_start_from is None:
         return None
     warm = warm_start.plan(
-        config.warm_start_from, outline, spec, mode=config.warm_start_mode,
-        pattern=config.warm_start_vars, renames=config.warm_start_rename,
-    )  # fmt: skip
+        config.warm_start_from,
+        outline,
+        spec,
+        mode=config.warm_start_mode,
+        pattern=config.warm_start_vars,
+        renames=config.warm_start_rename,
+    )
     if config.max_steps is not None and warm.step >= config.max_steps:
         raise ConfigError(
             f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
@@ -130,9 +132,7 @@ def make_plan(
         position = source.position(start)
     if start_step is None and first_step:
         start = first_step
-        position = dataclasses.replace(
-            position, first_step=start, step=start, whole=(start, 0)
-        )  # fmt: skip
+        position = dataclasses.replace(position, first_step=start, step=start, whole=(start, 0))
     first = check_records(source.spec, source.files, source.flag, source.damaged)
     if config.shuffle:
         for warning in label_order.warnings(source.spec, first, damaged=source.damaged):

@@ -93,8 +93,12 @@ def _check_file_systems(config: ExperimentConfig) -> None:
     """
     read = settings_of(config.mode)
     for flag in (
-        "model_dir", "generate_default_data", "warm_start_from", "export_dir", "predict_output",
-    ):  # fmt: skip
+        "model_dir",
+        "generate_default_data",
+        "warm_start_from",
+        "export_dir",
+        "predict_output",
+    ):
         path = getattr(config, flag) if flag in read else None
         if path is not None:
             file_systems.check(path, flag=f"--{flag}")

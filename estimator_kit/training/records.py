@@ -74,5 +74,9 @@ def log_shares(flag: str, mix: Mix, counts: Sequence[RowCounts]) -> None:
         share = part.share / mix.round
         _log.info(
             "%s: %s: %.1f%% of the stream, its %s rows read %.2f times an epoch",
-            flag, part.pattern, 100 * share, f"{found.kept[0]:,}", share * total / found.kept[0],
-        )  # fmt: skip
+            flag,
+            part.pattern,
+            100 * share,
+            f"{found.kept[0]:,}",
+            share * total / found.kept[0],
+        )

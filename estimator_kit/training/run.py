@@ -97,9 +97,7 @@ class Training:
     # While train and finish are under way.
     _cache: Optional[RowCache]
 
-    def __init__(
-        self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer
-    ):
+    def __init__(self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer):
         self._config, self._spec, self._model, self._trainer = config, spec, model, trainer
         self._model_dir = config.model_dir
         self._evaluates = config.mode == "train_and_evaluate"
@@ -160,9 +158,12 @@ class Training:
         config, screened, warm = self._config, self._screened, self._warm
         self._model.warm_start = warm
         self._after_evaluation = AfterEvaluation(
-            config, self._spec, self._trainer.request, screened.files["--eval_files"],
+            config,
+            self._spec,
+            self._trainer.request,
+            screened.files["--eval_files"],
             screened.damaged,
-        )  # fmt: skip
+        )
         self._profile = InputProfile() if config.profile_input else None
         self._progress = ProgressHook(
             self._plan.max_steps, every_secs=config.log_every_secs, shared=self._trainer.shared
@@ -195,9 +196,12 @@ class Training:
         reason = EARLY_STOPPED if early else plan.stop_reason
         self._note(stop_reason=reason)
         trained, lost = self._trainer.rows(
-            self._source, plan, read=self._progress.rows, step=step,
+            self._source,
+            plan,
+            read=self._progress.rows,
+            step=step,
             exhausted=reason == "input_exhausted",
-        )  # fmt: skip
+        )
         self._note(rows_trained=trained, rows_lost=lost)
 
     def finish(self) -> None:
@@ -231,9 +235,14 @@ class Training:
                 exporters=[self._after_evaluation],
             )
         return Steps(
-            self._model, self._estimator, self._input, max_steps=self._plan.max_steps, hooks=hooks,
-            saving_listeners=[PauseAtSave(self._progress)], eval_spec=eval_spec,
-        )  # fmt: skip
+            self._model,
+            self._estimator,
+            self._input,
+            max_steps=self._plan.max_steps,
+            hooks=hooks,
+            saving_listeners=[PauseAtSave(self._progress)],
+            eval_spec=eval_spec,
+        )
 
     def _input(self) -> Any:
         """The input_fn from the last checkpoint on; in a cluster that may be one of this start."""
@@ -246,12 +255,18 @@ class Training:
         """Notes SIGTERM, keeps the row cache open, and has errors name what they are of."""
         request = self._trainer.request
         files = [*self._source.files, *self._screened.files["--eval_files"]]
-        with stop_on_sigterm(request), input_cache.opened(
-            self._config, stopped=request
-        ) as self._cache, data_service.naming_the_service(self._config), explained(
-            self._spec, files, damaged=self._screened.damaged, model=self._model,
-            cache=self._cache,
-        ):  # fmt: skip
+        with (
+            stop_on_sigterm(request),
+            input_cache.opened(self._config, stopped=request) as self._cache,
+            data_service.naming_the_service(self._config),
+            explained(
+                self._spec,
+                files,
+                damaged=self._screened.damaged,
+                model=self._model,
+                cache=self._cache,
+            ),
+        ):
             yield
 
     def _note(self, **parts: Any) -> None:

@@ -29,9 +29,7 @@ def session_config(config: ModelDirConfig) -> Any:
     return session
 
 
-def make_run_config(
-    config: ModelDirConfig, view: Optional[ClusterView] = None, **more: Any
-) -> Any:
+def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, **more: Any) -> Any:
     """Checkpoints, seed and threads as the flags say; TensorFlow's own step log is off.
 
     Args:

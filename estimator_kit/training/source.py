@@ -58,9 +58,7 @@ class TrainingInput:
     stamps: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, config: ModelDirConfig, spec: FeatureSpec, team: Team = ALONE
-    ) -> TrainingInput:
+    def of(cls, config: ModelDirConfig, spec: FeatureSpec, team: Team = ALONE) -> TrainingInput:
         """The input that the flags describe.
 
         Raises:
@@ -106,9 +104,13 @@ class TrainingInput:
     def position(self, start_step: int) -> InputPosition:
         """Where a start at a global step reads."""
         found = find_position(
-            self.config, self.files, start_step, self.left_out, selection=self.identity(),
+            self.config,
+            self.files,
+            start_step,
+            self.left_out,
+            selection=self.identity(),
             sizes=self.sizes,
-        )  # fmt: skip
+        )
         before, now = found.epochs, self.config.epochs
         if before is not None and before != now and start_step == self._end_of(found, before):
             found = dataclasses.replace(found, whole=(start_step, before))
@@ -260,9 +262,13 @@ class TrainingInput:
         rows: Any = None
         if self.config.data_service is not None:
             return data_service.input_fn(
-                self.config, self.spec, self.files, skip_rows=skip_rows, counts=counts,
+                self.config,
+                self.spec,
+                self.files,
+                skip_rows=skip_rows,
+                counts=counts,
                 negatives=self.negatives,
-            )  # fmt: skip
+            )
         if counts is not None:
             each = [part.rows_an_epoch for part in counts]
             rows = each if isinstance(self.source, Mix) else each[0]

@@ -176,10 +176,27 @@ class ApproxNdcg(Entry):
 
 
 Loss = Union[
-    SigmoidCrossEntropy, SoftmaxCrossEntropy, Focal, LogLoss, Squared, Absolute, Huber, LogCosh,
-    Hinge, Exponential, Cosine, Poisson, Pinball, PairwiseLogistic, PairwiseHinge,
-    PairwiseSoftZeroOne, ListSoftmax, UniqueSoftmax, ListMle, ApproxNdcg,
-]  # fmt: skip
+    SigmoidCrossEntropy,
+    SoftmaxCrossEntropy,
+    Focal,
+    LogLoss,
+    Squared,
+    Absolute,
+    Huber,
+    LogCosh,
+    Hinge,
+    Exponential,
+    Cosine,
+    Poisson,
+    Pinball,
+    PairwiseLogistic,
+    PairwiseHinge,
+    PairwiseSoftZeroOne,
+    ListSoftmax,
+    UniqueSoftmax,
+    ListMle,
+    ApproxNdcg,
+]
 
 
 def name_of(loss: Loss) -> str:

@@ -123,12 +123,21 @@ class _StepObjective(_Objective):
 
 
 _BINARY_LOSSES = (
-    losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Hinge, losses.Exponential,
-    losses.Squared, losses.Absolute,
-)  # fmt: skip
+    losses.SigmoidCrossEntropy,
+    losses.Focal,
+    losses.LogLoss,
+    losses.Hinge,
+    losses.Exponential,
+    losses.Squared,
+    losses.Absolute,
+)
 _NUMBER_LOSSES = (
-    losses.Squared, losses.Absolute, losses.Huber, losses.LogCosh, losses.Pinball,
-)  # fmt: skip
+    losses.Squared,
+    losses.Absolute,
+    losses.Huber,
+    losses.LogCosh,
+    losses.Pinball,
+)
 _SIGMOID = losses.SigmoidCrossEntropy.model_validate({"sigmoid_cross_entropy": {}})
 _SOFTMAX = losses.SoftmaxCrossEntropy.model_validate({"softmax_cross_entropy": {}})
 _SQUARED = losses.Squared.model_validate({"squared": {}})
@@ -148,9 +157,13 @@ class Binary(_StepObjective):
     loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
     positive_penalty: PositiveFloat = 1.0
     metrics: metrics_of(  # type: ignore[valid-type]
-        "log_loss", "expected_calibration_error", "confusion", "recall_at_precision",
-        "precision_at_recall", *BY_GROUP,
-    ) = ()  # fmt: skip
+        "log_loss",
+        "expected_calibration_error",
+        "confusion",
+        "recall_at_precision",
+        "precision_at_recall",
+        *BY_GROUP,
+    ) = ()
     group_by: Optional[str] = None
 
     label_range: ClassVar[Range] = (0, 1)
@@ -230,9 +243,13 @@ class MultiLabel(_Objective):
     loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
     positive_penalty: PositiveFloat = 1.0
     metrics: metrics_of(  # type: ignore[valid-type]
-        "log_loss", "auc", "auc_precision_recall", "confusion", "recall_at_precision",
+        "log_loss",
+        "auc",
+        "auc_precision_recall",
+        "confusion",
+        "recall_at_precision",
         "precision_at_recall",
-    ) = ()  # fmt: skip
+    ) = ()
 
     label_range: ClassVar[Range] = (0, 1)
 
@@ -322,9 +339,14 @@ class Ranking(_Objective):
     head: Literal["ranking"]
     group_by: str
     loss: loss_of(  # type: ignore[valid-type]
-        losses.PairwiseLogistic, losses.PairwiseHinge, losses.PairwiseSoftZeroOne,
-        losses.ListSoftmax, losses.UniqueSoftmax, losses.ListMle, losses.ApproxNdcg,
-    ) = _PAIRS  # fmt: skip
+        losses.PairwiseLogistic,
+        losses.PairwiseHinge,
+        losses.PairwiseSoftZeroOne,
+        losses.ListSoftmax,
+        losses.UniqueSoftmax,
+        losses.ListMle,
+        losses.ApproxNdcg,
+    ) = _PAIRS
     reduction: Literal["mean", "sum"] = "mean"
     metrics: metrics_of("mrr", "ndcg", "hit_rate") = ({"ndcg": 10},)  # type: ignore[valid-type]
 
@@ -349,12 +371,24 @@ class Ranking(_Objective):
 
 
 HEADS: dict[str, type[_Objective]] = {
-    "binary": Binary, "multi_class": MultiClass, "regression": Regression,
-    "multi_label": MultiLabel, "poisson": PoissonRegression,
-    "logistic_regression": LogisticRegression, "cosine": CosineDistance, "quantile": Quantile,
+    "binary": Binary,
+    "multi_class": MultiClass,
+    "regression": Regression,
+    "multi_label": MultiLabel,
+    "poisson": PoissonRegression,
+    "logistic_regression": LogisticRegression,
+    "cosine": CosineDistance,
+    "quantile": Quantile,
     "ranking": Ranking,
-}  # fmt: skip
+}
 Objective = Union[
-    Binary, MultiClass, Regression, MultiLabel, PoissonRegression, LogisticRegression,
-    CosineDistance, Quantile, Ranking,
-]  # fmt: skip
+    Binary,
+    MultiClass,
+    Regression,
+    MultiLabel,
+    PoissonRegression,
+    LogisticRegression,
+    CosineDistance,
+    Quantile,
+    Ranking,
+]

@@ -41,13 +41,34 @@ from feature_specs.kinds.weighted import Weighted
 COLUMN_KINDS: dict[str, type[Column]] = {
     column.kind: column
     for column in (
-        Numeric, SequenceNumeric, Ragged, Bucketized, Identity, Vocabulary, HashBucket, Crossed,
-        Weighted, Indicator, Embedding, DynamicEmbedding,
+        Numeric,
+        SequenceNumeric,
+        Ragged,
+        Bucketized,
+        Identity,
+        Vocabulary,
+        HashBucket,
+        Crossed,
+        Weighted,
+        Indicator,
+        Embedding,
+        DynamicEmbedding,
     )
-}  # fmt: skip
+}
 
 __all__ = [
-    "COLUMN_KINDS", "Bucketized", "Column", "Crossed", "DynamicEmbedding", "Embedding",
-    "HashBucket", "Identity", "Indicator", "Numeric", "Ragged", "SequenceNumeric", "Vocabulary",
+    "COLUMN_KINDS",
+    "Bucketized",
+    "Column",
+    "Crossed",
+    "DynamicEmbedding",
+    "Embedding",
+    "HashBucket",
+    "Identity",
+    "Indicator",
+    "Numeric",
+    "Ragged",
+    "SequenceNumeric",
+    "Vocabulary",
     "Weighted",
-]  # fmt: skip
+]

@@ -227,9 +227,7 @@ class Column(Entry):
 
     def meaning(self, spec: Entries) -> Any:
         """What its values stand for, to compare with those of a column of another spec."""
-        return [
-            self.own_meaning(), [spec.columns[name].meaning(spec) for name in self.below(spec)]
-        ]  # fmt: skip
+        return [self.own_meaning(), [spec.columns[name].meaning(spec) for name in self.below(spec)]]
 
 
 class Sourced(Column):

@@ -44,7 +44,8 @@ class Ragged(Sourced):
                 path,
                 f"feature {self.source!r} is {feature.dtype} with {feature.form}, expected "
                 "numbers with shape: variable or feature_list: true"
-                + hint * (feature.dtype == "string" and feature.variable),
+                + hint
+                * (feature.dtype == "string" and feature.variable),
             )
 
     def _id_problems(self, spec: Entries, name: str) -> Iterator[Problem]:

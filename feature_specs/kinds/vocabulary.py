@@ -50,8 +50,7 @@ class Vocabulary(Lookup):
             raise ValueError("give oov_buckets or default_id, not both")
         if self.words is not None and self.default_id >= len(self.words):
             raise ValueError(
-                f"default_id {self.default_id} must be below the number of words, "
-                f"{len(self.words)}"
+                f"default_id {self.default_id} must be below the number of words, {len(self.words)}"
             )
         return self
 
@@ -134,9 +133,12 @@ class Vocabulary(Lookup):
                 else of.categorical_column_with_vocabulary_list
             )
             return from_list(
-                self.source, self.words, dtype=dtype, default_value=self.default_id,
+                self.source,
+                self.words,
+                dtype=dtype,
+                default_value=self.default_id,
                 num_oov_buckets=self.oov_buckets,
-            )  # fmt: skip
+            )
         from_file = (
             of.sequence_categorical_column_with_vocabulary_file
             if steps

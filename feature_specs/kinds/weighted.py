@@ -76,9 +76,7 @@ class Weighted(OverIds):
         if is_nested(spec, feature_under(spec, self.source)):
             yield from super().nested_problems(spec, name)
         elif is_nested(spec, self.weight):
-            yield Problem(
-                ("columns", name, "weight"), f"feature {self.weight!r} {LISTS_OF_LISTS}"
-            )
+            yield Problem(("columns", name, "weight"), f"feature {self.weight!r} {LISTS_OF_LISTS}")
 
     def cross_problem(self, spec: Entries, key: str) -> str:
         return f"column {key!r} is weighted; cross {self.source!r} itself"

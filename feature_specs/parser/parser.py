@@ -53,9 +53,17 @@ from feature_specs.validation import (
 )
 
 _SECTIONS = (
-    "features", "columns", "groups", "labels", "objectives", "ignored", "drift", "filter",
-    "retraining", "tables",
-)  # fmt: skip
+    "features",
+    "columns",
+    "groups",
+    "labels",
+    "objectives",
+    "ignored",
+    "drift",
+    "filter",
+    "retraining",
+    "tables",
+)
 _OPTIONAL = ("ignored", "drift", "filter", "retraining", "tables")
 
 # Of the form of the document. A spec without `version` is of this one.
@@ -134,10 +142,16 @@ class _Parser:
         tables = self._entry(Tables, document.get("tables", {}), ("tables",)) or NO_TABLES
         self._stop_on_problems()
         spec = FeatureSpec(
-            **sections, ignored=tuple(ignored), drift=drift, filter=filters,
-            retraining=retraining, tables=tables, directory=self._directory,
-            source=self._source, lines=self._lines,
-        )  # fmt: skip
+            **sections,
+            ignored=tuple(ignored),
+            drift=drift,
+            filter=filters,
+            retraining=retraining,
+            tables=tables,
+            directory=self._directory,
+            source=self._source,
+            lines=self._lines,
+        )
         return self._checked(spec)
 
     def _check_version(self, document: Mapping[str, Any]) -> None:

@@ -119,8 +119,12 @@ class StatisticsReferences:
         if len(boundaries) < quantiles - 1:
             _log.warning(
                 "%s: the quantiles of feature %r that are equal were merged: %d buckets instead "
-                "of %d", ".".join(map(str, path)), feature, len(boundaries) + 1, quantiles,
-            )  # fmt: skip
+                "of %d",
+                ".".join(map(str, path)),
+                feature,
+                len(boundaries) + 1,
+                quantiles,
+            )
         rest = {k: v for k, v in column.items() if k not in ("quantiles", "statistics")}
         return {**rest, "boundaries": boundaries}
 

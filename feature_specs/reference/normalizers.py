@@ -1,6 +1,6 @@
 """Normalizers of numeric columns as TensorFlow ops; both readings of a spec use these.
 
-    normalizer_fn((Log1p(), Clip(...)))(x)   # the steps in order
+normalizer_fn((Log1p(), Clip(...)))(x)   # the steps in order
 """
 
 from __future__ import annotations

@@ -89,9 +89,12 @@ def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
     low, high = column.id_bounds
     missing = -1 if spec.features[name].single else None
     return Accepted(
-        low, high, missing, expected=f"{low} to {high}",
+        low,
+        high,
+        missing,
+        expected=f"{low} to {high}",
         remedy="raise the column's size or give it a default_id",
-    )  # fmt: skip
+    )
 
 
 def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:

@@ -58,9 +58,7 @@ def _cycle_text(spec: FeatureSpec, cycle: list[str]) -> str:
     if len(cycle) > 2:
         return f"columns form a cycle: {' -> '.join(cycle)}"
     if cycle[0] in spec.features:
-        return (
-            f"the column is made from itself; rename it, so that {cycle[0]!r} means the feature"
-        )
+        return f"the column is made from itself; rename it, so that {cycle[0]!r} means the feature"
     return "the column is made from itself; name a feature or another column"
 
 

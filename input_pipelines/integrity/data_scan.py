@@ -40,8 +40,10 @@ def scan(
       progress: called, one call at a time, with numbers of bytes that were read and of bad records.
     """
     with tf.init_scope():
-        check = _examples() if spec is None else diagnosis.file_check(
-            spec, with_labels=with_labels, compiled=True
+        check = (
+            _examples()
+            if spec is None
+            else diagnosis.file_check(spec, with_labels=with_labels, compiled=True)
         )
     lock = threading.Lock()
 

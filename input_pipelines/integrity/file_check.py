@@ -129,9 +129,14 @@ class FileCheck:
                 sums.records += 1
         tell(size)
         return FileReport(
-            path, size, sums.records, sums.bad_records, sums.lost_bytes, tuple(sums.listed),
+            path,
+            size,
+            sums.records,
+            sums.bad_records,
+            sums.lost_bytes,
+            tuple(sums.listed),
             frozenset(sums.left_out),
-        )  # fmt: skip
+        )
 
     def _quickly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         """Bad records, or None after a block, each with the bytes read so far."""

@@ -53,9 +53,7 @@ def warnings(
         if isinstance(objective, (Binary, MultiClass))
     ]
     paths = sorted(first)
-    counted = {
-        label: [Counter(_values(first[path], label)) for path in paths] for label in labels
-    }
+    counted = {label: [Counter(_values(first[path], label)) for path in paths] for label in labels}
     inside: dict[str, list[Counter[Any]]] = {label: [] for label in labels}
     if paths:
         largest = max(paths, key=lambda path: tf.io.gfile.stat(path).length)

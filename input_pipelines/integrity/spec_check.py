@@ -146,9 +146,12 @@ class _Counts:
         good = self.rows - sum(map(len, self._problems.values()))
         lines, warnings = [f"{self.rows:,} records, {good:,} of them fit the spec"], []
         rates = [
-            *self._feature_lines(good), *self._label_lines(), *self._weight_lines(good),
-            *self._column_lines(), *self._table_lines(),
-        ]  # fmt: skip
+            *self._feature_lines(good),
+            *self._label_lines(),
+            *self._weight_lines(good),
+            *self._column_lines(),
+            *self._table_lines(),
+        ]
         if good:
             for line, warning in rates:
                 lines.append(f"  {line}")

@@ -125,9 +125,7 @@ def in_rounds(streams: Sequence[tf.data.Dataset], mix: Mix) -> tf.data.Dataset:
     ]
 
     def joined(*parts: tf.Tensor) -> tf.Tensor:
-        columns = [
-            tf.reshape(rows, [rounds, part.share]) for rows, part in zip(parts, mix.parts)
-        ]
+        columns = [tf.reshape(rows, [rounds, part.share]) for rows, part in zip(parts, mix.parts)]
         return tf.reshape(tf.concat(columns, axis=1), [-1])
 
     return tf.data.Dataset.zip(tuple(pieces)).map(joined)

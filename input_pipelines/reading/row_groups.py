@@ -84,8 +84,10 @@ def shuffled_runs(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.da
         return runs.flat_values, runs.row_lengths()
 
     windows = shuffled.ragged_batch(_BLOCKS_A_WINDOW)
-    return windows.map(lambda *block: block).enumerate().map(
-        permute, num_parallel_calls=2, deterministic=True
+    return (
+        windows.map(lambda *block: block)
+        .enumerate()
+        .map(permute, num_parallel_calls=2, deterministic=True)
     )
 
 
@@ -121,9 +123,7 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
       batch_size: rows.
       skip_rows: rows of batches that were read before.
     """
-    nothing = (
-        tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64)
-    )  # fmt: skip
+    nothing = (tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
     def step(held: tuple, block: tuple) -> tuple:
         position, *parts = held

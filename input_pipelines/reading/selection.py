@@ -157,17 +157,14 @@ class Selection:
                 files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
             )
 
-        numbered = tfrecords.numbered_blocks(
-            files, shard, interleaved=interleaved, damaged=damaged
-        )
+        numbered = tfrecords.numbered_blocks(files, shard, interleaved=interleaved, damaged=damaged)
         return numbered.map(
             lambda block, path, places: self.kept(block, path, places, epoch),
-            num_parallel_calls=tf.data.AUTOTUNE, deterministic=True,
-        )  # fmt: skip
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
 
-    def kept(
-        self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any
-    ) -> tf.Tensor:
+    def kept(self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any) -> tf.Tensor:
         """The records of a block of `numbered_blocks` that are kept in an epoch."""
         if not self.any:
             return block
@@ -270,9 +267,7 @@ class Selection:
             return tf.concat([[tf.size(block, tf.int64)], kept], axis=0)
 
         with tfrecords.naming_what_is_corrupt(files, damaged):
-            numbered = tfrecords.numbered_blocks(
-                files, shard, interleaved=True, damaged=damaged
-            )
+            numbered = tfrecords.numbered_blocks(files, shard, interleaved=True, damaged=damaged)
             counts = numbered.map(counted, num_parallel_calls=tf.data.AUTOTUNE)
             nothing = tf.zeros([1 + len(epochs)], tf.int64)
             return counts.reduce(nothing, lambda total, block: total + block).numpy()
@@ -337,6 +332,4 @@ def _mix(value: tf.Tensor) -> tf.Tensor:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         shifted = tf.bitwise.right_shift(state, tf.constant(shift, tf.uint64))
         state = tf.bitwise.bitwise_xor(state, shifted) * tf.constant(factor, tf.uint64)
-    return tf.bitwise.bitwise_xor(
-        state, tf.bitwise.right_shift(state, tf.constant(31, tf.uint64))
-    )
+    return tf.bitwise.bitwise_xor(state, tf.bitwise.right_shift(state, tf.constant(31, tf.uint64)))

@@ -18,10 +18,16 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 
 # Schemes of the package tensorflow-io.
 _TENSORFLOW_IO = {
-    "s3": "Amazon S3", "s3e": "Amazon S3", "hdfs": "Hadoop", "viewfs": "Hadoop",
-    "har": "Hadoop", "az": "Azure Blob Storage", "oss": "Alibaba Cloud OSS",
-    "http": "HTTP", "https": "HTTP",
-}  # fmt: skip
+    "s3": "Amazon S3",
+    "s3e": "Amazon S3",
+    "hdfs": "Hadoop",
+    "viewfs": "Hadoop",
+    "har": "Hadoop",
+    "az": "Azure Blob Storage",
+    "oss": "Alibaba Cloud OSS",
+    "http": "HTTP",
+    "https": "HTTP",
+}
 
 
 def scheme_of(path: str) -> Optional[str]:
@@ -54,10 +60,14 @@ def check(path: str, *, flag: str) -> None:
             reason = error
         if scheme in _registered():
             return
-        found = "" if isinstance(reason, ModuleNotFoundError) else (
-            "; it is installed, and gives none"
-            + (f" ({type(reason).__name__}: {str(reason).splitlines()[0]})" if reason else "")
-        )  # fmt: skip
+        found = (
+            ""
+            if isinstance(reason, ModuleNotFoundError)
+            else (
+                "; it is installed, and gives none"
+                + (f" ({type(reason).__name__}: {str(reason).splitlines()[0]})" if reason else "")
+            )
+        )
         raise MissingPackageError(
             f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}:// "
             f"({_TENSORFLOW_IO[scheme]}), which the package tensorflow-io gives it: pip install "

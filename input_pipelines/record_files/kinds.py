@@ -1,9 +1,9 @@
 """What kind of file a name says: TFRecord, unless it ends as a table does.
 
-    .csv  .tsv           CSV             and with .gz behind it
-    .jsonl  .json        JSON lines      and with .gz behind it
-    .parquet             Parquet
-    anything else        TFRecord
+.csv  .tsv           CSV             and with .gz behind it
+.jsonl  .json        JSON lines      and with .gz behind it
+.parquet             Parquet
+anything else        TFRecord
 """
 
 from __future__ import annotations

@@ -259,9 +259,7 @@ def count_records(
 
 
 @as_written
-def first_records(
-    files: Sequence[str], *, damaged: Damaged = NO_DAMAGE
-) -> dict[str, list[bytes]]:
+def first_records(files: Sequence[str], *, damaged: Damaged = NO_DAMAGE) -> dict[str, list[bytes]]:
     """The first records, up to 64, of each file that has any.
 
     Raises:
@@ -292,9 +290,7 @@ def first_records(
 
 
 @contextlib.contextmanager
-def naming_what_is_corrupt(
-    files: Sequence[str], damaged: Damaged = NO_DAMAGE
-) -> Iterator[None]:
+def naming_what_is_corrupt(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> Iterator[None]:
     """Turns the error of a reading that names no file into one that does."""
     try:
         yield

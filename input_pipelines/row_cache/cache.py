@@ -149,8 +149,10 @@ class RowCache:
             if missing:
                 _log.info(
                     "input cache: %d of %d files are there; %d are transformed now",
-                    len(files) - len(missing), len(files), len(missing),
-                )  # fmt: skip
+                    len(files) - len(missing),
+                    len(files),
+                    len(missing),
+                )
             progress = _Progress(len(missing))
             count = min(cores(), len(missing))
             parts = [dict(list(missing.items())[i::count]) for i in range(count)]
@@ -202,9 +204,7 @@ class RowCache:
         except OSError as error:
             raise self._cannot_use(error) from error
 
-    def _made(
-        self, maker: _Maker, keys: Mapping[str, str], progress: _Progress
-    ) -> dict[str, str]:
+    def _made(self, maker: _Maker, keys: Mapping[str, str], progress: _Progress) -> dict[str, str]:
         """Transforms some files, whose keys are given; the path of each one's rows."""
         made: dict[str, str] = {}
 
@@ -301,8 +301,10 @@ class _Progress:
                 self._said = time.monotonic()
                 _log.info(
                     "input cache: %d of %d files, %s rows",
-                    self._done, self._files, f"{self.rows:,}",
-                )  # fmt: skip
+                    self._done,
+                    self._files,
+                    f"{self.rows:,}",
+                )
 
     def done(self) -> None:
         with self._lock:

@@ -53,8 +53,9 @@ def packed_by_file(
     together = blocks.ragged_batch(_TOGETHER)
     packed = together.map(
         as_written(lambda paths, some: (paths, some.row_lengths(), pack(some.flat_values))),
-        num_parallel_calls=cores(), deterministic=True,
-    ).prefetch(1)  # fmt: skip
+        num_parallel_calls=cores(),
+        deterministic=True,
+    ).prefetch(1)
     for path, of_file in itertools.groupby(_blocks(packed, layout), lambda block: block[0]):
         yield path.decode(), (block for _, block in of_file)
 

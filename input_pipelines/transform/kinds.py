@@ -162,9 +162,7 @@ def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
     return Ids(tf.RaggedTensor.from_tensor(tf.cast(bucket, tf.int64) + first))
 
 
-def _looked_up(
-    batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Tensor]
-) -> Ids:
+def _looked_up(batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Tensor]) -> Ids:
     """The ids of one value a row, some of which may be missing, or of lists."""
     values = batch.parsed[column.source]
     if isinstance(values, tf.RaggedTensor):

@@ -150,9 +150,10 @@ def _ragged(feature: Feature, values: tf.Tensor) -> tf.RaggedTensor:
     steps = _lengths(lengths > 0)
     there = tf.sequence_mask(steps, tf.shape(values)[1])
     lists = tf.RaggedTensor.from_tensor(
-        tf.boolean_mask(values, there), lengths=tf.boolean_mask(lengths, there),
+        tf.boolean_mask(values, there),
+        lengths=tf.boolean_mask(lengths, there),
         row_splits_dtype=tf.int64,
-    )  # fmt: skip
+    )
     return tf.RaggedTensor.from_row_lengths(lists, steps)
 
 

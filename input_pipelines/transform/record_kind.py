@@ -47,9 +47,7 @@ def _have_lists(serialized: tf.Tensor) -> tf.Tensor:
 def _no_examples(spec: FeatureSpec, serialized: tf.Tensor) -> tf.Tensor:
     """False if a record has no feature list, and one of the spec's among its features."""
     without = tf.boolean_mask(serialized, ~_have_lists(serialized))
-    entries = {
-        name: tf.io.VarLenFeature(spec.features[name].dtype) for name in spec.feature_lists
-    }
+    entries = {name: tf.io.VarLenFeature(spec.features[name].dtype) for name in spec.feature_lists}
 
     def look() -> tf.Tensor:
         inside, _, _ = tf.io.parse_sequence_example(without, entries)

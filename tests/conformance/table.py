@@ -32,9 +32,7 @@ MODEL_CASES = {
     "dcn": ModelCase({**_SMALL, "rank": 2, "experts": 2, "structure": "parallel"}),
     "deepfm": ModelCase({**_SMALL, "dropout": 0.2}),
     "din": ModelCase({**_SMALL, "attention_units": [4]}),
-    "dnn": ModelCase(
-        {**_SMALL, "batch_norm": True, "residual": True, "regularizer": {"l2": 0.01}}
-    ),
+    "dnn": ModelCase({**_SMALL, "batch_norm": True, "residual": True, "regularizer": {"l2": 0.01}}),
     "esmm": ModelCase(_SMALL, _TASKS),
     "fm": ModelCase({}),
     "gru": ModelCase({**_STEPS, "recurrent_units": [4, 3]}),
@@ -80,7 +78,8 @@ HEAD_CASES = {
     "poisson": HeadCase({"dtype": "int64"}, {}, lambda rng: rng.randint(0, 4)),
     "logistic_regression": HeadCase({"dtype": "float32"}, {}, lambda rng: rng.random()),
     "cosine": HeadCase(
-        {"dtype": "float32", "shape": [2]}, {"dimension": 2},
+        {"dtype": "float32", "shape": [2]},
+        {"dimension": 2},
         lambda rng: [rng.uniform(0.1, 1), rng.gauss(0, 1)],
     ),
     "quantile": HeadCase(

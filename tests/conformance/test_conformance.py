@@ -294,9 +294,11 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     for name, answer in found.items():
         check_same(answer, predicted, name)
     # The same by both protocols of servers.
-    with serving(tmp_path / "export") as (address, url, _), GrpcClient(
-        address, "ads"
-    ) as first, RestClient(url, "ads") as second:
+    with (
+        serving(tmp_path / "export") as (address, url, _),
+        GrpcClient(address, "ads") as first,
+        RestClient(url, "ads") as second,
+    ):
         for client in (first, second):
             answer = client.predict(sample.records, signature="predict_examples")
             check_same(answer, predicted, f"{client} predict_examples")

@@ -143,9 +143,7 @@ def test_every_entry_is_read(spec):
         "deep": ("price", "pixels", "price_bucket", "tag_emb", "town_hot"),
     }
     assert spec.labels["kind"] == Label(dtype="string", vocabulary=("a", "b", "c"))
-    assert spec.objectives["amount"] == objectives.Regression(
-        head="regression", loss_weight=0.5
-    )
+    assert spec.objectives["amount"] == objectives.Regression(head="regression", loss_weight=0.5)
     assert spec.ignored == ("note",)
     assert (spec.directory, spec.source) == (pathlib.Path("/specs"), "x.yaml")
 

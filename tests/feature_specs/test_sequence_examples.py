@@ -440,9 +440,7 @@ def test_the_spec_survives_its_own_document():
     assert spec.feature_lists == tuple(SEQUENCES) and spec.sequence_examples
     again = feature_specs.parse(spec.to_dict())
     assert again == spec and again.fingerprint() == spec.fingerprint()
-    assert "feature_list" not in json.dumps(
-        feature_specs.parse(test_sequences.DOCUMENT).to_dict()
-    )
+    assert "feature_list" not in json.dumps(feature_specs.parse(test_sequences.DOCUMENT).to_dict())
 
 
 def test_each_kind_has_a_parse_dict_of_its_own():

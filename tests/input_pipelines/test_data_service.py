@@ -40,9 +40,7 @@ def files(tmp_path):
 
 def prices(batches) -> list[list[int]]:
     """Of each batch; the column is log1p of the price."""
-    return [
-        [round(float(p)) for p in np.expm1(features["price"][:, 0])] for features, _ in batches
-    ]
+    return [[round(float(p)) for p in np.expm1(features["price"][:, 0])] for features, _ in batches]
 
 
 @pytest.fixture

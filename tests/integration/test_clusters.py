@@ -353,9 +353,7 @@ def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document)
     assert losses[0][0] - losses[0][-1] > 0.01
 
 
-def evaluated(
-    rows: pathlib.Path, spec: pathlib.Path, model_dir: pathlib.Path, step: int
-) -> float:
+def evaluated(rows: pathlib.Path, spec: pathlib.Path, model_dir: pathlib.Path, step: int) -> float:
     """The loss at a step, from its checkpoint."""
     (model_dir / "checkpoint").write_text(f'model_checkpoint_path: "model.ckpt-{step}"\n')
     result = ek.run(

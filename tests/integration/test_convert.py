@@ -109,9 +109,7 @@ def test_the_statistics_are_those_of_the_table(tmp_path, kind):
     for files, csv_options in (([path], {"csv": config.csv_options()}),
                                ([str(next((tmp_path / "out").glob("data-*")))], {})):  # fmt: skip
         folder = tmp_path / f"analysis{len(texts)}"
-        first_spec.write(
-            files, labels=["click"], directory=str(folder), min_count=2, **csv_options
-        )
+        first_spec.write(files, labels=["click"], directory=str(folder), min_count=2, **csv_options)
         texts.append((folder / "statistics.json").read_bytes())
     assert texts[0] == texts[1]
 

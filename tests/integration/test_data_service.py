@@ -206,9 +206,11 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
 def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
     config = training(rows, tmp_path / "m", data_service="grpc://localhost:1", max_steps=3,
                       data_service_timeout_secs=0.05)  # fmt: skip
-    with pytest.raises(tf.errors.UnavailableError) as error, data_service.naming_the_service(
-        config
-    ), tf.Graph().as_default():
+    with (
+        pytest.raises(tf.errors.UnavailableError) as error,
+        data_service.naming_the_service(config),
+        tf.Graph().as_default(),
+    ):
         element = tf.queue.FIFOQueue(1, [tf.int64]).dequeue()  # There never is one.
         with tf.compat.v1.train.MonitoredSession(hooks=data_service.hooks(config)) as session:
             session.run(element)

@@ -1,5 +1,4 @@
-"""Runs with dynamic embeddings: trained, gone on with, scored, exported and asked; on servers, too.
-"""
+"""Runs with dynamic embeddings: trained, resumed, scored, exported and asked; on servers, too."""
 
 from __future__ import annotations
 

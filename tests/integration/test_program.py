@@ -107,7 +107,9 @@ def test_a_flag_overrides_the_flagfile_wherever_it_stands(flagfile, tmp_path):
     [
         (["--batch_size=x"], 2, "error: flag --batch_size=x: invalid literal for int()"),
         pytest.param(
-            ["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum",
+            ["--train_files=README.md"],
+            65,
+            "error: README.md: record 0 at byte 0: the checksum",
             marks=pytest.mark.ci,
         ),
         (["--model=tests.integration.broken_model:Broken", "--model_params="], 70, "Traceback"),
@@ -139,9 +141,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
          "error: --best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
     ],
 )  # fmt: skip
-def test_bad_input_has_its_status_and_message(
-    flagfile, tmp_path, arguments, code, message
-):
+def test_bad_input_has_its_status_and_message(flagfile, tmp_path, arguments, code, message):
     done = run(ROOT, f"--flagfile={flagfile}", *arguments)
     assert done.returncode == code
     assert message in done.stderr and "Traceback" not in done.stderr

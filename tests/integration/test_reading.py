@@ -111,9 +111,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
     for name, value in variables(whole.model_dir).items():
         found = variables(run.model_dir)[name]
         np.testing.assert_allclose(found, value, rtol=1e-3, atol=1e-5, err_msg=name)
-    metrics = ek.run(
-        run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})
-    ).metrics
+    metrics = ek.run(run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})).metrics
     assert metrics["rows"] == 4000
     # Without the weights it would come to about 0.38 after these sixty steps.
     assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)

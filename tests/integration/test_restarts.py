@@ -55,7 +55,7 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config(mode=mode, max_steps=9))
     assert str(error.value) == (
-        f'{state} is lost or names no checkpoint, and there are 2; write the line '
+        f"{state} is lost or names no checkpoint, and there are 2; write the line "
         'model_checkpoint_path: "model.ckpt-4" into it, or choose another --model_dir'
     )
 
@@ -281,9 +281,7 @@ def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
         ek.run(run)
 
 
-def test_a_file_that_becomes_shorter_while_it_is_read_is_named(
-    config, ads, tmp_path, monkeypatch
-):
+def test_a_file_that_becomes_shorter_while_it_is_read_is_named(config, ads, tmp_path, monkeypatch):
     """TensorFlow takes its new end for the end of the input."""
     paths = [str(tmp_path / f"{i}.tfrecord") for i in range(2)]
     for i, path in enumerate(paths):

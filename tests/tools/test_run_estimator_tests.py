@@ -52,7 +52,7 @@ def test_counts_differences_and_exit_status(checkout, tmp_path):
     other.write_text(
         f"#!/bin/sh\nscript=$1; shift\nexec {sys.executable} -c 'import runpy, sys; "
         'sys.executable = "different"; sys.argv = sys.argv[1:]; '
-        "runpy.run_path(sys.argv[0], run_name=\"__main__\")' \"$script\" \"$@\"\n"
+        'runpy.run_path(sys.argv[0], run_name="__main__")\' "$script" "$@"\n'
     )
     other.chmod(0o755)
     done = subprocess.run(

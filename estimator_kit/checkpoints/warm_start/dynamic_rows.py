@@ -76,9 +76,7 @@ def plan(
 
 def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
     """What a checkpoint has of tables whose names, after that of an op's scope, begin so."""
-    return {
-        name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))
-    }
+    return {name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))}
 
 
 def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Iterator[str]:

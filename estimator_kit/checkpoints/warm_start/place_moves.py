@@ -27,8 +27,10 @@ Form = dict[str, list[Optional[list[tuple[str, Annotated[int, Field(ge=0)]]]]]]
 
 
 def to_json(record: Record) -> dict[str, Any]:
-    return {name: [axis and [list(part) for part in axis] for axis in record[name]]
-            for name in sorted(record)}  # fmt: skip
+    return {
+        name: [axis and [list(part) for part in axis] for axis in record[name]]
+        for name in sorted(record)
+    }
 
 
 def from_json(document: Mapping[str, Any]) -> Record:
@@ -115,9 +117,7 @@ def differences(old: Record, new: Record) -> list[str]:
     return list(found.values())
 
 
-def changed_groups(
-    old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]
-) -> list[str]:
+def changed_groups(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> list[str]:
     """A sentence for each group that both have, with other columns or in another order."""
     return [
         f"groups.{name}: was {', '.join(old[name])}, is {', '.join(columns)}"

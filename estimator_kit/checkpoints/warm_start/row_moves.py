@@ -132,9 +132,11 @@ class OutputMoves:
         self._old_sizes = {n: o.logits_in_row for n, o in old.objectives.items()}
         starts = dict(zip(self._old_sizes, np.cumsum([0, *self._old_sizes.values()])))
         self._all = np.concatenate(
-            [np.where(move < 0, -1, move + starts.get(n, 0)) for n, move in
-             self._by_objective.items()]
-        )  # fmt: skip
+            [
+                np.where(move < 0, -1, move + starts.get(n, 0))
+                for n, move in self._by_objective.items()
+            ]
+        )
         self._old_size = sum(self._old_sizes.values())
 
     @property

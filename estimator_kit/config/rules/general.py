@@ -80,9 +80,13 @@ def problems_of(config: AllSettings) -> list[str]:
     if config.baseline_files and config.baseline_statistics:
         problems.append("give --baseline_files or --baseline_statistics, not both")
     for field in (
-        "train_files", "eval_files", "predict_files", "baseline_files", "convert_files",
+        "train_files",
+        "eval_files",
+        "predict_files",
+        "baseline_files",
+        "convert_files",
         "representative_files",
-    ):  # fmt: skip
+    ):
         if "" in getattr(config, field):
             problems.append(f"--{field}: a name is empty")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.\-]*", config.eval_name):

@@ -143,9 +143,7 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
     return list(models.values()), problems
 
 
-def _is_known(
-    flag: str, name: str, models: Mapping[str, ServedModel], problems: list[str]
-) -> bool:
+def _is_known(flag: str, name: str, models: Mapping[str, ServedModel], problems: list[str]) -> bool:
     if name in models:
         return True
     problems.append(f"{flag}: no model {name!r} in --serving_models")

@@ -41,7 +41,9 @@ class TableSettings(Settings):
     def csv_options(self) -> CsvOptions:
         """How CSV files are written."""
         return CsvOptions(
-            columns=self.csv_columns, delimiter=self.csv_delimiter or "",
-            skip_spaces=self.csv_skip_spaces, comment=self.csv_comment or "",
+            columns=self.csv_columns,
+            delimiter=self.csv_delimiter or "",
+            skip_spaces=self.csv_skip_spaces,
+            comment=self.csv_comment or "",
             missing=self.csv_missing,
-        )  # fmt: skip
+        )

@@ -121,8 +121,9 @@ def convert(
                 folder, signature_keys=[signature], tags={tf.saved_model.SERVING}
             )
             converter.target_spec.supported_ops = [
-                tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS
-            ]  # fmt: skip
+                tf.lite.OpsSet.TFLITE_BUILTINS,
+                tf.lite.OpsSet.SELECT_TF_OPS,
+            ]
             if kind != "tflite":
                 converter.optimizations = [tf.lite.Optimize.DEFAULT]
             if kind == "tflite_int8":

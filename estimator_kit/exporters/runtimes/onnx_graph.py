@@ -109,8 +109,9 @@ def convert(graph: Any, inputs: Inputs) -> bytes:
     if unknown:
         remedy = (
             ": use --transform_inputs=columns, which leaves strings and their lookups to the app"
-            if inputs.form == "features" else ""
-        )  # fmt: skip
+            if inputs.form == "features"
+            else ""
+        )
         raise ExportError(f"ONNX has no ops for {', '.join(unknown)}{remedy}")
     _rename(onnx, model.graph, inputs)
     content: bytes = model.SerializeToString()

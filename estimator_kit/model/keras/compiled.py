@@ -95,8 +95,7 @@ def losses(
     if missing:
         raise ConfigError(f"the model is compiled without a loss for {', '.join(missing)}")
     made = {
-        objective: _loss_of(output, found[output])
-        for output, objective in zip(outputs, objectives)
+        objective: _loss_of(output, found[output]) for output, objective in zip(outputs, objectives)
     }
     weights = (model.get_compile_config() or {}).get("loss_weights")
     if weights is None:

@@ -136,9 +136,13 @@ class KerasModelFn(ModelFn):
         given = {name: self._input(name, features) for name in _inputs(self._model)}
         inputs = list(given.values())
         made = self.keras(model, inputs if len(inputs) > 1 else inputs[0], mode)
-        named = made if isinstance(made, Mapping) else dict(
-            zip(self._model.output_names, made if isinstance(made, (list, tuple)) else [made])
-        )  # fmt: skip
+        named = (
+            made
+            if isinstance(made, Mapping)
+            else dict(
+                zip(self._model.output_names, made if isinstance(made, (list, tuple)) else [made])
+            )
+        )
         return {
             name: self._logits_of(name, named[output])
             for name, output in self._outputs(self.objectives).items()

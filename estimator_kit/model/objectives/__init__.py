@@ -41,7 +41,16 @@ def make_objectives(spec: FeatureSpec) -> dict[str, Objective]:
 
 
 __all__ = [
-    "BinaryObjective", "CosineObjective", "LogisticRegressionObjective", "MultiClassObjective",
-    "MultiLabelObjective", "Objective", "PoissonObjective", "QuantileObjective",
-    "RankingObjective", "RegressionObjective", "StepObjective", "make_objectives",
-]  # fmt: skip
+    "BinaryObjective",
+    "CosineObjective",
+    "LogisticRegressionObjective",
+    "MultiClassObjective",
+    "MultiLabelObjective",
+    "Objective",
+    "PoissonObjective",
+    "QuantileObjective",
+    "RankingObjective",
+    "RegressionObjective",
+    "StepObjective",
+    "make_objectives",
+]

@@ -1,6 +1,6 @@
 """Metrics of four counts: true and false positives, false and true negatives, by weight.
 
-    metrics_of_confusion(counts)["f1"]
+metrics_of_confusion(counts)["f1"]
 """
 
 from __future__ import annotations

@@ -127,10 +127,11 @@ def _ndcg(rows: _Rows, k: int, grades: bool) -> tf.Tensor:
     gained, possible = (
         tf.math.unsorted_segment_sum(
             tf.where(rows.rank <= k, value / _log2(1 + rows.rank), tf.zeros_like(value)),
-            rows.segment, rows.groups,
+            rows.segment,
+            rows.groups,
         )
         for value in (gain, tf.gather(gain, best))
-    )  # fmt: skip
+    )
     has = tf.cast(possible > 0, tf.float64)
     return ratio(tf.reduce_sum(tf.math.divide_no_nan(gained, possible)), tf.reduce_sum(has))
 

@@ -89,9 +89,7 @@ def library() -> Any:
     return tensorflow_ranking
 
 
-def make_lists(
-    group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
-) -> Lists:
+def make_lists(group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Lists:
     """The rows of a batch as lists, wherever in the batch the rows of a group are.
 
     Where two epochs meet in a batch, a list may have each of its rows twice (see `row_groups`).

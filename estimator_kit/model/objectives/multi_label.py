@@ -58,10 +58,12 @@ class MultiLabelObjective(Objective):
         sums = [
             tf.reduce_sum(tf.cast(guess * label * weight, tf.float64))
             for guess, label in (
-                (guesses, labels), (guesses, 1 - labels), (1 - guesses, labels),
+                (guesses, labels),
+                (guesses, 1 - labels),
+                (1 - guesses, labels),
                 (1 - guesses, 1 - labels),
             )
-        ]  # fmt: skip
+        ]
         counts, update = streaming_sum(tf.stack(sums), "confusion")
         values = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
         metrics.update({name: (value, update) for name, value in values.items()})

@@ -96,8 +96,6 @@ class RankingObjective(Objective):
         """The lists of a batch, and the rows with a weight in none of them beside all of these."""
         if group is None:
             raise ValueError(f"objective {self.name!r} ranks groups and there is no group")
-        lists = list_losses.make_lists(
-            group, logits[:, 0], tf.cast(labels, tf.float32), weights
-        )
+        lists = list_losses.make_lists(group, logits[:, 0], tf.cast(labels, tf.float32), weights)
         rows = tf.cast(tf.math.count_nonzero(weights), tf.float32)
         return lists, tf.stack([rows - lists.rows, rows])

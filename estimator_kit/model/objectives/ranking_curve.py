@@ -90,8 +90,9 @@ def precision_at_recall(counts: tf.Tensor, recall: float) -> tf.Tensor:
 def chosen_points(counts: tf.Tensor, chosen: Iterable[MetricChoice]) -> dict[str, tf.Tensor]:
     """Those of the two metrics above that the spec asks for, as in `recall_at_precision_0.9`."""
     functions = {
-        "recall_at_precision": recall_at_precision, "precision_at_recall": precision_at_recall,
-    }  # fmt: skip
+        "recall_at_precision": recall_at_precision,
+        "precision_at_recall": precision_at_recall,
+    }
     return {
         choice.label: functions[choice.name](counts, float(choice.value or 0))
         for choice in chosen

@@ -48,6 +48,8 @@ def reduced(parts: tf.Tensor, reduction: str, *, divide: Divide) -> tf.Tensor:
     if reduction == "sum":
         return total
     below = {
-        "mean": weight_sum, "sum_over_batch_size": rows, "sum_over_nonzero_weights": nonzero,
-    }  # fmt: skip
+        "mean": weight_sum,
+        "sum_over_batch_size": rows,
+        "sum_over_nonzero_weights": nonzero,
+    }
     return divide(total, below[reduction])

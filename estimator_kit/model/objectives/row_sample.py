@@ -57,9 +57,10 @@ def row_sample(
 
     def append() -> tf.Operation:
         writes = [
-            stored_keys[held:together].assign(keys), stored[held:together].assign(columns),
+            stored_keys[held:together].assign(keys),
+            stored[held:together].assign(columns),
             count.assign(together),
-        ]  # fmt: skip
+        ]
         return tf.group(*writes)
 
     def give_up() -> tf.Operation:
@@ -69,9 +70,11 @@ def row_sample(
         size = tf.size(kept_keys, tf.int64)
         with tf.control_dependencies([kept_keys, kept, new_limit]):
             writes = [
-                stored_keys[:size].assign(kept_keys), stored[:size].assign(kept),
-                count.assign(size), limit.assign(new_limit),
-            ]  # fmt: skip
+                stored_keys[:size].assign(kept_keys),
+                stored[:size].assign(kept),
+                count.assign(size),
+                limit.assign(new_limit),
+            ]
         return tf.group(*writes)
 
     with tf.control_dependencies([keys, columns]):

@@ -363,9 +363,7 @@ class _Walk:
             new += 1
         return True
 
-    def _label_slice(
-        self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int
-    ) -> None:
+    def _label_slice(self, axis: _Axis, tensor: tf.Tensor, old: int, start: int, size: int) -> None:
         places = flat(self._of((tensor.name, old)))
         if places is not None:
             self._label(axis, ((size, cut(places, start, start + size)),))

@@ -73,5 +73,14 @@ def check_combination(
     combination.check(spec)
 
 
-__all__ = ["COMBINATIONS", "COMBINED", "Combination", "GradNorm", "PCGrad", "Uncertainty",
-           "Weights", "check_combination", "parse_combination"]  # fmt: skip
+__all__ = [
+    "COMBINATIONS",
+    "COMBINED",
+    "Combination",
+    "GradNorm",
+    "PCGrad",
+    "Uncertainty",
+    "Weights",
+    "check_combination",
+    "parse_combination",
+]

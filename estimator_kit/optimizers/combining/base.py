@@ -91,9 +91,13 @@ def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) 
     v1 = tf.compat.v1
     with v1.variable_scope(f"{COMBINED}/{kind}", reuse=v1.AUTO_REUSE):
         return v1.get_variable(
-            objective, [], tf.float32, v1.constant_initializer(value), trainable=trainable,
+            objective,
+            [],
+            tf.float32,
+            v1.constant_initializer(value),
+            trainable=trainable,
             use_resource=True,
-        )  # fmt: skip
+        )
 
 
 def summed_rows(gradients: Sequence[tf.IndexedSlices]) -> list[tf.Tensor]:

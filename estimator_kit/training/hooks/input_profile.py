@@ -55,8 +55,9 @@ class InputProfile(tf.compat.v1.train.SessionRunHook):
       result: as `analyze`, once the steps are through; None before.
     """
 
-    def __init__(self, *, warm_up: int = 10, steps: int = 100,
-                 clock: Callable[[], float] = time.monotonic):  # fmt: skip
+    def __init__(
+        self, *, warm_up: int = 10, steps: int = 100, clock: Callable[[], float] = time.monotonic
+    ):
         self.result: Optional[dict[str, Any]] = None
         self._warm_up, self._steps, self._clock = warm_up, steps, clock
         self._seen = 0
@@ -133,9 +134,13 @@ def analyze(space: Any, *, steps: int, seconds: float) -> dict[str, Any]:
     busiest = max(busy, key=lambda stage: busy[stage]) if any(busy.values()) else None
     advice = _MODEL if share < 0.5 or busiest is None else _ADVICE[busiest]
     return {
-        "steps": steps, "seconds_a_step": seconds / steps if steps else 0.0,
-        "share_waiting": share, "busy_seconds": busy, "busiest": busiest, "advice": advice,
-    }  # fmt: skip
+        "steps": steps,
+        "seconds_a_step": seconds / steps if steps else 0.0,
+        "share_waiting": share,
+        "busy_seconds": busy,
+        "busiest": busiest,
+        "advice": advice,
+    }
 
 
 def text(result: dict[str, Any]) -> str:

@@ -291,11 +291,12 @@ def _number(
     shape, lengths = _shape(statistics)
     if shape == "variable":
         return Choice(
-            feature, ignored=True,
+            feature,
+            ignored=True,
             why=f"numbers of differing length ({lengths}) fit a sequence_numeric or ragged column "
             "alone, in a group that a model of your own reads; write one, or store as many in "
             "every record, or their sum, mean or maximum",
-        )  # fmt: skip
+        )
     rest = number_shapes.rest_of(numbers, counts)
     entry, why = _normalizer(number_shapes.long_tail(numbers, rest))
     if shape == "feature_list":
@@ -305,9 +306,12 @@ def _number(
         return Choice(feature, (column,), steps=(step,))
     scaled = free_name(f"{name}_scaled", taken)
     columns = [
-        Entry(scaled, {"numeric": name, "normalizer": entry},
-              f"{_range(numbers)}; {_different(statistics)}; {why}")
-    ]  # fmt: skip
+        Entry(
+            scaled,
+            {"numeric": name, "normalizer": entry},
+            f"{_range(numbers)}; {_different(statistics)}; {why}",
+        )
+    ]
     wide = []
     cut = number_shapes.buckets(numbers, rest, _QUANTILES, STATISTICS_FILE)
     if shape == [] and cut is not None:
@@ -347,19 +351,23 @@ def _category(
     ids = statistics.cardinality.value
     value: dict[str, Any]
     use_vocabulary = (
-        words.exact and 0 < len(words.words) <= _LARGEST_VOCABULARY
+        words.exact
+        and 0 < len(words.words) <= _LARGEST_VOCABULARY
         and 2 * covered >= statistics.values
-    )  # fmt: skip
+    )
     if use_vocabulary:
         oov = sizes.oov_buckets(words.rare + len(words.unusable))
         size = len(words.words) + oov
         value = {
-            "vocabulary": name, "file": f"{VOCABULARY_FOLDER}/{name}.txt", "oov_buckets": oov,
-        }  # fmt: skip
+            "vocabulary": name,
+            "file": f"{VOCABULARY_FOLDER}/{name}.txt",
+            "oov_buckets": oov,
+        }
         others = (
             f"{words.rare:,} rarer ones and any new one share {oov:,} more ids"
-            if words.rare else "a new one gets the one more id"
-        )  # fmt: skip
+            if words.rare
+            else "a new one gets the one more id"
+        )
         why = (
             f"{start}{different}; a vocabulary, since {len(words.words):,} frequent "
             f"ones cover {share} of all values; {others}"
@@ -371,9 +379,10 @@ def _category(
         size = sizes.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
         reason = (
-            f"frequent words cover only {share} of all values" if words.exact
+            f"frequent words cover only {share} of all values"
+            if words.exact
             else "too many for a vocabulary"
-        )  # fmt: skip
+        )
         why = (
             f"{start}{different}; hashed, since {reason}; in {size:,} buckets about "
             f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"

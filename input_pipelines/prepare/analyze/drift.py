@@ -239,9 +239,13 @@ def _without(
     words = found.words.model_copy(update={"top": tuple(top.items())})
     if word == "":
         words = words.model_copy(update={"empty": 0})
-    return found.model_copy(update={
-        "values": found.values - count, "missing": found.missing + count, "words": words,
-    })  # fmt: skip
+    return found.model_copy(
+        update={
+            "values": found.values - count,
+            "missing": found.missing + count,
+            "words": words,
+        }
+    )
 
 
 def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresholds:

@@ -64,12 +64,16 @@ def write(
     names = frozenset(statistics.features)
     choices = {
         name: columns.choose(
-            name, found, statistics.rows, words.get(name), names,
+            name,
+            found,
+            statistics.rows,
+            words.get(name),
+            names,
             counts=summary.features[name].value_counts,
         )
         for name, found in statistics.features.items()
         if name not in labels
-    }  # fmt: skip
+    }
     if not any(choice.columns for choice in choices.values()):
         raise DataError(
             "no feature of the records but the labels can be used: "
@@ -87,9 +91,12 @@ def write(
         "it, change what you know better, then train."
     )
     text = spec_text.spec_text(
-        choices, entries, heading=heading, step_groups=summary.step_groups(),
+        choices,
+        entries,
+        heading=heading,
+        step_groups=summary.step_groups(),
         tables=summary.csv.flags,
-    )  # fmt: skip
+    )
     texts = {SPEC_FILE: text, STATISTICS_FILE: statistics.text()}
     for name, chosen in words.items():
         if chosen.words and name in choices and choices[name].feature is not None:
@@ -117,10 +124,11 @@ def words_of(summary: RecordSummary, name: str, min_count: int) -> VocabularyWor
     single = feature.longest <= 1 and not feature.is_feature_list
     single_integer = feature.dtype == "int64" and single
     return choose_words(
-        _all_words(summary, name), min_count,
+        _all_words(summary, name),
+        min_count,
         exact=feature.counter is None or feature.counter.exact is not None,
         missing="-1" if single_integer else "",
-    )  # fmt: skip
+    )
 
 
 def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
@@ -155,5 +163,5 @@ def _report(
             what = "left out" if choice.feature is None else "ignored"
             lines.append(f"  {what}: {name}: {choice.why}")
     lines += [f"  note: {note}" for note in notes]
-    lines.append("  read its comments, then train with it: run.py --spec=" f"{target / SPEC_FILE}")
+    lines.append(f"  read its comments, then train with it: run.py --spec={target / SPEC_FILE}")
     return "\n".join(lines)

@@ -97,10 +97,15 @@ class NumberSummary:
         variance = max(self._squares / self.count - mean * mean, Fraction(0))
         quantiles = self._estimated() if counts is None else exact_quantiles(counts)
         return Numbers(
-            min=self._min, max=self._max, mean=float(mean), stddev=math.sqrt(variance),
-            zeros=self.zeros, non_finite=self.non_finite, quantiles=quantiles,
+            min=self._min,
+            max=self._max,
+            mean=float(mean),
+            stddev=math.sqrt(variance),
+            zeros=self.zeros,
+            non_finite=self.non_finite,
+            quantiles=quantiles,
             quantiles_exact=counts is not None,
-        )  # fmt: skip
+        )
 
     def _range(self, low: Number, high: Number) -> None:
         self._min = low if self._min is None else min(self._min, low)

@@ -94,8 +94,9 @@ def refresh(
 def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
     """The features of the spec that the records hold are of the spec's types."""
     entries: list[tuple[str, Union[Feature, Label]]] = [
-        *spec.features.items(), *spec.labels.items(),
-    ]  # fmt: skip
+        *spec.features.items(),
+        *spec.labels.items(),
+    ]
     for name, entry in entries:
         found = statistics.features.get(name)
         if found is not None and found.dtype not in (None, entry.dtype):
@@ -157,8 +158,11 @@ def _word_changes(file: str, old: list[str], new: list[str], exact: bool) -> lis
     after = {word: i for i, word in enumerate(new)}
     added = [word for word in new if word not in before]
     dropped = [word for word in old if word not in after]
-    moved = [f"{word} {before[word]} -> {after[word]}" for word in new
-             if word in before and before[word] != after[word]]  # fmt: skip
+    moved = [
+        f"{word} {before[word]} -> {after[word]}"
+        for word in new
+        if word in before and before[word] != after[word]
+    ]
     about = "" if exact else " (by estimated counts)"
     if not (added or dropped or moved):
         return [f"  {file}: {len(new):,} words, unchanged{about}"]

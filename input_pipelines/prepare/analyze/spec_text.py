@@ -108,9 +108,13 @@ def _comment(text: str, indent: int) -> list[str]:
         # Wrapped at spaces alone, and without control characters: a word may hold anything.
         clean = "".join(c if c.isprintable() else "?" for c in part)
         lines += textwrap.wrap(
-            clean, _WIDTH, initial_indent=prefix, subsequent_indent=prefix,
-            break_long_words=False, break_on_hyphens=False,
-        ) or ["#"]  # fmt: skip
+            clean,
+            _WIDTH,
+            initial_indent=prefix,
+            subsequent_indent=prefix,
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or ["#"]
     return lines
 
 

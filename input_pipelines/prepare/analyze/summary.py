@@ -224,9 +224,7 @@ class RecordSummary:
         self.files: dict[bool, str] = {}  # Whether it has feature lists -> the first such file.
         self._limit = limit
 
-    def add(
-        self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int
-    ) -> None:
+    def add(self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int) -> None:
         """Adds `rows` records of a file, parsed, that come after `before` others there."""
         self.rows += rows
         for name, parts in blocks.items():

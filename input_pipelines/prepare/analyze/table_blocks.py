@@ -14,9 +14,7 @@ from input_pipelines.prepare.analyze.wire import FeatureBlock
 
 def blocks(batch: Any) -> dict[str, list[FeatureBlock]]:
     """The features of the rows of a record batch, with types as `tables.columns` has them."""
-    return {
-        name: [_block(column)] for name, column in zip(batch.schema.names, batch.columns)
-    }
+    return {name: [_block(column)] for name, column in zip(batch.schema.names, batch.columns)}
 
 
 def _block(column: Any) -> FeatureBlock:

@@ -154,9 +154,7 @@ def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Pl
     return found[0], found[1]
 
 
-def _entries(
-    buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray
-) -> _Entries:
+def _entries(buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray) -> _Entries:
     """All entries of the maps of some records that lie at [at, limit)."""
     parts = []
     while True:
@@ -184,9 +182,7 @@ def _need(good: np.ndarray, rows: np.ndarray) -> None:
         raise _Odd(np.unique(rows[~good]))
 
 
-def _by_name(
-    data: bytes, buffer: np.ndarray, entries: _Entries
-) -> list[tuple[str, _Entries]]:
+def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[str, _Entries]]:
     """Entries of each name, in the order of their records."""
     if not len(entries.row):
         return []

@@ -43,8 +43,9 @@ _RESULT, _TROUBLE = ".result", ".trouble"
 
 # Errors of the data or of the installation, which no second attempt would mend.
 _FINAL: dict[str, type[Exception]] = {
-    "DataError": DataError, "MissingPackageError": MissingPackageError,
-}  # fmt: skip
+    "DataError": DataError,
+    "MissingPackageError": MissingPackageError,
+}
 
 
 def library(part: str = "") -> Any:

@@ -54,9 +54,12 @@ class BeamWorkers:
     def run(self, tasks: Sequence[Task]) -> Iterator[Done]:
         """Does all tasks, in any order, and gives what each did when all are done."""
         results = runner.run(
-            _work, _dumped(self._context), map(_piece, tasks),
-            folder=self._context.temporary, flags=self._flags,
-        )  # fmt: skip
+            _work,
+            _dumped(self._context),
+            map(_piece, tasks),
+            folder=self._context.temporary,
+            flags=self._flags,
+        )
         for result in results:
             done = json.loads(result)
             shards = tuple(Written(**shard) for shard in done["shards"])

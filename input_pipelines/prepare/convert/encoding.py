@@ -133,9 +133,11 @@ def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
 def _join(*parts: Any) -> Any:
     """Binary values of each row one after the other; null counts as nothing."""
     return arrow("compute").binary_join_element_wise(
-        *parts, arrow().scalar(b"", arrow().binary()), null_handling="replace",
+        *parts,
+        arrow().scalar(b"", arrow().binary()),
+        null_handling="replace",
         null_replacement=b"",
-    )  # fmt: skip
+    )
 
 
 def _masked(values: Any, column: Any) -> Any:
@@ -155,9 +157,10 @@ def _binary(offsets: np.ndarray, content: Any) -> Any:
     """A binary array over [offset, next offset) of some bytes."""
     pa = arrow()
     return pa.BinaryArray.from_buffers(
-        pa.binary(), len(offsets) - 1,
+        pa.binary(),
+        len(offsets) - 1,
         [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int32)), pa.py_buffer(content)],
-    )  # fmt: skip
+    )
 
 
 def _gathered(flat: Any, offsets: np.ndarray) -> Any:

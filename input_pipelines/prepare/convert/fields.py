@@ -88,8 +88,7 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
     for name in step_columns:
         if name not in columns:
             raise DataError(
-                f"--step_columns: the table has no column {name!r}"
-                f"{did_you_mean(name, columns)}"
+                f"--step_columns: the table has no column {name!r}{did_you_mean(name, columns)}"
             )
         if not columns[name].multi:
             raise DataError(
@@ -311,9 +310,7 @@ def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
             refuse(wrong, field, got)
 
 
-def _check_row_lengths(
-    batch: Any, field: Field, fields: Sequence[Field], refuse: _Refuse
-) -> None:
+def _check_row_lengths(batch: Any, field: Field, fields: Sequence[Field], refuse: _Refuse) -> None:
     """The lengths of lists are 0 or more, and add up to the values of each row."""
     pc = arrow("compute")
     assert field.row_lengths is not None
@@ -322,9 +319,11 @@ def _check_row_lengths(
     flat = np.asarray((column.flatten() if is_list else column.fill_null(0)), np.int64)
     ends = np.cumsum(_lengths(column) if is_list else np.ones(len(column), np.int64))
     sums = np.diff(np.concatenate([[0], np.cumsum(flat)])[np.concatenate([[0], ends])])
-    counts = _lengths(batch.column(field.name)) if field.multi else pc.is_valid(
-        batch.column(field.name)
-    ).to_numpy(zero_copy_only=False).astype(np.int64)  # fmt: skip
+    counts = (
+        _lengths(batch.column(field.name))
+        if field.multi
+        else pc.is_valid(batch.column(field.name)).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     below = np.zeros(len(column), bool)
     np.logical_or.at(below, np.searchsorted(ends, np.flatnonzero(flat < 0), side="right"), True)
     wrong = arrow().array(below | (sums != counts))

@@ -114,12 +114,15 @@ class Plan:
             },
             "options": self.options.document(),
             "features": {
-                field.name: {"dtype": field.dtype, "list": field.multi,
-                             "feature_list": field.feature_list}
+                field.name: {
+                    "dtype": field.dtype,
+                    "list": field.multi,
+                    "feature_list": field.feature_list,
+                }
                 for field in self.fields
             },
             "shards": [[s.name, s.start, s.stop] for s in self.shards],
-        }  # fmt: skip
+        }
 
     def manifest(
         self, document: Mapping[str, Any], written: Mapping[str, Written]
@@ -131,8 +134,7 @@ class Plan:
         ]
         rows = sum(shard.rows for shard in written.values())
         shards = [
-            {**dataclasses.asdict(written[shard.name]), "part": shard.part}
-            for shard in self.shards
+            {**dataclasses.asdict(written[shard.name]), "part": shard.part} for shard in self.shards
         ]
         return {**document, "files": files, "shards": shards, "rows": rows}
 
@@ -214,9 +216,7 @@ def _bytes_a_row(
                 places_to_read.append((path, start, min(count, _SAMPLE_ROWS)))
             start += count
     step = max(len(places_to_read) / _SAMPLES, 1.0)
-    chosen = [
-        places_to_read[int(i * step)] for i in range(min(_SAMPLES, len(places_to_read)))
-    ]
+    chosen = [places_to_read[int(i * step)] for i in range(min(_SAMPLES, len(places_to_read)))]
     encoder = Encoder(fields)
     size = rows = 0
     for path, start, count in chosen:

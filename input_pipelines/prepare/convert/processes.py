@@ -42,8 +42,8 @@ class _StoppedError(Exception):
 class Workers:
     """Does tasks; with one process, here.
 
-        with Workers(2, context, on_rows) as workers:
-            for done in workers.run(tasks):
+    with Workers(2, context, on_rows) as workers:
+        for done in workers.run(tasks):
     """
 
     def __init__(
@@ -74,9 +74,11 @@ class Workers:
             spawn = multiprocessing.get_context("spawn")
             self._stop, self._rows = spawn.Event(), spawn.Value("q", 0)
             self._pool = concurrent.futures.ProcessPoolExecutor(
-                count, mp_context=spawn, initializer=_begin,
+                count,
+                mp_context=spawn,
+                initializer=_begin,
                 initargs=(context, perform, self._stop, self._rows),
-            )  # fmt: skip
+            )
 
     def __enter__(self) -> Workers:
         return self

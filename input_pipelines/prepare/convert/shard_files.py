@@ -79,9 +79,9 @@ class _Counted:
 class ShardFile:
     """Writes frames; `finish` gives the file its name, and leaving early leaves none.
 
-        with ShardFile(folder, "train-00000-of-00002.tfrecord", temporary) as shard:
-            shard.write(frames, rows)
-            written = shard.finish()
+    with ShardFile(folder, "train-00000-of-00002.tfrecord", temporary) as shard:
+        shard.write(frames, rows)
+        written = shard.finish()
     """
 
     def __init__(self, folder: str, name: str, temporary: str, attempt: str = ""):

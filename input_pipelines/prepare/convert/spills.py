@@ -110,9 +110,10 @@ class SpillWriter:
         starts = np.flatnonzero(np.diff(shards, prepend=-1))
         for first, last in zip(starts.tolist(), [*starts[1:].tolist(), len(shards)]):
             parts = (
-                keys[first:last].astype("<u8"), sizes[first:last].astype("<u4"),
+                keys[first:last].astype("<u8"),
+                sizes[first:last].astype("<u4"),
                 frames[ends[first] : ends[last]],
-            )  # fmt: skip
+            )
             content = int(ends[last] - ends[first])
             segment = [self._written, last - first, content]
             self._segments[str(int(shards[first]))].append(segment)
@@ -124,9 +125,7 @@ class SpillWriter:
                 self._written += part.nbytes
 
 
-def shuffled(
-    temporary: str, names: Sequence[str], shard: int
-) -> Iterator[tuple[np.ndarray, int]]:
+def shuffled(temporary: str, names: Sequence[str], shard: int) -> Iterator[tuple[np.ndarray, int]]:
     """The frames of a shard's rows in their order, and how many rows they are, bit by bit."""
     keys, sizes, contents = [], [], []
     for name in names:

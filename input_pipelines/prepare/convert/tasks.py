@@ -112,12 +112,16 @@ def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str
             by_part.setdefault(shard.part, []).append(shard.number)
         wanted = tuple(shard.number for shard in missing)
     return Context(
-        folder, temporary, plan.fields, plan.options,
+        folder,
+        temporary,
+        plan.fields,
+        plan.options,
         spec_source=plan.spec.source if plan.spec is not None else "",
         dealt={part: (numbers[0], len(numbers)) for part, numbers in by_part.items()},
-        wanted=wanted, spills=len(plan.reads),
+        wanted=wanted,
+        spills=len(plan.reads),
         filters=value_checks.conditions(plan.spec) if plan.spec is not None else (),
-    )  # fmt: skip
+    )
 
 
 def of_plan(plan: Plan, missing: Sequence[Shard], context: Context) -> Iterator[list[Task]]:
@@ -240,9 +244,7 @@ def _mask(rows: Rows, context: Context, part: str) -> Optional[np.ndarray]:
 def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
     encoder = Encoder(context.fields)
     rounded: Counter[str] = Counter()
-    with spills.SpillWriter(
-        context.temporary, task.name, context.wanted, context.attempt
-    ) as spill:
+    with spills.SpillWriter(context.temporary, task.name, context.wanted, context.attempt) as spill:
         for first, rows in _read(task, context, rounded):
             count = rows.batch.num_rows
             numbers = row_order.random_numbers(first, count, context.options.seed)
@@ -266,9 +268,7 @@ def _spill(task: SpillTask, context: Context, advance: Advance) -> Done:
 
 def _merge(task: MergeTask, context: Context, advance: Advance) -> Done:
     names = spills.names(context.spills)
-    with ShardFile(
-        context.folder, task.shard.name, context.temporary, context.attempt
-    ) as file:
+    with ShardFile(context.folder, task.shard.name, context.temporary, context.attempt) as file:
         for data, rows in spills.shuffled(context.temporary, names, task.shard.number):
             file.write(data, rows)
             advance(0)

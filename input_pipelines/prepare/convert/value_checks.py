@@ -125,8 +125,9 @@ def _single(column: Any) -> Any:
     lengths = arrow("compute").list_value_length(column)
     if len(column) and np.asarray(lengths.fill_null(0)).min() > 0:
         return arrow("compute").list_element(column, 0)
-    return arrow().array([row[0] if row else None for row in column.to_pylist()],
-                         column.type.value_type)  # fmt: skip
+    return arrow().array(
+        [row[0] if row else None for row in column.to_pylist()], column.type.value_type
+    )
 
 
 def _type(dtype: str) -> Any:

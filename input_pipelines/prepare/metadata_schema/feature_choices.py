@@ -33,15 +33,22 @@ _USABLE_STAGES = ("UNKNOWN_STAGE", "BETA", "PRODUCTION")
 
 # Domains that say what bytes are, of which no column makes ids.
 _NO_CATEGORIES = (
-    "image_domain", "audio_domain", "video_domain", "content_chunk_domain",
-    "natural_language_domain", "time_domain", "time_of_day_domain",
-)  # fmt: skip
+    "image_domain",
+    "audio_domain",
+    "video_domain",
+    "content_chunk_domain",
+    "natural_language_domain",
+    "time_domain",
+    "time_of_day_domain",
+)
 
 # What the domains of values are of, in a spec.
 _DOMAIN_TYPES = {
-    "string_domain": ("string",), "bool_domain": ("string", "int64"), "int_domain": ("int64",),
+    "string_domain": ("string",),
+    "bool_domain": ("string", "int64"),
+    "int_domain": ("int64",),
     "float_domain": ("float32",),
-}  # fmt: skip
+}
 
 # What is known of ids whose number is not: buckets for about 1,000 of them.
 _UNKNOWN_IDS = 1000
@@ -172,10 +179,24 @@ def _read_domain(reading: Reading, domains: Mapping[str, tuple[str, Any]]) -> No
 
 # Fields of which everything that matters is used, or said elsewhere.
 _USED = {
-    "name", "deprecated", "shape", "value_count", "type", "domain", "int_domain", "float_domain",
-    "string_domain", "bool_domain", "presence", "lifecycle_stage", "annotation",
-    "in_environment", "not_in_environment", "drift_comparator", "distribution_constraints",
-}  # fmt: skip
+    "name",
+    "deprecated",
+    "shape",
+    "value_count",
+    "type",
+    "domain",
+    "int_domain",
+    "float_domain",
+    "string_domain",
+    "bool_domain",
+    "presence",
+    "lifecycle_stage",
+    "annotation",
+    "in_environment",
+    "not_in_environment",
+    "drift_comparator",
+    "distribution_constraints",
+}
 
 
 def _list_lost(reading: Reading) -> None:
@@ -208,9 +229,11 @@ def list_range(reading: Reading) -> None:
 
 def stage(message: Any) -> str:
     """The name of a stage in which no model may read the feature, or an empty string."""
-    value = message.DESCRIPTOR.fields_by_name["lifecycle_stage"].enum_type.values_by_number[
-        message.lifecycle_stage
-    ].name
+    value = (
+        message.DESCRIPTOR.fields_by_name["lifecycle_stage"]
+        .enum_type.values_by_number[message.lifecycle_stage]
+        .name
+    )
     if value not in _USABLE_STAGES:
         return str(value)
     return "DEPRECATED" if message.deprecated else ""
@@ -246,8 +269,10 @@ def choose(reading: Reading, taken: frozenset[str], *, absent: str = "") -> Choi
     feature = _feature(reading)
     if reason:
         return Choice(feature, ignored=True, why=reason)
-    return _category(reading, feature, taken) if reading.is_category else _number(
-        reading, feature, taken
+    return (
+        _category(reading, feature, taken)
+        if reading.is_category
+        else _number(reading, feature, taken)
     )
 
 
@@ -300,15 +325,17 @@ def _number(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice:
         name = columns.free_name(f"{reading.name}_scaled", taken)
         scale = {"minmax": {"min": float(domain.min), "max": float(domain.max)}}
         column = Entry(
-            name, {"numeric": reading.name, "normalizer": scale},
+            name,
+            {"numeric": reading.name, "normalizer": scale},
             "its range in the Schema, to 0 and 1",
-        )  # fmt: skip
+        )
     else:
         name = columns.free_name(f"{reading.name}_number", taken)
         column = Entry(
-            name, {"numeric": reading.name},
+            name,
+            {"numeric": reading.name},
             "as it is, since the Schema has no range; give it a normalizer",
-        )  # fmt: skip
+        )
     return Choice(feature, (column,), (name,), (name,))
 
 

@@ -86,12 +86,14 @@ def spec_files(
     report += [f"not in the spec: {lost}" for lost in whole]
     for name, reading in readings.items():
         report += [f"not in the spec: {name}: {lost}" for lost in reading.lost]
-    heading = "\n".join([
-        f"A first spec, by run.py --mode=import_schema of {pathlib.Path(source).name}. Every "
-        "choice is a rule of thumb with its reason beside it: read it, change what you know "
-        "better, then train.",
-        *(f"Not in the spec: {lost}" for lost in whole),
-    ])  # fmt: skip
+    heading = "\n".join(
+        [
+            f"A first spec, by run.py --mode=import_schema of {pathlib.Path(source).name}. Every "
+            "choice is a rule of thumb with its reason beside it: read it, change what you know "
+            "better, then train.",
+            *(f"Not in the spec: {lost}" for lost in whole),
+        ]
+    )
     texts = {SPEC_FILE: spec_text.spec_text(choices, entries, heading=heading, drift=drift)}
     for name, reading in readings.items():
         used = name in choices and any("file" in c.value for c in choices[name].columns)

@@ -26,9 +26,7 @@ from input_pipelines.prepare.tables.found_columns import (
 from input_pipelines.prepare.tables.json_files import JsonColumns
 from input_pipelines.prepare.tables.text_types import TextColumn
 
-_LOOKS: dict[str, Any] = {
-    kind.__name__: pydantic.TypeAdapter(kind) for kind in (CsvLook, JsonLook)
-}
+_LOOKS: dict[str, Any] = {kind.__name__: pydantic.TypeAdapter(kind) for kind in (CsvLook, JsonLook)}
 
 
 def looks(flags: Sequence[str]) -> LookAll:
@@ -78,7 +76,6 @@ def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
         }
     else:
         document["columns"] = [
-            (dataclasses.asdict(column), *found.shown(name))
-            for name, column in found.found.items()
+            (dataclasses.asdict(column), *found.shown(name)) for name, column in found.found.items()
         ]
     return json.dumps(document).encode()

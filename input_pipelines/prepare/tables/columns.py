@@ -63,25 +63,31 @@ def column_of(name: str, dtype: Any) -> Column:
     if is_text(inner) or is_bytes(inner):
         return Column(name, "string", multi)
     if types.is_date(inner) or types.is_time(inner) or types.is_timestamp(inner):
-        return Column(name, "string", multi, f"{inner}, read as text; parts of it (hour, day of "
-                      "the week, age) would be better features")  # fmt: skip
+        return Column(
+            name,
+            "string",
+            multi,
+            f"{inner}, read as text; parts of it (hour, day of "
+            "the week, age) would be better features",
+        )
     remedy = "store its parts as columns of their own, or leave it out, when the file is written"
     if multi and is_list(inner):
         remedy = (
             "store it as a flat list, and the lengths of its lists in another column (row_lengths "
             "in a spec), or leave it out, when the file is written"
         )
-    raise NoFeature(
-        f"column {name!r} is {dtype}, which no feature of a record can hold; {remedy}"
-    )
+    raise NoFeature(f"column {name!r} is {dtype}, which no feature of a record can hold; {remedy}")
 
 
 def storage_type(column: Column) -> Any:
     """The Arrow type of a column's values as they are given out; lists of it for `multi`."""
     pa = arrow()
     of_dtype = {
-        "int64": pa.int64(), "float32": pa.float32(), "string": pa.binary(), None: pa.null(),
-    }  # fmt: skip
+        "int64": pa.int64(),
+        "float32": pa.float32(),
+        "string": pa.binary(),
+        None: pa.null(),
+    }
     return pa.list_(of_dtype[column.dtype]) if column.multi else of_dtype[column.dtype]
 
 
@@ -102,6 +108,8 @@ def is_text(dtype: Any) -> bool:
 def is_bytes(dtype: Any) -> bool:
     types = arrow().types
     return bool(
-        types.is_binary(dtype) or types.is_large_binary(dtype) or types.is_binary_view(dtype)
+        types.is_binary(dtype)
+        or types.is_large_binary(dtype)
+        or types.is_binary_view(dtype)
         or types.is_fixed_size_binary(dtype)
-    )  # fmt: skip
+    )

@@ -102,15 +102,17 @@ def _opened(
                     use_threads=False, block_size=_BLOCK, column_names=options.columns or None
                 ),
                 csv.ParseOptions(
-                    delimiter=options.separator(path), newlines_in_values=True,
+                    delimiter=options.separator(path),
+                    newlines_in_values=True,
                     ignore_empty_lines=len(columns) != 1,
                 ),
                 csv.ConvertOptions(
                     column_types={name: pa.binary() for name in columns},
-                    null_values=["", *options.missing], strings_can_be_null=True,
+                    null_values=["", *options.missing],
+                    strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
                 ),
-            )  # fmt: skip
+            )
             stack.callback(table.close)
             yield table, stream
         except pa.ArrowInvalid as error:

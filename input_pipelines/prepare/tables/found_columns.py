@@ -47,8 +47,9 @@ def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> 
             if known is None or known.dtype is None:
                 found[name], places[name] = column, path
             elif column.dtype is not None and (column.dtype, column.multi) != (
-                known.dtype, known.multi
-            ):  # fmt: skip
+                known.dtype,
+                known.multi,
+            ):
                 raise DataError(
                     f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
                     f"{path}; a feature has one type"
@@ -124,7 +125,6 @@ def of_csv(
         assert isinstance(other, dict)
         for name, column in first.items():
             column.merge(other[name])
-
 
     def where(path: str, row: int) -> str:
         return row_places.name(path, row, CsvRows(csv, empty_rows=len(names[path]) == 1))

@@ -43,9 +43,7 @@ def batches(path: str) -> Iterator[Any]:
     before = 0
     for block in _blocks(path):
         table = _table(block, {}, path, before)
-        dates = {
-            field.name: _as_text(field.type) for field in table.schema if _is_date(field.type)
-        }
+        dates = {field.name: _as_text(field.type) for field in table.schema if _is_date(field.type)}
         if dates:
             table = _table(block, dates, path, before)
         _check(table, block, path, before)

@@ -58,9 +58,7 @@ def row_groups(path: str) -> list[tuple[int, int]]:
         ]
 
 
-def batches(
-    path: str, groups: Sequence[int], size: int, names: Sequence[str]
-) -> Iterator[Any]:
+def batches(path: str, groups: Sequence[int], size: int, names: Sequence[str]) -> Iterator[Any]:
     """Some columns of the rows of some row groups, as record batches of up to `size` rows."""
     with _opened(path) as file:
         yield from file.iter_batches(

@@ -230,9 +230,10 @@ def open_table(
     columns = [column for column in columns if column.name not in left_out]
     columns = [
         dataclasses.replace(column, dtype="float32")
-        if column.dtype == "int64" and known.get(column.name) == "float32" else column
+        if column.dtype == "int64" and known.get(column.name) == "float32"
+        else column
         for column in columns
-    ]  # fmt: skip
+    ]
     file_notes = [
         f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
         "with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces keeps "
@@ -309,9 +310,7 @@ def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
     return (stored for _, stored in _pairs(part, names, rounded))
 
 
-def _pairs(
-    part: Part, names: Sequence[str], rounded: Counter[str]
-) -> Iterator[tuple[Any, Any]]:
+def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[tuple[Any, Any]]:
     """Batches as the file gives them, and as they are stored; `names` are read from Parquet."""
     raw: Iterable[Any]
     if part.kind == kinds.PARQUET:

@@ -123,10 +123,10 @@ class TextColumn:
                 if kind in self.first and kind not in allowed:
                     remedy = (
                         _SPACES
-                        if kind == "spaced" else
-                        "correct the spec, or name what stands for a missing value with "
+                        if kind == "spaced"
+                        else "correct the spec, or name what stands for a missing value with "
                         "--csv_missing"
-                    )  # fmt: skip
+                    )
                     raise DataError(
                         f"{self._at(kind, where)}: column {self.name!r}: got "
                         f"{self.first[kind][2]!r}, expected {declared}, as the spec says; {remedy}"

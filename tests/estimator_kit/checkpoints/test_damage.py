@@ -84,9 +84,7 @@ def test_an_error_of_a_session_names_the_checkpoint(folder, damage):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         tf.compat.v1.get_variable("w", [1000])
         saver = tf.compat.v1.train.Saver()
-        with pytest.raises(ek.CheckpointError) as error, reading.naming_damage(
-            None, str(folder)
-        ):
+        with pytest.raises(ek.CheckpointError) as error, reading.naming_damage(None, str(folder)):
             saver.restore(session, f"{folder}/model.ckpt-15")
     assert str(error.value).startswith(f"{folder}/model.ckpt-15.data-00000-of-00001 is damaged: ")
     assert exit_codes.exit_code(error.value) == 2

@@ -111,8 +111,10 @@ def test_a_lone_leader_trains_alone(job):
     ("document", "message"),
     [
         ([], "TF_CONFIG: got [], expected an object with cluster, task"),
-        ({"cluster": []}, "TF_CONFIG.cluster: got [], expected an object with chief, worker, ps, "
-         "evaluator"),
+        (
+            {"cluster": []},
+            "TF_CONFIG.cluster: got [], expected an object with chief, worker, ps, evaluator",
+        ),
         (
             {"task": {"type": "worker", "index": 3}},
             "TF_CONFIG.cluster: got none, expected the cluster that the worker 3 is of",
@@ -138,8 +140,7 @@ def test_a_lone_leader_trains_alone(job):
         ),
         (
             {"cluster": {"chief": "a:1"}},
-            "TF_CONFIG.cluster.chief: got 'a:1', expected a list of addresses, as "
-            '["host0:2222"]',
+            "TF_CONFIG.cluster.chief: got 'a:1', expected a list of addresses, as [\"host0:2222\"]",
         ),
         (
             {"cluster": {"chief": ["a"]}},
@@ -213,10 +214,13 @@ def test_flags_make_the_same_cluster():
     assert cluster.view_of(config(job_name="worker", task_index=0, **hosts), {}) == chief
     worker = cluster.view_of(config(job_name="worker", task_index=2, **hosts), {})
     assert worker == cluster.parse(text(type="worker", index=1))
-    assert cluster.view_of(
-        config(job_name="worker", task_index=2, **hosts),
-        {"TF_CONFIG": text(type="worker", index=1)},
-    ) == worker
+    assert (
+        cluster.view_of(
+            config(job_name="worker", task_index=2, **hosts),
+            {"TF_CONFIG": text(type="worker", index=1)},
+        )
+        == worker
+    )
     with pytest.raises(ek.ConfigError, match="describe another cluster than TF_CONFIG, which has"):
         cluster.view_of(
             config(job_name="chief", **hosts), {"TF_CONFIG": text(type="worker", index=1)}
@@ -240,7 +244,6 @@ def test_an_address_is_of_one_task():
     assert str(error.value) == (
         "--worker_hosts, --ps_hosts: got a:1 twice, expected an address for each task"
     )
-
 
     with pytest.raises(ek.ConfigError, match=r"localhost:1 and \[::1\]:1, which are one"):
         cluster.view_of(config(job_name="ps", worker_hosts="localhost:1", ps_hosts="[::1]:1"), {})

@@ -148,7 +148,7 @@ def test_harmless_lines_stay_harmless(line, flag, value):
 def test_all_lines_that_are_wrong_are_told_at_once():
     write("x.flags", "--spec='a'\n--seed=1\nb\n--model_dir=$X\n")
     assert problems_of("--seed=1", "--flagfile=x.flags") == [
-        f'x.flags:1: "--spec=\'a\'": {QUOTES}',
+        f"x.flags:1: \"--spec='a'\": {QUOTES}",
         f"x.flags:3: 'b': {NO_FLAG}",
         f"x.flags:4: '--model_dir=$X': {VARIABLE}",
     ]
@@ -223,7 +223,7 @@ def test_flagfiles_in_flagfiles():
     write("sub/y.flags", "--spec='a'\n")
     write("home/z.flags", "b\n")
     assert problems_of("--flagfile=x.flags") == [
-        f'sub/y.flags:1: "--spec=\'a\'": {QUOTES}',
+        f"sub/y.flags:1: \"--spec='a'\": {QUOTES}",
         f"{os.getcwd()}/home/z.flags:1: 'b': {NO_FLAG}",
     ]
 

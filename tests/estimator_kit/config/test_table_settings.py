@@ -27,9 +27,7 @@ def spec_of(tables):
 
 
 def options(spec, paths=CSV, written=False, **flags):
-    config = ExperimentConfig(
-        mode="convert", convert_files=paths, convert_dir="out", **flags
-    )
+    config = ExperimentConfig(mode="convert", convert_files=paths, convert_dir="out", **flags)
     return table_settings.csv_options(config, spec, paths, written=written)
 
 

@@ -316,9 +316,10 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
             raise tf.errors.UnknownError(None, None, "stale file handle\nand more")
         return read(self, name)
 
-    with caplog.at_level("WARNING", logger="estimator_kit"), Watch(
-        view(server), Marks(str(tmp_path / "other")), seconds=60.0, goal=GOAL
-    ) as watch:
+    with (
+        caplog.at_level("WARNING", logger="estimator_kit"),
+        Watch(view(server), Marks(str(tmp_path / "other")), seconds=60.0, goal=GOAL) as watch,
+    ):
         monkeypatch.setattr(Marks, "read", unsure)
         watch._marks = marks
         assert wait_until(lambda: [] if watch.over() else ["x"], what="", this="", seconds=60)
@@ -341,9 +342,7 @@ def test_who_leaves_at_the_end_is_not_lost(monkeypatch, ended):
     monkeypatch.setattr(collective, "_LOST", 0.02)
     worker = ClusterView("a:1", ("b:1",), (), (), "worker", 0)
     with collective._noticing_losses(worker, [("chief:0", free_address())], has_ended):
-        assert wait_until(
-            lambda: [] if len(asked) > 2 else ["x"], what="", this="", seconds=60
-        )
+        assert wait_until(lambda: [] if len(asked) > 2 else ["x"], what="", this="", seconds=60)
     lost = "worker:0: chief:0 is lost, and no step can be made without"
     assert [message.partition(";")[0] for message in messages[:1]] == ([] if ended else [lost])
 

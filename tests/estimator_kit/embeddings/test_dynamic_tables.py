@@ -289,8 +289,11 @@ def test_only_a_model_fn_reads_one():
     from estimator_kit.model import input_layer
 
     spec = spec_of(dynamic())
-    with tf.Graph().as_default(), pytest.raises(
-        ek.ConfigError, match="column 'emb' is a dynamic_embedding, which only a ModelFn reads"
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(
+            ek.ConfigError, match="column 'emb' is a dynamic_embedding, which only a ModelFn reads"
+        ),
     ):
         input_layer.dense_input(spec, "deep", {"emb": tf.constant([1], tf.int64)})
 
@@ -302,8 +305,12 @@ def test_a_train_op_that_goes_past_the_table_is_refused():
             return tf.compat.v1.assign_add(step, 1).op
 
     spec = spec_of(dynamic())
-    with tf.Graph().as_default(), pytest.raises(
-        ek.ConfigError, match=r"the train_op does not train the dynamic embedding .*ek\.minimize"
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(
+            ek.ConfigError,
+            match=r"the train_op does not train the dynamic embedding .*ek\.minimize",
+        ),
     ):
         tf.compat.v1.train.get_or_create_global_step()
         features, labels = Transform(spec).features_and_labels(tf.constant(serialized([(1, 1.0)])))

@@ -350,7 +350,7 @@ def test_inspecting_a_checkpoint_and_what_is_none(trained, tmp_path):
         inspect.inspect(config_of(tmp_path))
 
 
-@pytest.mark.parametrize("graph", [b"node { name: 3", b"node { name: \"\xff\" }"])
+@pytest.mark.parametrize("graph", [b"node { name: 3", b'node { name: "\xff" }'])
 def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, graph):
     folder = tmp_path / "model"
     shutil.copytree(trained[0].model_dir, folder)

@@ -58,9 +58,7 @@ def test_one_logit_is_the_sum_of_inner_products_and_several_have_weights():
 @pytest.mark.parametrize(("rank", "experts"), [(None, 1), (2, 1), (2, 3)])
 def test_cross_layers(rank, experts):
     x = X[:, ::-1] * 0.5
-    found, v = evaluate(
-        lambda x0, x: dcn.cross_layer(x0, x, "c", rank=rank, experts=experts), X, x
-    )
+    found, v = evaluate(lambda x0, x: dcn.cross_layer(x0, x, "c", rank=rank, experts=experts), X, x)
     if rank is None:
         expected = X * (x @ v["c/full/kernel"] + v["c/full/bias"]) + x
     elif experts == 1:
@@ -89,9 +87,7 @@ def test_interactions():
 
 
 def test_attention_over_fields():
-    found, v = evaluate(
-        lambda f: autoint.attention_layer(f, "a", heads=2, dimension=3), FIELDS
-    )
+    found, v = evaluate(lambda f: autoint.attention_layer(f, "a", heads=2, dimension=3), FIELDS)
     q, k, val, rest = (FIELDS @ v[f"a/{n}/kernel"] for n in ("query", "key", "value", "residual"))
     heads = []
     for part in (slice(0, 3), slice(3, 6)):

@@ -115,9 +115,7 @@ def test_interest_is_a_sum_over_the_true_steps(weighted):
 
 def test_self_attention():
     x = RNG.normal(size=(4, 5, 4)).astype(np.float32)
-    found, v = evaluate(
-        lambda s, n: transformer.self_attention(s, n, "a", heads=2), x, LENGTHS
-    )
+    found, v = evaluate(lambda s, n: transformer.self_attention(s, n, "a", heads=2), x, LENGTHS)
     for row, length in enumerate(LENGTHS):
         if not length:
             continue  # Pooling has zeros for it.

@@ -14,8 +14,11 @@ from estimator_kit.retraining import state
     [
         ("window", '{"as_of": "2026-02-30"}', "as_of: got '2026-02-30', expected a valid date in "),
         ("vocabularies", "{}", "spec is missing; repair or remove it"),
-        ("checks", '{"findings": [{"verdict": "warn"}]}',
-         "findings[0].text is missing; repair or "),
+        (
+            "checks",
+            '{"findings": [{"verdict": "warn"}]}',
+            "findings[0].text is missing; repair or ",
+        ),
         ("start", '{"kind": 1}', "kind: got 1, expected a valid string; repair or remove it"),
         ("train", '{"start": null}', "start: got None, expected an object; repair or remove it"),
         ("gate", "[]", "the top level: got [], expected an object; repair or remove it"),

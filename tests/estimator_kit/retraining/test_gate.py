@@ -60,9 +60,7 @@ def test_a_bound_itself_passes():
     ],
 )
 def test_how_much_worse_than_live(candidate, live, max_loss, passes):
-    (found,) = judged(
-        {"metric": "auc/click", "max_loss": max_loss}, candidate=candidate, live=live
-    )
+    (found,) = judged({"metric": "auc/click", "max_loss": max_loss}, candidate=candidate, live=live)
     assert found.passed is passes
     # The AUC of both is the same in every draw, so the interval is a point.
     expected = {True: 0.0, False: 0.5 if live is EVEN else -0.5}[candidate is live]

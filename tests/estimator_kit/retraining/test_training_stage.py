@@ -47,9 +47,7 @@ def cycles(tmp_path):
 )
 def test_start(cycles, document, section, live, kind, of, reason):
     spec = dataclasses.replace(parser.parse(document), retraining=Retraining(**section))
-    found = training_stage.choose_start(
-        spec, live=live, last=cycles[2], cycles=cycles
-    )
+    found = training_stage.choose_start(spec, live=live, last=cycles[2], cycles=cycles)
     assert (found.kind, found.cycle, found.reason) == (kind, of, reason)
     if of is not None:
         (folder,) = [cycle for cycle in cycles if cycle.name == of]
@@ -60,9 +58,7 @@ def test_a_full_retrain_that_died_is_not_lost(cycles, document):
     spec = dataclasses.replace(parser.parse(document), retraining=Retraining(full_every=3))
 
     def kind(there):
-        return training_stage.choose_start(
-            spec, live=LIVE, last=cycles[2], cycles=there
-        ).kind
+        return training_stage.choose_start(spec, live=LIVE, last=cycles[2], cycles=there).kind
 
     assert [kind(cycles[:n]) for n in (1, 2, 3)] == ["live", "live", "scratch"]
     cycles[3].write("start", {"kind": "scratch"})
@@ -99,9 +95,7 @@ def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cyc
         found = training_stage.choose_start(
             parser.parse(document), live=live, last=None, cycles=cycles
         )
-        reason = (
-            f"the training of {whose} is not here, so from its export, without optimizer slots"
-        )
+        reason = f"the training of {whose} is not here, so from its export, without optimizer slots"
         assert found == Start("live", "/serving/3", live.cycle, reason)
 
 

@@ -191,8 +191,10 @@ def test_it_refuses_what_python_refuses_at_the_same_place(monkeypatch, piece):
     for _ in range(1000):
         text = json.dumps(random_value(rng, 4))
         at = rng.randrange(len(text) + 1)
-        text = text[:at] + rng.choice(["", "]", "}", ",", ":", '"', "1", "[", "{", " "]) + (
-            text[at + rng.randrange(2) :]
+        text = (
+            text[:at]
+            + rng.choice(["", "]", "}", ",", ":", '"', "1", "[", "{", " "])
+            + (text[at + rng.randrange(2) :])
         )
         try:
             expected = json.loads(text, parse_int=json_parser._integer)

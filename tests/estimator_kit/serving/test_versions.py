@@ -333,9 +333,7 @@ def test_a_folder_that_cannot_be_listed_ends_nothing(versions, folder, said, mon
 
     monkeypatch.setattr(tf.io.gfile, "listdir", listdir)
     assert polled(found) == [1]
-    assert said() == [
-        f"model ads: {folder} cannot be listed: UnavailableError: the disk is away"
-    ]
+    assert said() == [f"model ads: {folder} cannot be listed: UnavailableError: the disk is away"]
 
 
 def test_a_file_name_that_is_no_utf8_ends_nothing(versions, made, folder, said):
@@ -407,14 +405,10 @@ def test_other_files_under_the_number_of_a_live_version_take_its_place(
 def test_a_label_of_a_version_that_is_not_live_is_warned_of(versions, made, folder, said):
     found = versions(labels={"stable": 1, "canary": 2})
     found.poll()
-    assert said() == [
-        "model ads: the label canary is version 2, which is not served; live: 1"
-    ]
+    assert said() == ["model ads: the label canary is version 2, which is not served; live: 1"]
     shutil.copytree(made / "2", folder / "2")
     polled(found)
-    assert said()[1:] == [
-        "model ads: the label stable is version 1, which is not served; live: 2"
-    ]
+    assert said()[1:] == ["model ads: the label stable is version 1, which is not served; live: 2"]
 
 
 def test_states_of_versions_that_ended_do_not_pile_up(versions, made, folder):

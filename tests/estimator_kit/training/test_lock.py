@@ -50,8 +50,9 @@ def left_behind(folder, owner):
 @pytest.mark.parametrize("age", [0.0, 119.0])
 def test_a_living_owner_elsewhere_is_left_alone(tmp_path, age):
     left_behind(tmp_path, OTHER)
-    with pytest.raises(Locked, match="ann on elsewhere, process 12"), lock.held(
-        str(tmp_path), clock=lambda: 1000.0 + age
+    with (
+        pytest.raises(Locked, match="ann on elsewhere, process 12"),
+        lock.held(str(tmp_path), clock=lambda: 1000.0 + age),
     ):
         pass
     # The refused start lets go of what it had taken.
@@ -98,8 +99,9 @@ def test_without_flock_the_file_alone_decides(tmp_path, monkeypatch, host):
     mine = dataclasses.replace(OTHER, host="here", token="mine", heartbeat=1119.0)
     with lock.held(str(tmp_path), clock=lambda: 1000.0, owner=other):
         for _ in range(2):
-            with pytest.raises(Locked, match=f"ann on {host}, process 12"), lock.held(
-                str(tmp_path), clock=lambda: 1119.0, owner=mine
+            with (
+                pytest.raises(Locked, match=f"ann on {host}, process 12"),
+                lock.held(str(tmp_path), clock=lambda: 1119.0, owner=mine),
             ):
                 pass
         with lock.held(str(tmp_path), clock=lambda: 1120.0, owner=mine) as taken:

@@ -38,9 +38,13 @@ def statistics_document():
 
 
 def document(columns):
-    features = {
-        column.get("numeric", column.get("bucketized")) for column in columns.values()
-    } & {"age", "steps", "constant", "other", "city"}
+    features = {column.get("numeric", column.get("bucketized")) for column in columns.values()} & {
+        "age",
+        "steps",
+        "constant",
+        "other",
+        "city",
+    }
     return {
         "features": {**{name: {"dtype": "float32"} for name in sorted(features)}},
         "columns": columns,

@@ -30,8 +30,10 @@ def records(tmp_path):
 
 def canned_input(spec, path):
     def input_fn():
-        parsed = tf.data.TFRecordDataset(path).batch(64).map(
-            lambda batch: tf.io.parse_example(batch, make_parse_example_spec(spec))
+        parsed = (
+            tf.data.TFRecordDataset(path)
+            .batch(64)
+            .map(lambda batch: tf.io.parse_example(batch, make_parse_example_spec(spec)))
         )
         return parsed.map(lambda features: (features, features.pop("click")[:, tf.newaxis]))
 

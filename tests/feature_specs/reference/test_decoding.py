@@ -174,9 +174,7 @@ FORMATS = {
 def bmp(pixels):
     """24 bits a pixel, lines from below, BGR, each padded to 4 bytes."""
     height, width, _ = pixels.shape
-    lines = b"".join(
-        line[:, ::-1].tobytes() + bytes(-3 * width % 4) for line in pixels[::-1]
-    )
+    lines = b"".join(line[:, ::-1].tobytes() + bytes(-3 * width % 4) for line in pixels[::-1])
     info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(lines), 0, 0, 0, 0)
     return b"BM" + struct.pack("<IHHI", 54 + len(lines), 0, 0, 54) + info + lines
 

@@ -77,7 +77,12 @@ def document(rng: random.Random, directory) -> dict[str, Any]:
         "features": {
             "x": {"dtype": "float32", "default": 0.0},
             "v": {"dtype": "float32", "shape": [3], "default": 1.5},
-            "s": string, "s2": string, "s3": string, "i": integer, "i2": integer, "i3": integer,
+            "s": string,
+            "s2": string,
+            "s3": string,
+            "i": integer,
+            "i2": integer,
+            "i3": integer,
             "m": {"dtype": "string", "shape": "variable"},
             "m2": {"dtype": "string", "shape": "variable"},
             "n": {"dtype": "int64", "shape": "variable"},
@@ -200,9 +205,7 @@ def assert_agree(reference, fast):
     assert set(fast[2]) == set(reference[2])
     for name, gradient in reference[2].items():
         scale = max(1.0, float(np.abs(gradient).max()))
-        np.testing.assert_allclose(
-            fast[2][name] / scale, gradient / scale, atol=1e-6, err_msg=name
-        )
+        np.testing.assert_allclose(fast[2][name] / scale, gradient / scale, atol=1e-6, err_msg=name)
 
 
 def search(readings, examples):

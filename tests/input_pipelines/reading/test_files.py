@@ -63,8 +63,10 @@ EXPECTED = (
         ("2026-01-01..", f"got '2026-01-01..', {EXPECTED}"),
         ("d..2026-01-01", f"got 'd..2026-01-01', {EXPECTED}"),
         ("2026-02-30", "got '2026-02-30': there is no day 2026-02-30"),
-        ("2026-01-02..2026-01-01", "got '2026-01-02..2026-01-01': its last day is before its "
-         "first"),
+        (
+            "2026-01-02..2026-01-01",
+            "got '2026-01-02..2026-01-01': its last day is before its first",
+        ),
         ("0d..2026-01-01", "got '0d..2026-01-01': 0 days, expected 1 or more"),
         ("9999999d..2026-01-01", "got '9999999d..2026-01-01': 9999999 days, expected 1 or more"),
     ],

@@ -77,9 +77,7 @@ def small_blocks(monkeypatch):
 
 
 def batches(input_fn):
-    return [
-        (labels["row"].numpy().astype(int).tolist(), labels) for _, labels in input_fn()
-    ]
+    return [(labels["row"].numpy().astype(int).tolist(), labels) for _, labels in input_fn()]
 
 
 def rows_of(input_fn):

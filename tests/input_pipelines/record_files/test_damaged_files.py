@@ -19,9 +19,7 @@ from input_pipelines.record_files.sharding import Shard
 from tests.conftest import DOCUMENT, make_rows, place
 
 ROWS = 40
-PAYLOADS = [
-    tfrecords.example(row).SerializeToString(deterministic=True) for row in make_rows(ROWS)
-]
+PAYLOADS = [tfrecords.example(row).SerializeToString(deterministic=True) for row in make_rows(ROWS)]
 
 
 class Reader:

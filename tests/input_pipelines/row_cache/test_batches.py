@@ -158,12 +158,15 @@ def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
             input_fns.train_input_fn(spec, files, **options),
         )
         assert cache.counts.misses == (3 if rows == 2499 else 1)
-        assert sum(
-            len(batch["row"])
-            for _, batch in input_fns.eval_input_fn(
-                spec, files, batch_size=99, damaged=damaged, cache=cache
-            )()
-        ) == rows
+        assert (
+            sum(
+                len(batch["row"])
+                for _, batch in input_fns.eval_input_fn(
+                    spec, files, batch_size=99, damaged=damaged, cache=cache
+                )()
+            )
+            == rows
+        )
 
 
 def test_a_bad_record_leaves_nothing_behind(spec, files, cache):

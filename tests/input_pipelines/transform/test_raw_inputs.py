@@ -76,9 +76,7 @@ def test_what_is_sent_is_what_a_record_holds():
 
 def test_a_list_that_ends_with_what_fills_lists_cannot_be_sent():
     rows = [{"words": ["a", ""]}, {"ids": [3, -1]}, {"words": ["", "a"]}]
-    records = [
-        tfrecords.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows
-    ]
+    records = [tfrecords.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows]
     flat = flat_of(EXAMPLES, records)
     assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [False, False, True]
     found = rows_of(round_trip(EXAMPLES, raw_inputs.filled(EXAMPLES, flat)))
@@ -102,9 +100,7 @@ def test_steps_of_lists_are_filled_up_twice():
         {"steps": {"dtype": "float32", "feature_list": True, "shape": "variable"}},
         {"steps": {"ragged": "steps"}}, ["steps"],
     )  # fmt: skip
-    flat = {
-        "steps": tf.compat.v1.ragged.constant_value([[[1.0], [], [2.0, 3.0]], [[4.0], []]])
-    }
+    flat = {"steps": tf.compat.v1.ragged.constant_value([[[1.0], [], [2.0, 3.0]], [[4.0], []]])}
     raw = raw_inputs.filled(spec, flat)
     nan = np.nan
     np.testing.assert_array_equal(

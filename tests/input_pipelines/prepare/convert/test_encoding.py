@@ -55,9 +55,7 @@ def by_protobuf(fields, rows, columns):
     for i in range(rows):
         row = {f.name: column[i] for f, column in zip(fields, columns) if not f.feature_list}
         lists = {f.name: column[i] for f, column in zip(fields, columns) if f.feature_list}
-        messages.append(
-            tfrecords.sequence_example(row, lists) if lists else tfrecords.example(row)
-        )
+        messages.append(tfrecords.sequence_example(row, lists) if lists else tfrecords.example(row))
         # The library puts "ab" before "a"; so entries are made one by one, and sorted here.
         entries = [
             tf.train.Features(feature=tfrecords.example({name: row[name]}).features.feature)

@@ -13,7 +13,7 @@ from input_pipelines.prepare.tables.reader import open_table
 from tests.beam import FLAGS, needs_beam
 
 CSV = [
-    "a,b,c,d\n1,x,007,2020\n2,,12,\"two\nlines\"\n",
+    'a,b,c,d\n1,x,007,2020\n2,,12,"two\nlines"\n',
     "c,a,b,d\n5,1.5,7,?\n9223372036854775808,nan,8,é\n",
     "a,b,c,d\n",
 ]
@@ -55,10 +55,11 @@ def test_the_same_errors(tmp_path):
         with pytest.raises(DataError) as error:
             open_table(files, beam=beam)
         errors.append(str(error.value))
-    assert errors[0] == errors[1] == (
+    message = (
         f"column 'a' is a number in {files[0]}: row 1 and text in {files[2]}: row 2; a feature has "
         "one type"
     )
+    assert errors == [message, message]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
