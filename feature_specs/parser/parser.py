@@ -86,6 +86,8 @@ def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
             raise SpecError(str(path), [Problem((), too_long(f"{size:,} bytes"))])
         with path.open(encoding="utf-8") as file:
             text = file.read(LONGEST + 1)  # A pipe says no size.
+    except SpecError:
+        raise
     except (OSError, ValueError) as error:  # As of a path with a NUL, or text that is no UTF-8.
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error
