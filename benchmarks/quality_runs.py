@@ -63,7 +63,7 @@ class Line:
 def measure(run: Run, work: str) -> Line:
     """Trains and evaluates once, at the end; nothing of the model is kept."""
     import estimator_kit.compat  # noqa: F401  # isort: skip
-    from estimator_kit.commands import experiment
+    from estimator_kit import commands
     from estimator_kit.config.flags import config_from_flags, define_flags
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
@@ -76,7 +76,7 @@ def measure(run: Run, work: str) -> Line:
             f"--save_checkpoints_steps={_NEVER}", "--eval_batch_size=8192")  # fmt: skip
     values(["quality", *run.flags, *ours])
     started = time.perf_counter()
-    result = experiment.run(config_from_flags(values))
+    result = commands.run(config_from_flags(values))
     seconds = time.perf_counter() - started
     shutil.rmtree(model_dir)
     metrics = {name: round(result.metrics[name], 6) for name in run.metrics}

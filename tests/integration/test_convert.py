@@ -85,9 +85,9 @@ def test_from_csv_to_a_trained_model(tmp_path):
         train_files=(f"{tmp_path}/out/train-*",), eval_files=(f"{tmp_path}/out/eval-*",),
         exporters=(),
     )  # fmt: skip
-    from estimator_kit.commands import experiment
+    from estimator_kit import commands
 
-    result = experiment.run(config)
+    result = commands.run(config)
     assert (result.rows_trained, result.rows_evaluated) == (sizes["train"], sizes["eval"])
     assert sum(sizes.values()) == 700 and 150 < sizes["eval"] < 270
 

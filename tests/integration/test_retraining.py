@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.commands import experiment
+from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
 from estimator_kit.retraining.forms import FORMS
@@ -147,13 +147,13 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert report["outcome"] == "failed" and "No space left" in report["problem"]
     assert served(fresh) == []
     with monkeypatch.context() as patched:
-        patched.setattr(experiment, "run", full)  # Not asked for again.
+        patched.setattr(tasks, "train", full)  # Not asked for again.
         patched.setattr(Serving, "_note", full)  # After the rename.
         with pytest.raises(OSError, match="No space left"):
             cycle.run(config(fresh))
     assert served(fresh) == [1]  # It is live, and no stage says so yet.
     with monkeypatch.context() as patched:
-        patched.setattr(experiment, "run", full)
+        patched.setattr(tasks, "train", full)
         cycle.run(config(fresh))
     assert served(fresh) == [1]
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["promoted"]

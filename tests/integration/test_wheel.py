@@ -52,7 +52,7 @@ def test_the_wheel_holds_everything(wheels, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     code = (
         "import estimator_kit, feature_specs, pathlib\n"
-        "from estimator_kit import experiment\n"
+        "from estimator_kit.commands import train\n"
         f"assert str(pathlib.Path(estimator_kit.__file__)).startswith({str(installed)!r})\n"
         "folder = pathlib.Path(feature_specs.__file__).parent / 'catalog'\n"
         "print(sorted(p.name for p in folder.iterdir()))\n"

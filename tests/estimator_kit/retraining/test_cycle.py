@@ -115,4 +115,4 @@ def test_a_choice_of_days_over_its_time_is_in_the_textfile(folder, monkeypatch):
     with pytest.raises(TimedOut, match=r"^the stage window took longer than its limit of 0\.01 s"):
         cycle.run(changed)
     (line,) = [text for text in path.read_text().splitlines() if "failed{" in text]
-    assert line.endswith("} 1")
+    assert line.endswith("} 1.0")

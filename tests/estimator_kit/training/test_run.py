@@ -9,7 +9,7 @@ import os
 import pytest
 
 from estimator_kit.training.hooks.stop import StopRequest
-from estimator_kit.training.preparation import prepare
+from estimator_kit.training.preparation import prepared
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Trainer
 from tests.conftest import small_run
@@ -59,9 +59,9 @@ def kept(config):
 @pytest.fixture
 def training(ads, tmp_path):
     config = small_run(ads, tmp_path / "model")(mode="train_and_evaluate", epochs=1)
-    prepared = prepare(config)
     trainer = Recording(config, task="chief:0")
-    return config, trainer, Training(config, prepared.spec, prepared.model, trainer)
+    with prepared(config) as made:
+        yield config, trainer, Training(config, made.spec, made.model, trainer)
 
 
 def test_nothing_is_written_before_a_training_begins(training):

@@ -14,7 +14,7 @@ import tensorflow_ranking as tfr
 
 import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
-from estimator_kit.commands import validate_data
+from estimator_kit.commands.validation import data
 from estimator_kit.model.objectives import list_losses
 from input_pipelines.record_files import tfrecords
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
@@ -304,7 +304,7 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
 
 def test_validation_says_what_is_apart(folder):
     def validate(name):
-        return validate_data.data_report(
+        return data.data_report(
             config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
                    validate_rows=50, model_dir=None)
         )  # fmt: skip
