@@ -210,7 +210,7 @@ def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     with pytest.raises(ek.DataError, match="1 complete days up to 2026-01-01, expected 1 for"):
         cycle.run(told)
     text = (fresh / "ads.prom").read_text()
-    assert f'failed{{model="model",model_dir="{fresh}/model"}} 1\n' in text
+    assert f'failed{{model="model",model_dir="{fresh}/model"}} 1.0\n' in text
     assert not (fresh / "model" / "cycles").exists()
 
 
