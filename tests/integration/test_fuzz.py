@@ -44,8 +44,8 @@ def _run(seed: str, default: range, base: pathlib.Path, work: pathlib.Path) -> N
     for report in batches.run(seed, numbers, base, work):
         reports.append(report)
     seconds = time.monotonic() - begun
-    text = f"seed {seed}, cases {numbers[0]} to {numbers[-1]}, {seconds:.0f} s\n"
-    text += batches.table(reports)
+    which = f"seed {seed}, cases {numbers[0]} to {numbers[-1]}, {seconds:.0f} s"
+    text = f"{which}\n{batches.table(reports)}"
     print(f"\n{text}", file=sys.__stderr__, flush=True)
     assert [report["ended"] for report in reports] == list(numbers)
     wrong = [report for report in reports if report["problem"] is not None]
@@ -74,6 +74,5 @@ def test_200_cases(base, tmp_path, part):
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(_TESTS))
 def test_5000_cases(base, tmp_path, part):
-    _run(
-        f"{time.time_ns()}", range(part * _NIGHTLY, (part + 1) * _NIGHTLY), base, tmp_path / "work"
-    )
+    numbers = range(part * _NIGHTLY, (part + 1) * _NIGHTLY)
+    _run(f"{time.time_ns()}", numbers, base, tmp_path / "work")

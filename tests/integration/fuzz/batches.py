@@ -81,23 +81,20 @@ def _killed(
     errors = work / "stderr.txt"
     printed = errors.read_text(errors="replace")[-2000:] if errors.exists() else ""
     stacks = _tail(work, "stacks")
-    how = (
-        "hung"
-        if "Timeout (" in stacks
-        else f"signal {-code}"
-        if code < 0
-        else f"exit status {code}"
-    )
+    how = f"signal {-code}" if code < 0 else f"exit status {code}"
+    how = "hung" if "Timeout (" in stacks else how
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     drawn, _ = cases.draw(seed, number, base, work)
     return {
-        "ended": number, "kind": cases.kind_of(number), "what": drawn.what,
+        "ended": number,
+        "kind": cases.kind_of(number),
+        "what": drawn.what,
         "tf_config": drawn.tf_config,
         "arguments": [*drawn.arguments, *(("then", *drawn.then) if drawn.then else ())],
         "status": how,
         "problem": f"the process ended: {how}\n{printed}\n{stacks}",
-    }  # fmt: skip
+    }
 
 
 def _tail(work: pathlib.Path, what: str) -> str:
@@ -112,10 +109,8 @@ def table(reports: Sequence[dict[str, Any]]) -> str:
         by_kind[report["kind"]][report["status"]] += 1
     lines = ["kind         cases  exit statuses"]
     for kind, statuses in by_kind.items():
-        counts = "  ".join(
-            f"{status}: {count}" for status, count in sorted(statuses.items(), key=str)
-        )
-        lines.append(f"{kind:<12} {sum(statuses.values()):>5}  {counts}")
+        counts = [f"{status}: {count}" for status, count in sorted(statuses.items(), key=str)]
+        lines.append(f"{kind:<12} {sum(statuses.values()):>5}  {'  '.join(counts)}")
     return "\n".join(lines)
 
 

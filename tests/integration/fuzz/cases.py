@@ -40,23 +40,19 @@ def draw(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> tupl
 
 
 def run(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
-    """What came of a case: its `status`, what it was, and its `problem`, None for none."""
+    """What came of a case: `status` and `problem`, None where there is none, and what it was."""
     drawn, place = draw(seed, number, base, work)
     kept = digests(place.folder)
-    report = {
+    report: dict[str, Any] = {
         "kind": kind_of(number),
         "what": drawn.what,
         "tf_config": drawn.tf_config,
-        "problem": None,
     }
     for arguments in filter(None, (drawn.arguments, drawn.then)):
-        report["arguments"] = list(arguments)
         status, printed = _run(arguments, place.folder, work, drawn.tf_config)
-        report["status"] = status
-        report["problem"] = _problem(status, printed)
-        if report["problem"] is None:
-            report["problem"] = _changed(kept, place.folder) or _beside(work)
-        if status != 0 or report["problem"] is not None:
+        problem = _problem(status, printed) or _changed(kept, place.folder) or _beside(work)
+        report.update(arguments=list(arguments), status=status, problem=problem)
+        if status != 0 or problem is not None:
             break
     return report
 

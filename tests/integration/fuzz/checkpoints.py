@@ -80,7 +80,7 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         files = [path for path in files if "final" not in path.parts]
     weights = [1 if _is_seldom_read(path.relative_to(folder)) else 12 for path in files]
     chosen = rng.choices(files, weights, k=rng.choice((0, 1, 1, 2, 2, 3)))
-    done = [_damage(rng, folder, path) for path in chosen]
+    done = [_damage(rng, folder, path) for path in dict.fromkeys(chosen)]
     first = () if runs is _RUNS_OF_RETRAINING else ("--flagfile=run.flags",)
     return Drawn([*first, *run], "; ".join(done) or "nothing")
 
@@ -92,8 +92,6 @@ def _is_seldom_read(name: pathlib.Path) -> bool:
 
 def _damage(rng: random.Random, folder: pathlib.Path, path: pathlib.Path) -> str:
     name = path.relative_to(folder)
-    if not path.is_file():
-        return f"{name} gone"
     roll = rng.random()
     if roll < 0.15:
         path.unlink()

@@ -92,7 +92,5 @@ def _forget() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.path.dirname(
-        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    )
+    sys.path[0] = str(pathlib.Path(__file__).resolve().parents[3])
     main(*sys.argv[1:])

@@ -6,6 +6,7 @@ is in `numbers`: a case writes into its folder alone, and does not train for day
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 from typing import Any
@@ -85,9 +86,8 @@ def _damaged_once(rng: random.Random, data: bytes) -> tuple[str, bytes]:
         ("flip", "flip", "flip", "cut", "drop", "random", "double", "zero", "empty", "add")
     )
     if what == "flip" and data:
-        return f"bit of byte {at} flipped", data[:at] + bytes(
-            [data[at] ^ 1 << rng.randrange(8)]
-        ) + data[at + 1 :]
+        flipped = bytes([data[at] ^ 1 << rng.randrange(8)])
+        return f"bit of byte {at} flipped", data[:at] + flipped + data[at + 1 :]
     if what == "cut":
         return f"cut at {at}", data[:at]
     if what == "drop":
@@ -115,21 +115,20 @@ _NODES: tuple[Any, ...] = (
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of all nodes of a document, the top not among them."""
-    inside = (
-        document.items()
-        if isinstance(document, dict)
-        else enumerate(document)
-        if isinstance(document, list)
-        else ()
-    )
+    keys: Any = ()
+    if isinstance(document, dict):
+        keys = list(document)
+    elif isinstance(document, list):
+        keys = range(len(document))
     found = []
-    for key, node in inside:
-        found += [(*path, key), *places(node, (*path, key))]
+    for key in keys:
+        found += [(*path, key), *places(document[key], (*path, key))]
     return found
 
 
 def node(rng: random.Random) -> Any:
-    return rng.choice(_NODES)
+    """What takes the place of a node; it may be changed in turn."""
+    return copy.deepcopy(rng.choice(_NODES))
 
 
 def changed(rng: random.Random, document: Any, *, most: int = 2) -> tuple[str, Any]:
@@ -150,29 +149,23 @@ def changed(rng: random.Random, document: Any, *, most: int = 2) -> tuple[str, A
 
 
 def _changed_at(rng: random.Random, around: Any, key: Any) -> str:
-    what = rng.choice(
-        ("replaced", "replaced", "replaced", "deleted", "moved", "wrapped", "added", "number")
-    )
+    before = around[key]
+    is_number = isinstance(before, (int, float)) and not isinstance(before, bool)
+    what = rng.choice(("replaced",) * 3 + ("deleted", "moved", "wrapped", "added", "number"))
     if what == "deleted":
         del around[key]
     elif what == "wrapped":
-        around[key] = rng.choice(([around[key]], {"x": around[key]}, str(around[key])))
+        around[key] = rng.choice(([before], {"x": before}, str(before)))
     elif what == "moved":  # The node of another key, or another place of the list.
         other = rng.choice(list(around) if isinstance(around, dict) else range(len(around)))
-        around[key], around[other] = around[other], around[key]
+        around[key], around[other] = around[other], before
     elif what == "added":
         if isinstance(around, dict):
             around[misspelled(rng, str(key))] = node(rng)
         else:
             around.insert(key, node(rng))
-    elif (
-        what == "number"
-        and isinstance(around[key], (int, float))
-        and not isinstance(around[key], bool)
-    ):
-        around[key] = rng.choice(
-            (0, -around[key], around[key] + 1, around[key] * 1.5, 2**31, 2**63 - 1, 1e300)
-        )
+    elif what == "number" and is_number:
+        around[key] = rng.choice((0, -before, before + 1, before * 1.5, 2**31, 2**63 - 1, 1e300))
     else:
         around[key] = node(rng)
     return what

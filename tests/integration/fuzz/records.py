@@ -70,12 +70,12 @@ def payloads(content: bytes) -> list[bytes]:
 def framed(payload: bytes, *, length: int = -1) -> bytes:
     """A record with right checksums; `length` is said in place of the right one."""
     head = struct.pack("<Q", len(payload) if length < 0 else length)
-    return (
-        head
-        + struct.pack("<I", crc32c.masked(head))
-        + payload
-        + struct.pack("<I", crc32c.masked(payload))
-    )
+    checksums = [struct.pack("<I", crc32c.masked(part)) for part in (head, payload)]
+    return head + checksums[0] + payload + checksums[1]
+
+
+# Of records; TensorFlow would reserve what a length says.
+_LENGTHS = (0, 1, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
 
 def _rewritten(rng: random.Random, records: Sequence[bytes]) -> tuple[str, bytes]:
@@ -84,25 +84,14 @@ def _rewritten(rng: random.Random, records: Sequence[bytes]) -> tuple[str, bytes
     done = []
     for _ in range(rng.choice((1, 1, 2, 5))):
         at = rng.randrange(len(frames))
-        what = rng.choice(
-            ("payload", "payload", "message", "message", "message", "length", "frame", "many")
-        )
+        what = rng.choice(("payload",) * 2 + ("message",) * 3 + ("length", "frame", "many"))
         if what == "payload":
-            content = rng.choice(
-                (
-                    b"",
-                    rng.randbytes(rng.choice((1, 2, 10, 100))),
-                    draws.damaged(rng, records[at])[1],
-                )
-            )
-            frames[at] = framed(content)
+            anything = rng.randbytes(rng.choice((0, 1, 2, 10, 100)))
+            frames[at] = framed(rng.choice((anything, draws.damaged(rng, records[at])[1])))
         elif what == "message":
-            content = _message(rng)
-            frames[at] = framed(content)
+            frames[at] = framed(_message(rng))
         elif what == "length":
-            length = rng.choice(
-                (0, 1, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
-            )
+            length = rng.choice(_LENGTHS)
             frames[at] = framed(records[at], length=length)
             what += f" {length}"
         elif what == "frame":
