@@ -19,13 +19,14 @@ import sys
 import time
 from pathlib import Path
 
+from input_pipelines.record_files import writing
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
 from input_pipelines.prepare.analyze.scan import scan
-from input_pipelines.record_files import tfrecords
 
 FLOATS, WORDS = 13, 24
 ROWS_A_FILE = 50_000
@@ -52,7 +53,7 @@ def rows(count: int, seed: int):
 def write(path: str, table) -> None:
     """The rows as a file of the kind that its name says."""
     if path.endswith(".tfrecord"):
-        tfrecords.write_examples(path, table)
+        writing.write_examples(path, table)
         return
     import pyarrow as pa
     import pyarrow.csv

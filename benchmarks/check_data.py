@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from input_pipelines.record_files import writing
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -90,7 +92,7 @@ def main() -> int:
     for i in range(arguments.files):
         paths.append(os.path.join(arguments.data, f"{i:03}-{arguments.rows}.tfrecord"))
         if not os.path.exists(paths[-1]):
-            tfrecords.write_examples(paths[-1], rows(arguments.rows, seed=i))
+            writing.write_examples(paths[-1], rows(arguments.rows, seed=i))
     size = sum(map(os.path.getsize, paths))
     of_spec = spec()
     sides: dict[str, Callable[[], object]] = {

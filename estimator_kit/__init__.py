@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from input_pipelines.input_fns import eval_input_fn as eval_input_fn
     from input_pipelines.input_fns import predict_input_fn as predict_input_fn
     from input_pipelines.input_fns import train_input_fn as train_input_fn
-    from input_pipelines.record_files.tfrecords import write_examples as write_examples
-    from input_pipelines.record_files.tfrecords import (
+    from input_pipelines.record_files.writing import write_examples as write_examples
+    from input_pipelines.record_files.writing import (
         write_sequence_examples as write_sequence_examples,
     )
 
@@ -94,8 +94,8 @@ _HOMES = {
     "run": "estimator_kit.commands",
     "serving_input_receiver_fn": "estimator_kit.exporters.serving_receiver",
     "train_input_fn": "input_pipelines.input_fns",
-    "write_examples": "input_pipelines.record_files.tfrecords",
-    "write_sequence_examples": "input_pipelines.record_files.tfrecords",
+    "write_examples": "input_pipelines.record_files.writing",
+    "write_sequence_examples": "input_pipelines.record_files.writing",
 }
 
 # Modules and packages that import no TensorFlow.

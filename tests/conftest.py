@@ -17,6 +17,8 @@ import warnings
 
 import pytest
 
+from input_pipelines.record_files import writing
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
@@ -175,14 +177,13 @@ def ads(once):
     """
 
     def write(folder):
-        from input_pipelines.record_files import tfrecords
 
         (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
         for i, size in enumerate((150, 130, 90, 30)):
             suffix = ".gz" if i == 3 else ""
             path = f"{folder}/train-{i}.tfrecord{suffix}"
-            tfrecords.write_examples(path, make_rows(size, seed=i))
-        tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
+            writing.write_examples(path, make_rows(size, seed=i))
+        writing.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
 
     return once("ads", write)
 

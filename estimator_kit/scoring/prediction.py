@@ -23,7 +23,7 @@ from estimator_kit.exporters import loading
 from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
-from input_pipelines.record_files import kinds, tfrecords
+from input_pipelines.record_files import kinds, tfrecords, writing
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
 Batch = Mapping[str, np.ndarray]
@@ -121,7 +121,7 @@ def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict
 def write(predictions: Iterator[dict[str, Any]], path: Optional[str]) -> int:
     """Writes rows to a .jsonl or .tfrecord file, or as JSON to standard output; counts them."""
     if path is not None and not path.endswith(".jsonl"):
-        return tfrecords.write_examples(path, predictions)
+        return writing.write_examples(path, predictions)
     count = 0
     with _text_output(path) as stream:
         for row in predictions:

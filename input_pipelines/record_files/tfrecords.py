@@ -1,20 +1,16 @@
-"""Reads and writes TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
+"""Reads TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
 and not per byte. The bytes of a file's records are counted as they pass, and at its end held
 against what the file has (`file_end`), because TensorFlow takes some damaged files for whole. A
-file that is known to be damaged is read by `record_scanner`, without a copy. `write_examples` and
-`write_sequence_examples` write small data (a test, a demo, a converted CSV) from Python values; a
-file is GZIP when its name ends in .gz, and appears under its name only when it is whole.
+file that is known to be damaged is read by `record_scanner`, without a copy. `writing` writes.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -35,8 +31,6 @@ _FIRST = 64
 # Files that are read at the same time, so that a shuffled window holds rows of several.
 OPEN_FILES = 16
 
-_LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
 # What a reading of a damaged file raises.
 READ_ERRORS = (
     tf.errors.DataLossError,
@@ -48,10 +42,6 @@ READ_ERRORS = (
 # and that are left out, too. (What has no right framing is always left out there.)
 Damaged = Mapping[str, frozenset[int]]
 NO_DAMAGE: Damaged = {}
-
-Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
-# Of a SequenceExample: the context, and the steps of each feature list.
-SequenceRow = tuple[Mapping[str, Any], Mapping[str, Optional[Sequence[Any]]]]
 
 
 def compression_type(path: str) -> str:
@@ -306,111 +296,3 @@ def corruption(path: str) -> Optional[str]:
     """A sentence naming the first bad record of a file, or None for a file that is whole."""
     bad = record_scanner.first_bad(path)
     return None if bad is None else f"{path}: {bad.sentence}"
-
-
-def example(row: Mapping[str, Value]) -> tf.train.Example:
-    """A `tf.train.Example` of one row; a value is one number or string, or a list of them.
-
-    Integers and booleans are stored as int64, other numbers as float, text as UTF-8. A value of
-    None is left out, as a missing feature.
-    """
-    features = {name: _feature(name, value) for name, value in row.items() if value is not None}
-    return tf.train.Example(features=tf.train.Features(feature=features))
-
-
-def sequence_example(
-    context: Mapping[str, Any], feature_lists: Mapping[str, Optional[Sequence[Any]]]
-) -> tf.train.SequenceExample:
-    """A `tf.train.SequenceExample` of one row.
-
-    Args:
-      context: values as for `example`.
-      feature_lists: a list of steps each, and a step is one number or string. (It may be a list
-        of them, which the kit writes but does not read.) All steps are stored with one type. None
-        leaves the feature list out; an empty list is there and has no step.
-    """
-    lists = {n: _feature_list(n, steps) for n, steps in feature_lists.items() if steps is not None}
-    return tf.train.SequenceExample(
-        context=example(context).features, feature_lists=tf.train.FeatureLists(feature_list=lists)
-    )
-
-
-def _feature_list(name: str, steps: Sequence[Any]) -> tf.train.FeatureList:
-    if isinstance(steps, (str, bytes)) or not isinstance(steps, (list, tuple, np.ndarray)):
-        raise TypeError(f"{name!r}: got {steps!r}, expected a list of steps")
-    parts = [list(s) if isinstance(s, (list, tuple, np.ndarray)) else [s] for s in steps]
-    together = _feature(name, [value for part in parts for value in part])
-    kind = together.WhichOneof("kind")
-    features = []
-    end = 0
-    for part in parts:
-        step = tf.train.Feature()
-        end += len(part)
-        if part and kind:
-            getattr(step, kind).value.extend(getattr(together, kind).value[end - len(part) : end])
-        features.append(step)
-    return tf.train.FeatureList(feature=features)
-
-
-def _feature(name: str, value: Any) -> tf.train.Feature:
-    values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
-    if not values:
-        return tf.train.Feature()  # An empty list has no type; readers of any type take this.
-    if all(isinstance(v, (str, bytes)) for v in values):
-        encoded = [v.encode() if isinstance(v, str) else v for v in values]
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
-    if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
-        if not all(-(2**63) <= int(v) < 2**63 for v in values):
-            raise ValueError(f"{name!r}: got {value!r}, which is too large for int64")
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(v) for v in values]))
-    if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
-        if any(math.isfinite(v) and abs(v) > _LARGEST_FLOAT32 for v in values):
-            raise ValueError(f"{name!r}: got {value!r}, which no float32 holds")
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    raise TypeError(
-        f"{name!r}: got {value!r}, expected a number, a string, or a flat list of either"
-    )
-
-
-def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
-    """Writes one TFRecord file, with GZIP when its name ends in .gz, and returns the row count.
-
-    Missing folders are made. The file is written beside its place and renamed when it is whole,
-    so that a reader never finds half of it.
-    """
-    return _write(path, rows, example)
-
-
-def write_sequence_examples(path: str, rows: Iterable[SequenceRow]) -> int:
-    """As `write_examples`, of `tf.train.SequenceExample`s.
-
-        write_sequence_examples(path, [({"user": "ann", "click": 1}, {"prices": [2.5, 3.0]})])
-
-    Args:
-      path: the file.
-      rows: of each record its context and its feature lists, as `{name: value}` and
-        `{name: [value of step 0, value of step 1, ...]}`. None leaves a feature or a feature list
-        out; an empty list is a feature list without steps.
-    """
-    return _write(path, rows, lambda row: sequence_example(*row))
-
-
-def _write(path: str, rows: Iterable[Any], encode: Callable[[Any], Any]) -> int:
-    folder, name = os.path.split(path)
-    tf.io.gfile.makedirs(folder or ".")
-    temporary = os.path.join(folder, f".tmp-{name}")
-    count = 0
-    try:
-        with tf.io.TFRecordWriter(temporary, compression_type(path)) as writer:
-            for row in rows:
-                try:
-                    record = encode(row)
-                except (TypeError, ValueError) as error:
-                    raise type(error)(f"{path}: row {count}: {error}") from error
-                writer.write(record.SerializeToString(deterministic=True))
-                count += 1
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-    return count

@@ -24,7 +24,7 @@ from estimator_kit.model.model_fn import read_metrics
 from estimator_kit.models import MODELS
 from feature_specs.heads.objectives import HEADS
 from feature_specs.kinds import COLUMN_KINDS
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 from tests.conformance import table
@@ -148,7 +148,7 @@ def test_a_model_trains_exports_and_answers_the_same_elsewhere(name, heads, serv
     assert slots
 
     unlabelled = [{k: v for k, v in row.items() if k not in objectives} for row in rows[:9]]
-    records = [tfrecords.example(row).SerializeToString() for row in unlabelled]
+    records = [writing.example(row).SerializeToString() for row in unlabelled]
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
     raw = raw_request(spec, records)
     found = served(
@@ -281,7 +281,7 @@ def test_every_kind_of_column_answers_the_same_elsewhere(served, tmp_path):
     trained = tf.estimator.Estimator(model, config=config)
     trained.train(batch_of(spec, rows), steps=2)
     path = str(tmp_path / "eval.tfrecord")
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     sample = sample_rows.sample_rows(spec, [path])
     export = saved_model.export_saved_model(trained, spec, str(tmp_path / "export"), rows=sample)
     assert os.listdir(os.path.join(export, "assets")) == ["cities.txt"]

@@ -8,7 +8,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints import run_record
 from estimator_kit.models import find_model
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
 
@@ -17,7 +17,7 @@ def batch_of(spec, rows, *, labels=True):
 
     The kit's own pipeline, which has tests of its own, takes longer.
     """
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
 
     def make():
         transform = Transform(spec)

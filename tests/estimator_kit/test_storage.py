@@ -13,7 +13,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.session_errors import explained
 from estimator_kit.models import find_model
 from input_pipelines.errors import DataError
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import DOCUMENT, make_rows
 
 
@@ -51,7 +51,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path, monkeypatch):
 def test_a_file_that_is_gone_is_bad_data(tmp_path):
     paths = [f"{tmp_path}/{name}.tfrecord" for name in "ab"]
     for path in paths:
-        tfrecords.write_examples(path, make_rows(3))
+        writing.write_examples(path, make_rows(3))
     spec = feature_specs.parse(DOCUMENT)
     blocks = tfrecords.blocks(paths)
     os.remove(paths[1])

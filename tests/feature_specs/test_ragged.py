@@ -18,7 +18,7 @@ from estimator_kit.model import group_checks, input_layer
 from estimator_kit.models import MODELS
 from feature_specs.reference import example_parsing
 from input_pipelines.integrity import data_scan, diagnosis
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 from tests.feature_specs.broken import problems_of
@@ -60,7 +60,7 @@ RAGGED = {
 
 
 def records(rows=ROWS):
-    return [tfrecords.example(row).SerializeToString() for row in rows]
+    return [writing.example(row).SerializeToString() for row in rows]
 
 
 def in_feature_lists():
@@ -82,7 +82,7 @@ def sequence_rows():
 
 
 def sequence_records():
-    return [tfrecords.sequence_example(*row).SerializeToString() for row in sequence_rows()]
+    return [writing.sequence_example(*row).SerializeToString() for row in sequence_rows()]
 
 
 @pytest.mark.parametrize("of_steps", [False, True])
@@ -118,7 +118,7 @@ def test_they_are_those_of_tensorflows_own_partitions():
 def test_batches_have_them(tmp_path):
     """Cut out of blocks of rows, before anything is parsed."""
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, ROWS)
+    writing.write_examples(path, ROWS)
     spec = feature_specs.parse(DOCUMENT)
     found = {name: [] for name in RAGGED}
     for features, _ in ek.eval_input_fn(spec, [path], batch_size=2)():
@@ -151,7 +151,7 @@ BAD = [
 
 def test_each_record_is_named(tmp_path):
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, [*ROWS, *({**ROWS[0], **change} for change, _ in BAD)])
+    writing.write_examples(path, [*ROWS, *({**ROWS[0], **change} for change, _ in BAD)])
     spec = feature_specs.parse(DOCUMENT)
     assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 3)}: {BAD[0][1]}"
     (report,) = data_scan.scan([path], spec=spec)
@@ -159,7 +159,7 @@ def test_each_record_is_named(tmp_path):
 
 
 def test_the_graph_names_the_features_as_well():
-    bad = tfrecords.example({**ROWS[0], "sentences": [1]}).SerializeToString()
+    bad = writing.example({**ROWS[0], "sentences": [1]}).SerializeToString()
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         Transform(feature_specs.parse(DOCUMENT)).features(tf.constant([bad]))
     assert (
@@ -170,7 +170,7 @@ def test_the_graph_names_the_features_as_well():
 
 def test_steps_of_another_type():
     spec = feature_specs.parse(in_feature_lists())
-    bad = tfrecords.sequence_example({"city": "a"}, {"words": [[], [1, 2]]})
+    bad = writing.sequence_example({"city": "a"}, {"words": [[], [1, 2]]})
     assert diagnosis.explain(spec, bad.SerializeToString()) == (
         "feature 'words' is int64 in step 1 of its feature list, expected string"
     )
@@ -326,7 +326,7 @@ def test_beside_steps_and_bytes_in_the_context_of_a_sequence_example():
     spec = feature_specs.parse(document)
     (context, lists), *_ = sequence_rows()
     context = {**context, "bags": [1.0, 2.0, 3.0], "sizes": [2, 1], "sound": bytes([3, 4])}
-    record = tfrecords.sequence_example(context, {**lists, "seen": [4, 0]}).SerializeToString()
+    record = writing.sequence_example(context, {**lists, "seen": [4, 0]}).SerializeToString()
     assert diagnosis.explain(spec, record) is None
     features = Transform(spec).features(tf.constant([record]))
     ragged = input_layer.ragged_input(spec, "lists", features)

@@ -19,7 +19,7 @@ import feature_specs
 from estimator_kit.model import input_layer
 from feature_specs.reference import columns, example_parsing
 from input_pipelines.integrity import diagnosis, spec_check
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 from tests.feature_specs import test_sequences
@@ -64,7 +64,7 @@ def record(steps, *, absent=(), **context):
     lists = {n: [values[i] for values in steps] for i, n in enumerate(SEQUENCES)}
     for name in absent:
         del lists[name]
-    return tfrecords.sequence_example({"city": "rome", **context}, lists).SerializeToString()
+    return writing.sequence_example({"city": "rome", **context}, lists).SerializeToString()
 
 
 def parsed_by_tensorflow(spec, records):
@@ -475,7 +475,7 @@ def test_each_kind_has_a_parse_dict_of_its_own():
 
 
 def test_steps_are_stored_with_one_type():
-    stored = tfrecords.sequence_example(
+    stored = writing.sequence_example(
         {"city": "rome", "none": None},
         {"x": [1, 2.5], "s": ["ü", b"\xff"], "empty": [], "gone": None, "two": [[1, 2], [], 3]},
     )

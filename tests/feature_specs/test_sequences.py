@@ -17,7 +17,7 @@ import feature_specs
 from estimator_kit.model import input_layer
 from estimator_kit.models import MODELS
 from feature_specs.reference import columns, example_parsing
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.feature_specs.broken import problems_of
 
@@ -62,7 +62,7 @@ SEQUENCES = ["words", "kinds", "users", "prices", "counts"]
 
 def record(steps):
     lists = dict(zip(SEQUENCES, (list(values) for values in zip(*steps)))) if steps else {}
-    return tfrecords.example({"city": "rome", **lists}).SerializeToString()
+    return writing.example({"city": "rome", **lists}).SerializeToString()
 
 
 @functools.cache
@@ -160,10 +160,10 @@ def config(tmp_path):
                 "y": int(length > 1),
             }
         )  # fmt: skip
-    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
-    tfrecords.write_examples(f"{tmp_path}/eval.tfrecord", rows[:20])
+    writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/eval.tfrecord", rows[:20])
     rows[5]["prices"] = [1.0] * 9
-    tfrecords.write_examples(f"{tmp_path}/uneven.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/uneven.tfrecord", rows)
     return ek.ExperimentConfig(
         spec=f"{tmp_path}/spec.yaml", model="tests.feature_specs.test_sequences:MeanOfSteps",
         model_params={"learning_rate": 0.5}, model_dir=f"{tmp_path}/model", batch_size=20,

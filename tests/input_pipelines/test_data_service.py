@@ -14,7 +14,7 @@ import tensorflow as tf
 from feature_specs.parser import parser
 from input_pipelines import data_service
 from input_pipelines.reading.selection import Negatives
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
 
@@ -34,7 +34,7 @@ def files(tmp_path):
             row["price"] = float(price)
             price += 1
         paths.append(f"{tmp_path}/{i}.tfrecord" + ".gz" * (i == 1))
-        tfrecords.write_examples(paths[-1], rows)
+        writing.write_examples(paths[-1], rows)
     return paths
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import feature_specs
 from input_pipelines import input_fns
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import serving_inputs
 from input_pipelines.transform.transforms import Transform
@@ -27,8 +27,8 @@ def spec(document):
 def files(tmp_path):
     rows = [{**row, "row": float(row["row"])} for row in make_rows(250)]
     paths = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord.gz"]
-    tfrecords.write_examples(paths[0], rows[:180])
-    tfrecords.write_examples(paths[1], rows[180:])
+    writing.write_examples(paths[0], rows[:180])
+    writing.write_examples(paths[1], rows[180:])
     return paths
 
 
@@ -152,7 +152,7 @@ def test_serving_reads_as_training_does(spec, files):
 
 def test_a_record_without_labels_can_be_predicted(document):
     spec = feature_specs.parse(document)
-    record = tfrecords.example({"city": "rome"}).SerializeToString()
+    record = writing.example({"city": "rome"}).SerializeToString()
     features = Transform(spec).features(tf.constant([record]))
     assert features["price"].numpy().tolist() == [[0.0]]
     assert features["user"].numpy().tolist() == [-1]

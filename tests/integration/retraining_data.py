@@ -8,7 +8,7 @@ import pathlib
 from typing import Any, Optional
 
 import estimator_kit as ek
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 
 RETRAINING: dict[str, Any] = {
@@ -42,8 +42,8 @@ def write_day(folder: pathlib.Path, day: int, rows: int = 120, **changes: Any) -
     place = folder / "data" / f"dt=2026-01-{day:02d}"
     place.mkdir(parents=True, exist_ok=True)
     records = [{**row, **changes} for row in make_rows(rows, seed=day)]
-    tfrecords.write_examples(str(place / "part-0.tfrecord"), records[: rows // 2])
-    tfrecords.write_examples(str(place / "part-1.tfrecord"), records[rows // 2 :])
+    writing.write_examples(str(place / "part-0.tfrecord"), records[: rows // 2])
+    writing.write_examples(str(place / "part-1.tfrecord"), records[rows // 2 :])
     (place / "_SUCCESS").touch()
     return place
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 from tests.programs import run
 
@@ -15,7 +15,7 @@ from tests.programs import run
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("analyze")
     for i in range(3):
-        tfrecords.write_examples(f"{place}/{i}.tfrecord", make_rows(300, seed=i))
+        writing.write_examples(f"{place}/{i}.tfrecord", make_rows(300, seed=i))
     return place
 
 

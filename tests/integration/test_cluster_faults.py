@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 from tests.integration.clusters import Cluster, read_result, until
 
@@ -56,8 +56,8 @@ def rows(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("rows")
     (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
     for i in range(2):
-        tfrecords.write_examples(f"{folder}/train-{i}.tfrecord", make_rows(1000, seed=i))
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(100, seed=9))
+        writing.write_examples(f"{folder}/train-{i}.tfrecord", make_rows(1000, seed=i))
+    writing.write_examples(f"{folder}/eval.tfrecord", make_rows(100, seed=9))
     return folder
 
 

@@ -16,7 +16,7 @@ from estimator_kit.commands import check_data
 from estimator_kit.result_file import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run
 
 MISSING = (
@@ -36,7 +36,7 @@ def data(ads, tmp_path):
     flip(folder / "train-1.tfrecord", 100)
     rows = make_rows(90, seed=2)
     rows[33]["city"] = None
-    tfrecords.write_examples(str(folder / "train-2.tfrecord"), rows)
+    writing.write_examples(str(folder / "train-2.tfrecord"), rows)
     return folder
 
 
@@ -255,7 +255,7 @@ def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path
 def garbage(data):
     """`data`, with a payload that is no UTF-8 in place of record 20 of a file of its own."""
     path = str(data / "train-4.tfrecord")
-    records = [tfrecords.example(row).SerializeToString() for row in make_rows(70, seed=4)]
+    records = [writing.example(row).SerializeToString() for row in make_rows(70, seed=4)]
     records[20] = b"\xff\xfe\x00garbage"
     with tf.io.TFRecordWriter(path) as writer:
         for record in records:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import place
 from tests.estimator_kit.model.keras.test_layers import estimator
 
@@ -88,8 +88,8 @@ def make_rows(count, seed):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bytes")
     (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
-    tfrecords.write_examples(f"{folder}/train.tfrecord", make_rows(200, 0))
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(50, 1))
+    writing.write_examples(f"{folder}/train.tfrecord", make_rows(200, 0))
+    writing.write_examples(f"{folder}/eval.tfrecord", make_rows(50, 1))
     return folder
 
 
@@ -113,7 +113,7 @@ def test_a_model_learns_from_them_and_its_export_answers(config):
     for row in rows:
         del row["y"]
     rows[3]["photo"] = b""  # As if it were black.
-    requests = [tfrecords.example(row).SerializeToString() for row in rows]
+    requests = [writing.example(row).SerializeToString() for row in rows]
     together = predict(examples=tf.constant(requests))
     answers = together["y/logistic"].numpy().ravel()
     assert answers[0] > 0.8 and answers[1] > 0.5 > answers[3] and answers[2] < 0.2
@@ -129,7 +129,7 @@ def test_a_model_learns_from_them_and_its_export_answers(config):
         together["text_mean"], [(2 * word + you) / 3 for word in (hello, hello, bye, bye)],
         rtol=1e-5,
     )  # fmt: skip
-    bad = tfrecords.example({**rows[0], "sound": b"abc"}).SerializeToString()
+    bad = writing.example({**rows[0], "sound": b"abc"}).SerializeToString()
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"sound.* must have 16 bytes"):
         predict(examples=tf.constant([requests[0], bad]))
 
@@ -141,7 +141,7 @@ def test_bad_ones_stop_a_run_or_are_skipped(config, tmp_path):
     rows[41]["sound"] = bytes(15)
     rows[42]["sentences"] = [9]
     path = f"{tmp_path}/bad.tfrecord"
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     run = config.model_copy(update={
         "mode": "train", "train_files": (path,), "eval_files": (), "max_steps": 4, "exporters": (),
     })  # fmt: skip

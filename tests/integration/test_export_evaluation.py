@@ -14,7 +14,7 @@ from estimator_kit import exit_codes
 from estimator_kit.errors import ExportError
 from estimator_kit.retraining import row_metrics
 from estimator_kit.scoring import prediction
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conformance import table
 from tests.conftest import DOCUMENT, make_rows, place, small_run
 from tests.programs import run
@@ -150,8 +150,8 @@ def test_every_head(tmp_path):
     rows = sorted(table.make_rows(60, heads), key=lambda row: row["city"])
     for i, row in enumerate(rows):
         row["city"] = f"{row['city']}-{i // 4}"
-    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
-    tfrecords.write_examples(f"{tmp_path}/train.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/train.tfrecord", rows)
     document = table.document(heads, ("deep",))
     (tmp_path / "spec.json").write_text(json.dumps(document))
     fields = {
@@ -247,7 +247,7 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     unlabeled = f"{tmp_path}/unlabeled.tfrecord"
     rows = make_rows(3)
     del rows[1]["click"]
-    tfrecords.write_examples(unlabeled, rows)
+    writing.write_examples(unlabeled, rows)
     assert refused(ek.DataError, eval_files=(unlabeled,)) == (
         f"{unlabeled}: {place(unlabeled, 1)}: label 'click' is missing; if records may lack it, "
         "say missing: mask in the spec, to give them no weight"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import estimator_kit as ek
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.row_cache import shards
 from tests.conftest import make_rows, small_run, variables
 
@@ -22,8 +22,8 @@ def ads(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     for i in range(4):
-        tfrecords.write_examples(f"{folder}/day-{i}.tfrecord", TRAINED[i * 100 : (i + 1) * 100])
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
+        writing.write_examples(f"{folder}/day-{i}.tfrecord", TRAINED[i * 100 : (i + 1) * 100])
+    writing.write_examples(f"{folder}/eval.tfrecord", make_rows(200, seed=9))
     return folder
 
 
@@ -71,7 +71,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     path = f"{ads}/day-2.tfrecord"
     rows = [dict(row) for row in TRAINED[200:300]]
     rows[7]["price"] = float("nan")
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     messages = []
     for folder in (f"{tmp_path}/cache", None):
         with pytest.raises(ek.DataError) as error:
@@ -80,7 +80,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
     assert messages[0] == messages[1]
     assert "record 7" in messages[0] and "price" in messages[0]
     # Mended, the run goes on with what is there.
-    tfrecords.write_examples(path, TRAINED[200:300])
+    writing.write_examples(path, TRAINED[200:300])
     assert ek.run(config()).status == "done"
 
 

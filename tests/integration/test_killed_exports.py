@@ -16,7 +16,7 @@ from estimator_kit.checkpoints import run_record
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.exporters.versions import versions
 from estimator_kit.models import find_model
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT, ROOT, make_rows
 from tests.integration import killed_export
@@ -32,8 +32,8 @@ def trained(tmp_path_factory):
     """A model directory after a step, and a file of rows."""
     folder = tmp_path_factory.mktemp("killed")
     rows = make_rows(40)
-    tfrecords.write_examples(f"{folder}/rows.tfrecord", rows)
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    writing.write_examples(f"{folder}/rows.tfrecord", rows)
+    records = [writing.example(row).SerializeToString() for row in rows]
     spec = feature_specs.parse(DOCUMENT)
 
     def input_fn():
@@ -68,7 +68,7 @@ def check_whole(path, records):
 )  # fmt: skip
 def test_no_broken_version_appears_and_the_next_export_cleans_up(trained, point, tmp_path):
     model_dir, path = trained
-    records = [tfrecords.example(row).SerializeToString() for row in make_rows(3)]
+    records = [writing.example(row).SerializeToString() for row in make_rows(3)]
     folder = str(tmp_path / "final")
     first = killed_export.export(model_dir, path, folder, NOW - DAY)
     done = subprocess.run(

@@ -9,7 +9,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.main import main
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 
 
@@ -36,7 +36,7 @@ def test_there_and_back(folder, capsys):
     assert "  not in the spec: default_environment TRAINING, SERVING" in printed
     assert main(["run.py", "--mode=validate", "--spec=first/spec.yaml"]) == 0
     # The records of the first spec fit the one that came back.
-    tfrecords.write_examples("rows.tfrecord", make_rows(50))
+    writing.write_examples("rows.tfrecord", make_rows(50))
     fits = ["--mode=validate", "--spec=first/spec.yaml", "--validate_rows=50"]
     assert main(["run.py", *fits, "--train_files=rows.tfrecord"]) == 0
     assert "50 records, 50 of them fit the spec" in capsys.readouterr().out

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, small_run
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
@@ -29,7 +29,7 @@ def config(tmp_path):
     document["groups"]["deep"].append("city_emb")
     (tmp_path / "spec.yaml").write_text(json.dumps(document))
     (tmp_path / "cities.txt").write_text("oslo 3 4\nlima 1 1\n")
-    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", make_rows(100))
+    writing.write_examples(f"{tmp_path}/rows.tfrecord", make_rows(100))
 
     return small_run(
         tmp_path, tmp_path / "model", mode="train", model="dnn",
@@ -48,7 +48,7 @@ def table_of(config):
 
 @pytest.mark.ci
 def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config, tmp_path, caplog):
-    tfrecords.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(50, seed=1))
+    writing.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(50, seed=1))
     run = config(
         mode="train_and_evaluate", eval_files=(f"{tmp_path}/eval.tfrecord",), exporters=("final",)
     )
@@ -165,7 +165,7 @@ def test_weights_of_another_length_are_named(tmp_path):
     (tmp_path / "spec.yaml").write_text(json.dumps(document))
     rows = [{"words": ["a", "b"], "weights": [1.0, 2.0], "click": 1} for _ in range(20)]
     rows[7]["weights"] = [1.0]
-    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
     with pytest.raises(
         ek.DataError,
         match=r"rows.tfrecord.*record 7.*feature 'weights' has 1 weights, and feature 'words' has "

@@ -19,7 +19,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import ROOT, make_rows
 from tests.programs import run
 
@@ -248,7 +248,7 @@ json.dump({k: [one[k].numpy().ravel().tolist(), v.numpy().ravel().tolist()]
 def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
     records = str(tmp_path / "thousand.tfrecord")
     rows = make_rows(1000, seed=4)
-    tfrecords.write_examples(records, rows)
+    writing.write_examples(records, rows)
     assert run(tmp_path, f"--flagfile={flagfile}").returncode == 0
     asked = run(tmp_path, f"--flagfile={flagfile}", "--mode=predict", f"--predict_files={records}",
                     f"--predict_output={tmp_path}/out/predictions.jsonl")  # fmt: skip

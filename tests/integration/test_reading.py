@@ -12,7 +12,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.result_file import read_result
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import ROOT, make_rows, small_run, variables
 
 
@@ -94,7 +94,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
         for row in make_rows(4000, seed=5)
     ]
     path = f"{tmp_path}/rare.tfrecord"
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     run = config(spec=f"{tmp_path}/one.json", train_files=(path,), keep_negatives="0.2",
                  epochs=4, batch_size=100)  # fmt: skip
     first = ek.run(run.model_copy(update={"max_steps": 30}))
@@ -142,7 +142,7 @@ def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, capl
 def test_days_choose_the_files(config, tmp_path):
     for day in range(1, 6):
         path = f"{tmp_path}/data/dt=2026-01-0{day}/part.tfrecord"
-        tfrecords.write_examples(path, make_rows(10 * day, seed=day))
+        writing.write_examples(path, make_rows(10 * day, seed=day))
     days = config(
         train_files=(f"{tmp_path}/data/dt=*/*",), eval_files=(f"{tmp_path}/data/dt=*/*",),
         train_days="3d..2026-01-04", eval_days="2026-01-05", mode="train_and_evaluate", epochs=1,

@@ -18,7 +18,7 @@ from estimator_kit.result_file import read_result
 from estimator_kit.training import lock
 from estimator_kit.training.run import Training
 from estimator_kit.training.trainer import Alone
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from tests.conftest import make_rows, small_run
 
 
@@ -151,7 +151,7 @@ def test_a_model_dir_that_is_a_file(config, tmp_path):
 
 
 def test_evaluating_no_record_is_an_error(config, made, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
+    writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     empty = (f"{tmp_path}/empty.tfrecord.gz",)
     with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
         ek.run(config(eval_files=empty))
@@ -162,14 +162,14 @@ def test_evaluating_no_record_is_an_error(config, made, tmp_path):
 
 def test_predictions_never_replace_their_input(config, trained, tmp_path):
     path = f"{tmp_path}/in.tfrecord"
-    tfrecords.write_examples(path, make_rows(3))
+    writing.write_examples(path, make_rows(3))
     with pytest.raises(ek.ConfigError, match="is one of --predict_files; name another file"):
         ek.run(config(mode="predict", predict_files=(path,), predict_output=path))
     assert tfrecords.count_records([path]) == 3
 
 
 def test_no_row_gives_an_empty_file_of_predictions(config, trained, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
+    writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     output = tmp_path / "out.jsonl"
     ek.run(config(mode="predict", predict_files=(f"{tmp_path}/empty.tfrecord.gz",),
                   predict_output=str(output)))  # fmt: skip
@@ -222,7 +222,7 @@ def test_a_train_op_that_does_not_count_is_stopped(config):
 def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     rows = [{**row, "click": 0, "buy": 0} for row in make_rows(50)]
     path = f"{tmp_path}/nobody.tfrecord"
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     run = config(eval_files=(path,), early_stopping_metric="auc/click", max_steps=4,
                  early_stopping_direction="max",
                  save_checkpoints_steps=1, early_stopping_patience=1)  # fmt: skip
@@ -290,7 +290,7 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_named(config, ads, tmp_
     original = Alone.train
 
     def meanwhile(self, steps):
-        tfrecords.write_examples(paths[1], make_rows(40))
+        writing.write_examples(paths[1], make_rows(40))
         original(self, steps)
 
     monkeypatch.setattr(Alone, "train", meanwhile)

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import ROOT
 from tests.integration.clusters import LIMIT, read_result
 from tests.integration.logging_model import EVALUATED, FOLDER
@@ -32,10 +32,10 @@ def write(folder: pathlib.Path, sizes: list[int]) -> None:
     first = 0
     for i, size in enumerate(sizes):
         rows = [{"x": n % 10, "row": float(n)} for n in range(first, first + size)]
-        tfrecords.write_examples(f"{folder}/train-{i}.tfrecord", rows)
+        writing.write_examples(f"{folder}/train-{i}.tfrecord", rows)
         first += size
     rows = [{"x": n % 10, "row": float(EVALUATED + n)} for n in range(20)]
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+    writing.write_examples(f"{folder}/eval.tfrecord", rows)
 
 
 def start(folder: pathlib.Path, *more: str) -> subprocess.Popen:

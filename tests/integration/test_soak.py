@@ -16,7 +16,7 @@ import pytest
 
 import estimator_kit as ek
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
 ROWS, BATCH = 400, 50
@@ -53,8 +53,8 @@ def test_memory_stays_what_it_is_after_ten_epochs(tmp_path, monkeypatch, epochs)
     (tmp_path / "spec.json").write_text(json.dumps(DOCUMENT))
     for i in range(4):
         path = f"{tmp_path}/train-{i}.tfrecord"
-        tfrecords.write_examples(path, make_rows(ROWS // 4, seed=i))
-    tfrecords.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(200, seed=9))
+        writing.write_examples(path, make_rows(ROWS // 4, seed=i))
+    writing.write_examples(f"{tmp_path}/eval.tfrecord", make_rows(200, seed=9))
     memory = []
     export = AfterEvaluation.export
 

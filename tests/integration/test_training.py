@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit.result_file import read_result
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables
 
 SMALL = {"hidden_units": [8], "learning_rate": 0.1}
@@ -300,7 +300,7 @@ def test_the_same_file_may_not_train_and_score(config, ads):
 
 
 def test_files_without_records_never_train_zero_steps(config, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
+    writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     with pytest.raises(ek.DataError, match="the 1 files of --train_files hold no record"):
         ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord.gz",)))
 
@@ -336,7 +336,7 @@ def test_a_bad_record_is_named_and_nothing_is_lost(
     rows = make_rows(60)
     rows[33].update(change)
     bad = f"{tmp_path}/bad.tfrecord"
-    tfrecords.write_examples(bad, rows)
+    writing.write_examples(bad, rows)
     mode = "train" if where == "train" else "train_and_evaluate"
     changed = {"max_steps": 30, "mode": mode, f"{where}_files": (bad,)}
     with pytest.raises(ek.DataError) as error:
@@ -422,7 +422,7 @@ def test_all_heads_in_one_model(config, tmp_path, document):
             {**row, "city_class": row["city"], "amount": 2 * row["price"]}
             for row in make_rows(300, seed)
         ]
-        tfrecords.write_examples(f"{tmp_path}/{name}.tfrecord", rows)
+        writing.write_examples(f"{tmp_path}/{name}.tfrecord", rows)
     result = ek.run(
         config(
             spec=str(tmp_path / "spec.json"), model="dnn", max_steps=150, exporters=("final",),

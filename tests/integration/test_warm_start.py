@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
 TABLE = "dnn/input_from_feature_columns/input_layer/city_embedding/embedding_weights"
@@ -22,7 +22,7 @@ LINEAR = "linear/linear_model/city/weights"
 def config(tmp_path, document):
     """Makes the config of a run of one step that learns next to nothing; `spec` is a document."""
     rows = [{**row, "kind": row["city"]} for row in make_rows(100)]
-    tfrecords.write_examples(f"{tmp_path}/rows.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
     document["columns"]["city_emb"] = {"embedding": "city", "dimension": 2}
     document["groups"]["deep"] = ["price", "user_emb", "city_emb"]
     document["groups"]["wide"] = ["price", "user", "city"]

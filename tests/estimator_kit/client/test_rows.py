@@ -14,7 +14,7 @@ from estimator_kit.client import GrpcClient, RestClient, RowError, Rows, rest_cl
 from estimator_kit.client.errors import ServingError
 from estimator_kit.client.retries import Retries
 from estimator_kit.client.signatures import TensorForm
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 
 class Frame:
@@ -47,7 +47,7 @@ def test_examples_are_those_that_tensorflow_makes(rows):
     row = {"price": 1.5, "user": "ann", "city": b"r\xff", "tags": ["a", "b"], "visits": 3,
            "vector": np.arange(4.0).reshape(2, 2)}  # fmt: skip
     read = tf.train.Example.FromString(rows.serialized([row])[0])
-    assert read == tfrecords.example({**row, "vector": [0.0, 1.0, 2.0, 3.0]})
+    assert read == writing.example({**row, "vector": [0.0, 1.0, 2.0, 3.0]})
 
 
 def test_missing_values_and_labels_are_left_out(rows):
@@ -158,7 +158,7 @@ def test_sequence_examples(document):
     read = tf.train.SequenceExample.FromString(
         rows.serialized([{"city": "rome", "steps": [1, 2.5]}])[0]
     )
-    assert read == tfrecords.sequence_example({"city": "rome"}, {"steps": [1.0, 2.5]})
+    assert read == writing.sequence_example({"city": "rome"}, {"steps": [1.0, 2.5]})
     client = GrpcClient("localhost:1", "ads", rows=rows)
     with client, pytest.raises(RowError, match="is one of SequenceExamples, which classify and r"):
         client.regress([{"city": "rome"}])

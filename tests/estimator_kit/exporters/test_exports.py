@@ -27,7 +27,7 @@ from estimator_kit.exporters import (
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
 from estimator_kit.scoring import prediction
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
 from tests.estimator_kit.small_training import trained_wide_deep
 
@@ -39,7 +39,7 @@ def trained(tmp_path_factory):
     """An Estimator after a step, its spec, and 40 rows in a file."""
     folder = tmp_path_factory.mktemp("ads")
     rows = make_rows(40)
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+    writing.write_examples(f"{folder}/eval.tfrecord", rows)
     made, spec = trained_wide_deep(folder, DOCUMENT, rows, steps=1)
     return made, spec, f"{folder}/eval.tfrecord"
 
@@ -455,12 +455,12 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
     assert refused("empty.tfrecord", ek.DataError) == (
         f"{path}: record 0 at byte 0: the file is empty: it has no byte"
     )
-    tfrecords.write_examples(f"{tmp_path}/none.tfrecord.gz", [])
+    writing.write_examples(f"{tmp_path}/none.tfrecord.gz", [])
     assert refused("none.tfrecord.gz", ek.DataError) == (
         f"--predict_files: there is no record in {tmp_path}/none.tfrecord.gz; nothing to ask with"
     )
     path = tmp_path / "flipped.tfrecord"
-    tfrecords.write_examples(str(path), make_rows(3))
+    writing.write_examples(str(path), make_rows(3))
     data = bytearray(path.read_bytes())
     data[-10] ^= 1
     path.write_bytes(data)
@@ -468,7 +468,7 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
     assert text.startswith(f"{path}: {place(str(path), 2)}: the checksum of its payload of ")
     if with_spec:
         path = f"{tmp_path}/nan.tfrecord"
-        tfrecords.write_examples(path, [{**row, "price": float("nan")} for row in make_rows(2)])
+        writing.write_examples(path, [{**row, "price": float("nan")} for row in make_rows(2)])
         assert refused("nan.tfrecord", ek.DataError) == (
             f"{path}: {place(path, 0)}: feature 'price' is nan, expected a finite number"
         )

@@ -21,7 +21,7 @@ from estimator_kit.exporters import quality_change, saved_model
 from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.models import find_model
 from estimator_kit.scoring import prediction
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT, make_rows, place
 
@@ -34,9 +34,9 @@ _COLUMNS = (
 def exported(folder, document, rows, hidden_units):
     """Paths of an export after a step, and of the rows."""
     spec = feature_specs.parse(document)
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
     path = f"{folder}/rows.tfrecord"
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
 
     def input_fn():
         batch = tf.data.Dataset.from_tensors(records).repeat(20)
@@ -95,7 +95,7 @@ def answers(export):
 @pytest.mark.parametrize("kind", ["freeze", "tflite"])
 def test_an_id_out_of_range_is_named(numbers, tmp_path, kind):
     path = f"{tmp_path}/rows.tfrecord"
-    tfrecords.write_examples(path, [{**row, "hour": 22 + i} for i, row in enumerate(make_rows(3))])
+    writing.write_examples(path, [{**row, "hour": 22 + i} for i, row in enumerate(make_rows(3))])
     with pytest.raises(ek.DataError) as error:
         convert((numbers[0], path), tmp_path, kind)
     assert str(error.value) == (
@@ -110,7 +110,7 @@ def test_losses_and_aucs_by_hand(numbers):
         {"price": 1.0, "hour": 1, "click": click, "buy": buy}
         for click, buy in ((0, 0), (1, 0), (1, 1), (0, 0))
     ]
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
 
     def answers(*clicks):
         zeros = np.zeros((4, 1), np.float32)
@@ -144,7 +144,7 @@ def test_losses_of_heads_that_call_their_logits_otherwise():
     }  # fmt: skip
     spec = feature_specs.parse(document)
     rows = [{"x": 0.0, "who": "a", "price": 1.0, "order": i} for i in (0, 1)]
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
     answers = {"price/predictions": np.float32([[1], [3]]), "order/scores": np.float32([[0], [1]])}
     found = quality_change.metrics_of(spec, records, answers)
     assert found["price"] == {"loss": pytest.approx((0 + 4) / 2)}
@@ -160,7 +160,7 @@ def test_a_transformed_export_says_what_it_changes(numbers, tmp_path):
     assert [line.split()[0] for line in lines[-2:]] == ["loss/click", "loss/buy"]
     assert all(line.endswith(" on 60 rows") for line in lines[-2:])
     unlabeled = f"{tmp_path}/unlabeled.tfrecord"
-    tfrecords.write_examples(unlabeled, [{"price": 1.0, "hour": 1}])
+    writing.write_examples(unlabeled, [{"price": 1.0, "hour": 1}])
     with pytest.raises(ek.DataError, match=r"unlabeled\.tfrecord.*'(click|buy)'"):
         convert(numbers, tmp_path / "c", "freeze", eval_files=unlabeled)
     assert not (tmp_path / "c" / "out").exists()

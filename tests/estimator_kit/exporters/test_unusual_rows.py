@@ -10,7 +10,7 @@ import numpy as np
 from estimator_kit.exporters import sample_rows
 from estimator_kit.exporters.unusual_rows import UnusualRows
 from feature_specs.parser import parser
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 
 Ragged = collections.namedtuple("Ragged", "flat_values nested_row_splits")
@@ -40,7 +40,7 @@ def test_the_first_rows_and_the_unusual_ones(tmp_path, monkeypatch):
     rows[160].update(user=None)
     rows[199].update(tags=["a"] * 9)
     for part in range(2):
-        tfrecords.write_examples(f"{tmp_path}/{part}", rows[100 * part : 100 * part + 100])
+        writing.write_examples(f"{tmp_path}/{part}", rows[100 * part : 100 * part + 100])
     spec = parser.parse(DOCUMENT)
     paths = [f"{tmp_path}/1", f"{tmp_path}/0"]
     found = sample_rows.unusual_rows(spec, paths, count=10)
@@ -60,7 +60,7 @@ def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, c
     rows = make_rows(100)
     rows[40].update(price=1e6)
     rows[80].update(price=float("nan"))
-    tfrecords.write_examples(f"{tmp_path}/a", rows)
+    writing.write_examples(f"{tmp_path}/a", rows)
     with caplog.at_level(logging.WARNING):
         found = sample_rows.unusual_rows(parser.parse(DOCUMENT), [f"{tmp_path}/a"], count=10)
     assert 40 in found.places and max(found.places) < 64

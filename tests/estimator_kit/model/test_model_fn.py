@@ -12,7 +12,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.checkpoints.reading import outline
 from estimator_kit.models import MODELS, find_model
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
 from tests.estimator_kit.small_training import batch_of
@@ -28,7 +28,7 @@ def spec(document):
 def build(model, mode, rows=5, **kwargs):
     """The EstimatorSpec of a model over real rows, in the current graph."""
     tf.compat.v1.train.get_or_create_global_step()
-    records = [tfrecords.example(row).SerializeToString() for row in make_rows(rows)]
+    records = [writing.example(row).SerializeToString() for row in make_rows(rows)]
     features, labels = Transform(model.spec).features_and_labels(tf.constant(records))
     return model(features, None if mode == ModeKeys.PREDICT else labels, mode, **kwargs)
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS, autoint, dcn, fm, xdeepfm
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
 from tests.estimator_kit.models.graphs import evaluate, softmax
@@ -101,7 +101,7 @@ def test_a_column_of_two_groups_has_one_table(fields_document, name):
     params = {"deep_group": "deep", "hidden_units": [3]}
     model = MODELS[name](feature_specs.parse(fields_document), params)
     with tf.Graph().as_default():
-        records = [tfrecords.example(row).SerializeToString() for row in make_rows(5)]
+        records = [writing.example(row).SerializeToString() for row in make_rows(5)]
         model.logits(Transform(model.spec).features(tf.constant(records)), "train")
         tables = [v.op.name for v in tf.compat.v1.global_variables() if "embedding_w" in v.op.name]
     scope = "dnn/input_from_feature_columns/input_layer"
@@ -117,7 +117,7 @@ def test_field_input_stacks_in_the_order_of_the_spec(fields_document):
 
     model = Fields(feature_specs.parse(fields_document))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        records = [tfrecords.example(row).SerializeToString() for row in make_rows(7)]
+        records = [writing.example(row).SerializeToString() for row in make_rows(7)]
         features = Transform(model.spec).features(tf.constant(records))
         stacked = model.field_input(features, "fields")
         with tf.compat.v1.variable_scope("", reuse=True):

@@ -12,7 +12,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.models import MODELS, din, recurrent, steps, transformer
 from estimator_kit.models.activations import ACTIVATIONS
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
 
@@ -166,7 +166,7 @@ DOCUMENT = {
 def record(*seen):
     row = {"seen": list(seen), "stay": [len(s) * 0.3 for s in seen], "item": "a", "price": 2.0,
            "city": "rome"}  # fmt: skip
-    return tfrecords.example(row).SerializeToString()
+    return writing.example(row).SerializeToString()
 
 
 @pytest.mark.parametrize("pooling", ["last", "max"])

@@ -15,7 +15,7 @@ from estimator_kit.models import MODELS
 from estimator_kit.models.aitm import calibrator, transfer
 from estimator_kit.models.esmm import joint_logit
 from input_pipelines import input_fns
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.estimator_kit.models.graphs import evaluate, mlp, sigmoid, softmax
 
 X = np.random.default_rng(5).normal(size=(6, 4)).astype(np.float32)
@@ -196,8 +196,8 @@ def test_the_record_with_a_later_step_without_the_one_before_is_named(tmp_path):
     # A row of weight 0 may be anything.
     rows = [row, {**row, "buy": 0}, {**row, "click": 0, "seen": 0.0}, {**row, "click": 0}, row]
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, rows)
-    size = len(tfrecords.example(row).SerializeToString()) + 16
+    writing.write_examples(path, rows)
+    size = len(writing.example(row).SerializeToString()) + 16
     trained = tf.estimator.Estimator(model, f"{tmp_path}/model")
     for also, place in ((model, f"{path}: record 3 at byte {3 * size}: "), (None, "")):
         with pytest.raises(ek.DataError) as error, explained(model.spec, [path], model=also):

@@ -13,7 +13,7 @@ import feature_specs
 from estimator_kit.models import MODELS
 from estimator_kit.models.item_frequency import log_probability
 from estimator_kit.models.two_tower import in_batch_loss, in_batch_scores
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows
 
@@ -85,7 +85,7 @@ def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
     params = {"item_id": item_id, "hidden_units": [4], "activation": "tanh"}
     model = MODELS["two_tower"](spec_of(), params)
     rows = make_rows(12)
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
     vectors = {}
     model.add_output = vectors.__setitem__
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -114,7 +114,7 @@ def test_a_step_trains_both_towers_by_the_sampled_loss(spec_of, item_id):
 
 def test_predictions_have_the_vectors(spec_of):
     model = MODELS["two_tower"](spec_of(), {"item_id": "user", "dimension": 5})
-    records = [tfrecords.example(row).SerializeToString() for row in make_rows(3)]
+    records = [writing.example(row).SerializeToString() for row in make_rows(3)]
     with tf.Graph().as_default():
         features = Transform(model.spec).features(tf.constant(records))
         result = model(features, mode="infer")

@@ -7,13 +7,13 @@ import tensorflow as tf
 
 from estimator_kit.retraining import eval_rows, gate_stage
 from input_pipelines.errors import DataError
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 
 def write(folder, name, numbers):
     # With GZIP a file without records has bytes, so that it is not a damaged one.
     path = str(folder / f"{name}.tfrecord.gz")
-    tfrecords.write_examples(path, [{"x": number} for number in numbers])
+    writing.write_examples(path, [{"x": number} for number in numbers])
     return path
 
 

@@ -11,7 +11,7 @@ from estimator_kit.retraining import checks
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.window import Day, Window
 from feature_specs.parser import parser
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
 
@@ -22,7 +22,7 @@ def old(tmp_path, document):
     folder.mkdir()
     paths = [str(folder / f"part-{i}.tfrecord") for i in range(2)]
     for i, path in enumerate(paths):
-        tfrecords.write_examples(path, make_rows(20, seed=i))
+        writing.write_examples(path, make_rows(20, seed=i))
     facts = Facts(str(tmp_path / "facts"), parser.parse(document))
     return facts, facts.of_files(paths), folder
 
@@ -45,7 +45,7 @@ def test_statistics_of_an_old_window_are_made_while_its_files_are_there(old, tmp
 
 def test_a_file_that_is_gone_or_holds_something_else_has_no_old_statistics(old, tmp_path):
     facts, files, _ = old
-    tfrecords.write_examples(files[0].path, make_rows(30, seed=9))
+    writing.write_examples(files[0].path, make_rows(30, seed=9))
     assert facts.old_statistics(files) is None
     pathlib.Path(files[0].path).unlink()
     assert facts.old_statistics(files) is None

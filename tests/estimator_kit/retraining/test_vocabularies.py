@@ -6,7 +6,7 @@ import pytest
 
 from estimator_kit.retraining import vocabularies
 from feature_specs.parser import parser
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.integration.retraining_data import write_spec
 
 
@@ -23,7 +23,7 @@ from tests.integration.retraining_data import write_spec
 def test_words(tmp_path, growth, live, words, changes):
     path = write_spec(tmp_path, vocabularies=growth)
     rows = [{"city": city, "click": 1, "buy": 0} for city in ["rome"] * 3 + ["lima"] * 2 + ["bonn"]]
-    tfrecords.write_examples(str(tmp_path / "a.tfrecord"), rows)
+    writing.write_examples(str(tmp_path / "a.tfrecord"), rows)
     folder = None
     if live is not None:
         folder = tmp_path / "live"

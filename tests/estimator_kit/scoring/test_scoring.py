@@ -28,7 +28,7 @@ from estimator_kit.scoring.rows import Batch
 from input_pipelines import input_fns
 from input_pipelines.prepare.convert.shard_files import ShardFile
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.record_files import kinds, tfrecords
+from input_pipelines.record_files import kinds, writing
 from tests.conftest import DOCUMENT, ROOT, make_rows, place
 from tests.estimator_kit.serving.small_models import write_version
 from tests.estimator_kit.small_training import trained_wide_deep
@@ -74,7 +74,7 @@ def write(path, rows):
     """Rows as a file of the kind that its name says."""
     name = str(path)
     if "tfrecord" in name:
-        tfrecords.write_examples(name, rows)
+        writing.write_examples(name, rows)
     elif name.endswith("parquet"):
         fields = {"tags": pa.list_(pa.string()), "user": pa.string(), "code": pa.string(),
                   "city": pa.string(), "price": pa.float64(), "row": pa.int32()}  # fmt: skip
@@ -159,7 +159,7 @@ def expected_of_parts(made, tmp_path_factory):
     folder = tmp_path_factory.mktemp("expected")
     parts = [rows_to_predict(size, i) for i, size in enumerate(SIZES)]
     for i, rows in enumerate(parts):
-        tfrecords.write_examples(f"{folder}/{i}", rows)
+        writing.write_examples(f"{folder}/{i}", rows)
     together = made.predictions([f"{folder}/{i}" for i in range(len(parts))])
     ends = np.cumsum(SIZES)[:-1]
     split = {name: np.split(values, ends) for name, values in together.items()}
@@ -222,7 +222,7 @@ def test_csv_as_its_options_say(made, tmp_path):
         ['"7.50"', "", '"rome"'], ['"1"', '"ann"', '"oslo"'],
     ]  # fmt: skip
     rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "price": 1.0, "user": "ann"}]
-    tfrecords.write_examples(f"{tmp_path}/expected", rows)
+    writing.write_examples(f"{tmp_path}/expected", rows)
     expected = made.predictions([f"{tmp_path}/expected"])["click/logits"]
     at = names.index("click/logits")
     found = [float(line.split(";")[at]) for line in lines]
@@ -238,7 +238,7 @@ def test_csv_as_the_export_says(made, tmp_path):
     told = dataclasses.replace(made, export=export)
     predict(told, tmp_path / "a.csv", tmp_path / "out")
     rows = [{"city": "rome", "price": 7.5}, {"city": "oslo", "user": "ann"}]
-    tfrecords.write_examples(f"{tmp_path}/expected", rows)
+    writing.write_examples(f"{tmp_path}/expected", rows)
     expected = made.predictions([f"{tmp_path}/expected"])["click/logits"][:, 0]
     header, *lines = (tmp_path / "out" / "a.csv").read_text().splitlines()
     at = [name.strip('"') for name in header.split(",")].index("click/logits")
@@ -486,7 +486,7 @@ def test_what_cannot_be_predicted(made, tmp_path):
         f"{tmp_path}/d.parquet does not fit the spec\ncolumn 'price' is string, and {spec} says "
         "float32; correct the table"
     )
-    steps = tfrecords.sequence_example({"city": "rome"}, {"words": ["a"]})
+    steps = writing.sequence_example({"city": "rome"}, {"words": ["a"]})
     with tf.io.TFRecordWriter(f"{tmp_path}/s.tfrecord") as writer:
         writer.write(steps.SerializeToString())
     text = refused(made, tmp_path / "s.tfrecord", out, kind=ek.DataError)

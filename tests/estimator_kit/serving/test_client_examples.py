@@ -18,7 +18,7 @@ from google.protobuf import text_format
 
 from estimator_kit.exporters import sample_rows, saved_model
 from input_pipelines.input_fns import predict_input_fn
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows
 from tests.estimator_kit.serving.small_models import serving
 from tests.estimator_kit.small_training import trained_wide_deep
@@ -33,7 +33,7 @@ def exported(tmp_path_factory):
     """The folder of an export's examples, its server, and what the Estimator says of their row."""
     folder = tmp_path_factory.mktemp("clicks")
     rows = make_rows(20)
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows)
+    writing.write_examples(f"{folder}/eval.tfrecord", rows)
     made, spec = trained_wide_deep(folder, DOCUMENT, rows, steps=2)
     sample = sample_rows.sample_rows(spec, [f"{folder}/eval.tfrecord"])
     path = saved_model.export_saved_model(made, spec, f"{folder}/export", rows=sample)

@@ -10,7 +10,7 @@ import tensorflow as tf
 import feature_specs
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.reference.naming import canned_name
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
 DOCUMENT = {
@@ -48,7 +48,7 @@ def test_the_keys_of_values(spec):
         {"user": "", "item": -1, "words": [], "seen": [], "y": 0},
         {"user": None, "item": -5, "words": ["b"], "seen": [0], "y": 0},
     ]
-    records = tf.constant([tfrecords.example(row).SerializeToString() for row in rows])
+    records = tf.constant([writing.example(row).SerializeToString() for row in rows])
     found = Transform(spec).features(records)
     ann, a, empty, b = tf.strings.to_hash_bucket_fast(["ann", "a", "", "b"], 2**63 - 1).numpy()
     assert found["u"].numpy().tolist() == [ann, -1, -1]

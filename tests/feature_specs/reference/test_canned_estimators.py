@@ -11,7 +11,7 @@ from estimator_kit.models import MODELS
 from feature_specs.reference.columns import feature_columns
 from feature_specs.reference.example_parsing import make_parse_example_spec
 from input_pipelines import input_fns
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import make_rows
 
 
@@ -24,7 +24,7 @@ def spec(document):
 @pytest.fixture
 def records(tmp_path):
     path = str(tmp_path / "rows.tfrecord")
-    tfrecords.write_examples(path, make_rows(64))
+    writing.write_examples(path, make_rows(64))
     return path
 
 
@@ -126,7 +126,7 @@ EVERY_KIND = {
 def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):
     rng = np.random.default_rng(0)
     path = str(tmp_path / "rows.tfrecord")
-    tfrecords.write_examples(
+    writing.write_examples(
         path,
         [
             {

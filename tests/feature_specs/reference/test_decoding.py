@@ -19,7 +19,7 @@ from estimator_kit.model import input_layer
 from estimator_kit.model.input_layer import DNN_SCOPE
 from feature_specs.encoded_bytes import RAW_BYTES
 from input_pipelines.integrity import data_scan, diagnosis, spec_check
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 from tests.feature_specs.broken import problems_of
@@ -77,7 +77,7 @@ def spec_of(*, pixels=None, photo=None, **columns):
 
 def record(**values):
     row = {**GOOD, **values}
-    return tfrecords.example({n: v for n, v in row.items() if v is not None}).SerializeToString()
+    return writing.example({n: v for n, v in row.items() if v is not None}).SerializeToString()
 
 
 def features_of(spec, *records):
@@ -289,7 +289,7 @@ def test_each_record_is_named(tmp_path):
     rows = [GOOD, GOOD]
     for change, _ in BAD:
         rows += [{**GOOD, **change}, GOOD]
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     spec = spec_of()
     assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 2)}: {BAD[0][1]}"
     (report,) = data_scan.scan([path], spec=spec)
@@ -343,7 +343,7 @@ def test_rows_are_validated_and_counted(tmp_path):
     document["features"]["photo"] = {**PHOTO, "default": "zeros"}
     spec = feature_specs.parse(document)
     rows = [{**GOOD, "y": i % 2, "photo": b"" if i else GOOD["photo"]} for i in range(4)]
-    tfrecords.write_examples(path, [*rows, {**GOOD, "pixels": b"a"}])
+    writing.write_examples(path, [*rows, {**GOOD, "pixels": b"a"}])
     report = spec_check.check(spec, [path], rows=100)
     assert report.lines == (
         "5 records, 4 of them fit the spec", "  feature pixels: missing in 0.0%",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import feature_specs
 from estimator_kit.model import input_layer
 from feature_specs.reference import columns, example_parsing
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
 # tf.feature_column's own layers call a method of theirs that they have deprecated.
@@ -162,7 +162,7 @@ class Reading:
             self._session.run(variable.initializer, {variable.initializer.inputs[1]: values[name]})
 
     def run(self, rows):
-        examples = [tfrecords.example(unzipped(row)).SerializeToString() for row in rows]
+        examples = [writing.example(unzipped(row)).SerializeToString() for row in rows]
         return self._session.run(self._outputs, {self._examples: examples})
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import feature_specs
 from input_pipelines.integrity import diagnosis
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import make_rows, place
 
@@ -65,8 +65,8 @@ def test_the_record_is_named(spec, tmp_path, change, message):
     rows = good_rows()
     rows[1100].update(change)
     files = [f"{tmp_path}/a.tfrecord", f"{tmp_path}/b.tfrecord"]
-    tfrecords.write_examples(files[0], good_rows())
-    tfrecords.write_examples(files[1], rows)
+    writing.write_examples(files[0], good_rows())
+    writing.write_examples(files[1], rows)
     found = diagnosis.find_bad_record(spec, files)
     assert found == f"{files[1]}: {place(files[1], 1100)}: {message}"
 
@@ -74,7 +74,7 @@ def test_the_record_is_named(spec, tmp_path, change, message):
 def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
     rows = good_rows()
     rows[3]["price"] = -1.0
-    tfrecords.write_examples(f"{tmp_path}/a.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/a.tfrecord", rows)
     found = diagnosis.find_bad_record(spec, [f"{tmp_path}/a.tfrecord"])
     assert found is not None
     assert found.startswith(f"{tmp_path}/a.tfrecord: {place(f'{tmp_path}/a.tfrecord', 3)}: ")
@@ -90,13 +90,13 @@ def test_a_record_that_is_no_example(spec, tmp_path):
 
 
 def test_good_files_hold_no_bad_record(spec, tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/a.tfrecord", good_rows())
+    writing.write_examples(f"{tmp_path}/a.tfrecord", good_rows())
     assert diagnosis.find_bad_record(spec, [f"{tmp_path}/a.tfrecord"]) is None
 
 
 def test_labels_are_not_looked_at_for_predictions(spec, tmp_path):
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, [{"city": "rome"}])
+    writing.write_examples(path, [{"city": "rome"}])
     assert diagnosis.find_bad_record(spec, [path], with_labels=False) is None
     found = diagnosis.find_bad_record(spec, [path])
     assert found == (
@@ -108,6 +108,6 @@ def test_labels_are_not_looked_at_for_predictions(spec, tmp_path):
 @pytest.mark.parametrize("bad", [-0.5, NAN])
 def test_the_graph_itself_refuses_a_bad_weight(spec, bad):
     row = {**good_rows()[0], "importance": bad}
-    record = tfrecords.example(row).SerializeToString()
+    record = writing.example(row).SerializeToString()
     with pytest.raises(tf.errors.InvalidArgumentError, match="the weight of label 'click'"):
         Transform(spec).features_and_labels(tf.constant([record]))

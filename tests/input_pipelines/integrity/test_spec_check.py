@@ -11,7 +11,7 @@ import feature_specs
 from estimator_kit.main import main
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import spec_check
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 DOCUMENT = {
     "features": {
@@ -48,7 +48,7 @@ def spec():
 
 def write(tmp_path, rows, name="rows.tfrecord"):
     path = str(tmp_path / name)
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     return path
 
 

@@ -18,7 +18,7 @@ import feature_specs
 from estimator_kit.training.team import Team
 from input_pipelines import input_fns
 from input_pipelines.reading import shuffling
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 
 SPEC = feature_specs.parse(
@@ -38,7 +38,7 @@ def write(folder, sizes):
     for i, size in enumerate(sizes):
         files.append(f"{folder}/{i}.tfrecord{'.gz' if i % 3 == 2 or not size else ''}")
         rows = [{"x": j % 10, "row": float(number + j)} for j in range(size)]
-        tfrecords.write_examples(files[-1], rows)
+        writing.write_examples(files[-1], rows)
         number += size
     return files
 

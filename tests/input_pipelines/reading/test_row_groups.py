@@ -16,7 +16,7 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import row_groups
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 
 DOCUMENT = {
@@ -37,7 +37,7 @@ def write(path, sizes, *, first=0, group="q"):
             query = f"{group}{i}" if size > 1 else None
             rows.append({"x": float(number), "query": query, "grade": number % 3})
             number += 1
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     return path
 
 
@@ -137,7 +137,7 @@ def test_groups_of_sequence_examples(tmp_path):
     rows = [({"x": float(i), "query": "abb"[i % 3 :][:1], "grade": 1}, {"s": [1.0]})
             for i in range(7)]  # fmt: skip
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_sequence_examples(path, rows)
+    writing.write_sequence_examples(path, rows)
     spec = feature_specs.parse(document)
     blocks = tfrecords.blocks([path], cut=row_groups.runs_of_a_file(spec, longest=9))
     assert [n for _, lengths in blocks for n in lengths.numpy()] == [1, 2, 1, 2, 1]
@@ -151,7 +151,7 @@ def test_workers_that_would_share_a_file_are_refused(data):
 def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplog):
     def check(queries):
         rows = [{"x": 0.0, "query": query, "grade": 1} for query in queries]
-        tfrecords.write_examples(f"{tmp_path}/a.tfrecord", rows)
+        writing.write_examples(f"{tmp_path}/a.tfrecord", rows)
         row_groups.check_neighbours(SPEC, tfrecords.first_records([f"{tmp_path}/a.tfrecord"]))
 
     def said():
@@ -182,12 +182,12 @@ def test_bad_groups_and_labels_are_named(tmp_path):
     required = {**DOCUMENT, "features": {"x": {"dtype": "float32"}, "query": {"dtype": "string"}}}
     spec = feature_specs.parse(required)
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": 1}, {"x": 1.0, "grade": 1}])
+    writing.write_examples(path, [{"x": 1.0, "query": "a", "grade": 1}, {"x": 1.0, "grade": 1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: record 1 at byte 65: feature 'query' is missing, and it has no default in the "
         "spec; give it one if records may lack it"
     )
-    tfrecords.write_examples(path, [{"x": 1.0, "query": "a", "grade": -1}])
+    writing.write_examples(path, [{"x": 1.0, "query": "a", "grade": -1}])
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: record 0 at byte 0: label 'grade' is -1, expected 0 or more for the ranking head "
         "of objective 'grade'"
@@ -200,8 +200,8 @@ def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
     x = [0, 9, 1, 2, 9, 3, 4, 5, 9]
     paths = [f"{tmp_path}/{name}.tfrecord" for name in "ab"]
     rows = [{"x": float(v), "query": q, "grade": 1} for v, q in zip(x, queries)]
-    tfrecords.write_examples(paths[0], rows)
-    tfrecords.write_examples(paths[1], [{"x": 9.0, "query": "d", "grade": 1}])
+    writing.write_examples(paths[0], rows)
+    writing.write_examples(paths[1], [{"x": 9.0, "query": "d", "grade": 1}])
     kept = [[0, 1], [2, 3, 4], [5]]
     # The last row of the second run is row 4 of those that are kept, so in batch 1.
     whole = [[0, 1], [2, 3, 4, 5]]

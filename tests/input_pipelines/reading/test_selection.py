@@ -15,7 +15,7 @@ from input_pipelines.integrity import diagnosis
 from input_pipelines.reading import selection
 from input_pipelines.reading.mixing import Mix, Part
 from input_pipelines.reading.selection import Negatives, RowCounts, Selection
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import place
 
@@ -67,7 +67,7 @@ def make_spec(**changes):
 def files(tmp_path):
     paths = [f"{tmp_path}/{i}.tfrecord" for i in range(3)]
     for i, path in enumerate(paths):
-        tfrecords.write_examples(path, [row(100 * i + j) for j in range(100)])
+        writing.write_examples(path, [row(100 * i + j) for j in range(100)])
     return paths
 
 
@@ -219,7 +219,7 @@ def test_epochs_are_counted_until_a_number_of_rows(files):
 
 def test_the_share_of_negatives_that_is_kept_is_the_one_asked_for(tmp_path):
     path = f"{tmp_path}/many.tfrecord"
-    tfrecords.write_examples(path, [{"click": 0} for _ in range(20_000)])
+    writing.write_examples(path, [{"click": 0} for _ in range(20_000)])
     chosen = Selection(make_spec(filter=[]), negatives=Negatives("click", 0.1), seed=3)
     for kept in chosen.count([path], epochs=2).kept:
         assert abs(kept - 2000) < 4 * np.sqrt(20_000 * 0.1 * 0.9)
@@ -266,7 +266,7 @@ def test_words_are_negative_by_the_first_of_the_vocabulary(tmp_path):
     spec = make_spec(filter=[], labels=labels)
     path = f"{tmp_path}/words.tfrecord"
     rows = [{"click": "yes" if i % 4 == 0 else "no"} for i in range(400)]
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     kept = Selection(spec, negatives=Negatives("click", 0.001), seed=1).count([path]).kept[0]
     assert 100 <= kept < 110
 
@@ -278,17 +278,17 @@ def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_p
     dropped = {**good, "age": 1}
     del dropped["x"]  # Never read: it is too young.
     late = {name: value for name, value in good.items() if name != "age"}
-    tfrecords.write_examples(path, [good, dropped, {**good, "score": 0.5}])
+    writing.write_examples(path, [good, dropped, {**good, "score": 0.5}])
     assert diagnosis.find_bad_record(spec, [path]) is None
     assert rows_of(input_fns.eval_input_fn(spec, [path], batch_size=9)) == [3, 3]
-    tfrecords.write_examples(path, [good, dropped, late])
+    writing.write_examples(path, [good, dropped, late])
     with pytest.raises(tf.errors.InvalidArgumentError):
         Selection(spec).count([path])
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: {place(path, 2)}: feature 'age' is missing, and it has no default in the spec; "
         "give it one if records may lack it"
     )
-    tfrecords.write_examples(path, [{**good, "score": float("nan")}])
+    writing.write_examples(path, [{**good, "score": float("nan")}])
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: record 0 at byte 0: feature 'score' is nan, expected a finite number"
     )

@@ -14,12 +14,12 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.integrity import data_scan, diagnosis, file_check
 from input_pipelines.integrity.file_check import FileReport
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 from tests.conftest import DOCUMENT, make_rows, place
 
 ROWS = 40
-PAYLOADS = [tfrecords.example(row).SerializeToString(deterministic=True) for row in make_rows(ROWS)]
+PAYLOADS = [writing.example(row).SerializeToString(deterministic=True) for row in make_rows(ROWS)]
 
 
 class Reader:
@@ -107,7 +107,7 @@ def run_cases(folder: pathlib.Path, count: int, seed: int = 0) -> None:
     rng = random.Random(count + seed)
     whole = {}
     for name in ("a.tfrecord", "a.tfrecord.gz"):
-        tfrecords.write_examples(str(folder / name), make_rows(ROWS))
+        writing.write_examples(str(folder / name), make_rows(ROWS))
         whole[name] = (folder / name).read_bytes()
     readers = {name: Reader(folder / name) for name in whole}
     for name, reader in readers.items():
@@ -144,7 +144,7 @@ def files(tmp_path):
     """Three files of 1500, 1100 and 700 rows; the second has two bad records, 3 and 1050."""
     paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord", "c.tfrecord.gz")]
     for path, (rows, seed) in zip(paths, ((1500, 0), (1100, 1), (700, 2))):
-        tfrecords.write_examples(path, make_rows(rows, seed))
+        writing.write_examples(path, make_rows(rows, seed))
     data = bytearray(pathlib.Path(paths[1]).read_bytes())
     ends = [0]
     while ends[-1] < len(data):
@@ -181,7 +181,7 @@ def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):
     rows[1030]["price"] = float("nan")
     rows[1040]["click"] = 2
     path = str(tmp_path / "d.tfrecord")
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     spec = feature_specs.parse(DOCUMENT)
     seen: list[tuple[int, int]] = []
     reports = data_scan.scan([*files, path], spec=spec, progress=lambda *part: seen.append(part))
@@ -256,16 +256,16 @@ def test_a_record_of_the_other_kind_is_bad_wherever_it_is(tmp_path, of_lists):
     if of_lists:
         spec = feature_specs.parse(LISTED)
         row = {"age": 3.0, "y": 1}
-        right = tfrecords.sequence_example(row, {"words": ["a"]})
-        wrong = tfrecords.example({**row, "words": ["a"]})
+        right = writing.sequence_example(row, {"words": ["a"]})
+        wrong = writing.example({**row, "words": ["a"]})
         # Without lists it is of either kind.
-        also = tfrecords.sequence_example(row, {})
+        also = writing.sequence_example(row, {})
         reason = "is a tf.train.Example, as it seems: it has no feature_lists, but words among its "
     else:
         spec = feature_specs.parse(DOCUMENT)
         row = make_rows(1)[0]
-        right = also = tfrecords.example(row)
-        wrong = tfrecords.sequence_example(row, {"words": []})
+        right = also = writing.example(row)
+        wrong = writing.sequence_example(row, {"words": []})
         reason = "is a tf.train.SequenceExample (it has feature_lists: words), and the spec reads "
     path = str(tmp_path / "a.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:

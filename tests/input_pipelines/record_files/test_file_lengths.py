@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
-from input_pipelines.record_files import file_lengths, tfrecords
+from input_pipelines.record_files import file_lengths, tfrecords, writing
 from tests.conftest import make_rows
 from tests.input_pipelines.record_files.test_record_scanner import checksum, frame
 
-GOOD = [tfrecords.example(row).SerializeToString() for row in make_rows(3)]
+GOOD = [writing.example(row).SerializeToString() for row in make_rows(3)]
 BEFORE = b"".join(map(frame, GOOD))
 
 

@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.record_files.sharding import Shard
 
 
@@ -30,7 +30,7 @@ def test_each_record_is_read_by_one_worker(tmp_path_factory, sizes, workers, see
     for i, size in enumerate(sizes):
         # An empty file is no shard; a GZIP file of no record is one.
         files.append(f"{folder}/{i}.tfrecord{'' if size else '.gz'}")
-        tfrecords.write_examples(files[-1], [{"row": 100 * i + j} for j in range(size)])
+        writing.write_examples(files[-1], [{"row": 100 * i + j} for j in range(size)])
     written = sorted(read(sorted(files), Shard()))
     found = []
     for index in range(workers):

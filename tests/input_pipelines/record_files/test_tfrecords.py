@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.reading.files import expand
-from input_pipelines.record_files import file_end, tfrecords
+from input_pipelines.record_files import file_end, tfrecords, writing
 
 
 def test_values_become_the_lists_of_their_types():
@@ -20,7 +20,7 @@ def test_values_become_the_lists_of_their_types():
         "f": 1.5, "i": 2, "s": "ü", "b": b"\xff", "many": [1, 2.5], "array": np.arange(2),
         "flag": True, "none": None, "empty": [],
     }  # fmt: skip
-    features = tfrecords.example(row).features.feature
+    features = writing.example(row).features.feature
     assert features["f"].float_list.value == [1.5]
     assert features["i"].int64_list.value == [2]
     assert features["s"].bytes_list.value == ["ü".encode()]
@@ -35,13 +35,13 @@ def test_values_become_the_lists_of_their_types():
 @pytest.mark.parametrize("value", [[1, "a"], object(), [None]])
 def test_a_mixture_is_refused(value):
     with pytest.raises(TypeError, match="expected a number, a string, or a flat list of either"):
-        tfrecords.example({"x": value})
+        writing.example({"x": value})
 
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
 def test_what_was_written_is_read(tmp_path, name):
     path = str(tmp_path / "new" / name)
-    assert tfrecords.write_examples(path, ({"x": i} for i in range(2500))) == 2500
+    assert writing.write_examples(path, ({"x": i} for i in range(2500))) == 2500
     with open(path, "rb") as file:
         assert (file.read(2) == b"\x1f\x8b") == name.endswith(".gz")
     assert [len(block) for block in tfrecords.blocks([path])] == [1024, 1024, 452]
@@ -50,23 +50,23 @@ def test_what_was_written_is_read(tmp_path, name):
 
 def test_a_failure_leaves_the_old_file(tmp_path):
     path = str(tmp_path / "a.tfrecord")
-    tfrecords.write_examples(path, [{"x": 1}])
+    writing.write_examples(path, [{"x": 1}])
     before = pathlib.Path(path).read_bytes()
     with pytest.raises(TypeError):
-        tfrecords.write_examples(path, [{"x": 2}, {"x": object()}])
+        writing.write_examples(path, [{"x": 2}, {"x": object()}])
     assert pathlib.Path(path).read_bytes() == before
 
 
 def test_no_record_at_all_is_noticed(tmp_path):
     path = str(tmp_path / "a.tfrecord.gz")
-    tfrecords.write_examples(path, [])
+    writing.write_examples(path, [])
     assert tfrecords.first_records([path]) == {}
     assert tfrecords.count_records([path]) == 0
 
 
 def test_a_file_without_a_byte_is_an_error(tmp_path):
     path = str(tmp_path / "a.tfrecord")
-    tfrecords.write_examples(path, [])
+    writing.write_examples(path, [])
     message = rf"^{path}: record 0 at byte 0: the file is empty: it has no byte$"
     with pytest.raises(DataError, match=message):
         tfrecords.first_records([path])
@@ -77,7 +77,7 @@ def test_a_file_without_a_byte_is_an_error(tmp_path):
 def test_the_first_records_of_each_file(tmp_path):
     paths = [str(tmp_path / name) for name in ("b.tfrecord", "a.tfrecord.gz", "empty.tfrecord.gz")]
     for path, count in zip(paths, (70, 2, 0)):
-        tfrecords.write_examples(path, [{"x": i} for i in range(count)])
+        writing.write_examples(path, [{"x": i} for i in range(count)])
     first = tfrecords.first_records(paths)
     assert list(first) == paths[:2]
     assert [len(records) for records in first.values()] == [64, 2]
@@ -112,7 +112,7 @@ def break_file(path: str, how: str) -> None:
 )  # fmt: skip
 def test_a_broken_file_is_named_with_its_bad_record(tmp_path, how, message):
     path = str(tmp_path / "a.tfrecord")
-    tfrecords.write_examples(path, [{"x": i} for i in range(10)])
+    writing.write_examples(path, [{"x": i} for i in range(10)])
     break_file(path, how)
     with pytest.raises(DataError, match=f"^{path}: {message}"):
         tfrecords.count_records([path])
@@ -151,7 +151,7 @@ def test_a_pattern_without_a_file_is_an_error(tmp_path):
 
 def test_reading_in_a_graph_gives_the_same(tmp_path):
     path = str(tmp_path / "a.tfrecord")
-    tfrecords.write_examples(path, [{"x": 1}])
+    writing.write_examples(path, [{"x": 1}])
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         block = tf.compat.v1.data.make_one_shot_iterator(tfrecords.blocks([path])).get_next()
         assert len(session.run(block)) == 1
@@ -164,5 +164,5 @@ def test_files_that_say_how_long_they_are_need_no_python_while_they_are_read(tmp
     monkeypatch.setattr(file_end, "reached_end", asked)
     paths = [str(tmp_path / name) for name in ("a.tfrecord", "b.tfrecord.gz")]
     for path in paths:
-        tfrecords.write_examples(path, [{"row": i} for i in range(2500)])
+        writing.write_examples(path, [{"row": i} for i in range(2500)])
     assert tfrecords.count_records(paths) == 5000

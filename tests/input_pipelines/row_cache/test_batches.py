@@ -13,7 +13,7 @@ import feature_specs
 from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.reading.selection import Negatives
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.row_cache import digests, shards
 from input_pipelines.row_cache.cache import CacheCounts, RowCache
@@ -34,7 +34,7 @@ def files(tmp_path):
     rows = [{**row, "row": float(row["row"])} for row in make_rows(2500)]
     paths = [f"{tmp_path}/{name}" for name in ("a.tfrecord", "b.tfrecord.gz", "c.tfrecord")]
     for path, part in zip(paths, (rows[:1300], rows[1300:1310], rows[1310:])):
-        tfrecords.write_examples(path, part)
+        writing.write_examples(path, part)
     return paths
 
 
@@ -91,7 +91,7 @@ def test_ragged_numbers_and_keys_of_dynamic_embeddings_are_cached(document, cach
     document["groups"].update(lists=["stays"], grown=["grows"])
     spec, path = feature_specs.parse(document), f"{tmp_path}/d.tfrecord"
     rows = [{**row, "stay": [0.5, 0.1][: i % 3]} for i, row in enumerate(make_rows(100))]
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     without = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2)
     made = input_fns.train_input_fn(spec, [path], batch_size=64, seed=3, epochs=2, cache=cache)
     assert same(made, without) == 4
@@ -170,7 +170,7 @@ def test_only_good_records_of_damaged_files_are_cached(spec, files, cache):
 
 
 def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
-    tfrecords.write_examples(files[1], [{**make_rows(1)[0], "row": 1.0, "price": float("nan")}])
+    writing.write_examples(files[1], [{**make_rows(1)[0], "row": 1.0, "price": float("nan")}])
     with pytest.raises(tf.errors.InvalidArgumentError, match="price"):
         cache.rows(spec, [files[1]])
     assert not entries(cache)
@@ -183,7 +183,7 @@ def test_what_changed_is_made_anew(document, tmp_path):
     document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt"}
     read = lambda: feature_specs.parse(document, directory=tmp_path)  # noqa: E731
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, make_rows(20))
+    writing.write_examples(path, make_rows(20))
     misses = []
 
     def look():
@@ -198,7 +198,7 @@ def test_what_changed_is_made_anew(document, tmp_path):
     (tmp_path / "cities.txt").write_text("oslo\nrome\nlima\n")  # As long as before.
     look(), look()
     kept = os.stat(path)
-    tfrecords.write_examples(path, make_rows(20, seed=8)[::-1])
+    writing.write_examples(path, make_rows(20, seed=8)[::-1])
     os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns))
     look(), look()
     os.rename(path, f"{tmp_path}/b.tfrecord")
@@ -214,7 +214,7 @@ def test_a_file_that_changes_meanwhile_is_not_cached_under_its_former_name(
 
     def changing(path, blocks, **options):
         yield from write(path, blocks, **options)
-        tfrecords.write_examples(files[0], [{**row, "row": 1.0} for row in make_rows(5, seed=8)])
+        writing.write_examples(files[0], [{**row, "row": 1.0} for row in make_rows(5, seed=8)])
 
     monkeypatch.setattr(shards, "write", changing)
     with pytest.raises(DataError) as error:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import tfrecords, writing
 from input_pipelines.synthetic import impression_log, truth
 
 SMALL = {"rows": 2000, "days": 3, "shards_per_day": 2}
@@ -307,7 +307,7 @@ def test_the_worked_number_of_the_documentation():
 def write_scored(path: str, records: list[tuple[int, int, float, float]]) -> str:
     """Records of (click, purchase, true click probability, true purchase probability)."""
     names = ("click", "purchase", "true_click_probability", "true_purchase_probability")
-    tfrecords.write_examples(path, [dict(zip(names, record)) for record in records])
+    writing.write_examples(path, [dict(zip(names, record)) for record in records])
     return path
 
 

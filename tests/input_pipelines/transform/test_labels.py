@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import feature_specs
 from input_pipelines.integrity import diagnosis
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import place
 
@@ -26,7 +26,7 @@ def spec_of(label, objective, **features):
 
 
 def read(spec, rows):
-    records = [tfrecords.example({"x": 0.0, **row}).SerializeToString() for row in rows]
+    records = [writing.example({"x": 0.0, **row}).SerializeToString() for row in rows]
     labels = Transform(spec).features_and_labels(tf.constant(records))[1]
     return {name: value.numpy().tolist() for name, value in labels.items()}
 
@@ -60,7 +60,7 @@ def test_a_list_without_a_class_is_an_error_or_what_the_spec_says(tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError, match="label 'y' is missing"):
         read(spec, rows)
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, [{"x": 0.0, **row} for row in rows])
+    writing.write_examples(path, [{"x": 0.0, **row} for row in rows])
     assert diagnosis.find_bad_record(spec, [path]) == (
         f"{path}: {place(path, 1)}: label 'y' is missing or an empty list; say missing: no_class "
         "in the spec if that means no class, or missing: mask to give such rows no weight"

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import feature_specs
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.record_parsing import RecordParser
 
@@ -64,7 +64,7 @@ def test_what_is_sent_is_what_a_record_holds():
         {"size": [1.0, 2.0], "words": ["a", "", "b"], "ids": [-1, 3]},
         {"price": 2.0, "size": [3.0, 4.0]},
     ]
-    flat = flat_of(EXAMPLES, [tfrecords.example(row).SerializeToString() for row in rows])
+    flat = flat_of(EXAMPLES, [writing.example(row).SerializeToString() for row in rows])
     raw = raw_inputs.filled(EXAMPLES, flat)
     assert {name: value.tolist() for name, value in raw.items()} == {
         "price": [0.5, 2.0], "size": [[1.0, 2.0], [3.0, 4.0]],
@@ -76,7 +76,7 @@ def test_what_is_sent_is_what_a_record_holds():
 
 def test_a_list_that_ends_with_what_fills_lists_cannot_be_sent():
     rows = [{"words": ["a", ""]}, {"ids": [3, -1]}, {"words": ["", "a"]}]
-    records = [tfrecords.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows]
+    records = [writing.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows]
     flat = flat_of(EXAMPLES, records)
     assert raw_inputs.sendable(EXAMPLES, flat).tolist() == [False, False, True]
     found = rows_of(round_trip(EXAMPLES, raw_inputs.filled(EXAMPLES, flat)))

@@ -7,7 +7,7 @@ import random
 import struct
 from collections.abc import Sequence
 
-from input_pipelines.record_files import crc32c
+from input_pipelines.record_files import crc32c, writing
 from tests.conftest import make_rows
 from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
@@ -114,15 +114,13 @@ def _message(rng: random.Random) -> bytes:
     """An Example or SequenceExample with other kinds, counts, names or values."""
     import tensorflow as tf
 
-    from input_pipelines.record_files import tfrecords
-
     row = make_rows(1, seed=rng.randrange(100))[0]
     if rng.random() < 0.2:
         steps = rng.choice(({}, {"tags": ["a"]}, {"tags": []}, {"new": [1, 2]}))
         context = {k: v for k, v in row.items() if rng.random() < 0.8 and k != "tags"}
-        record = tfrecords.sequence_example(context, steps)
+        record = writing.sequence_example(context, steps)
         return bytes(record.SerializeToString())
-    example = tfrecords.example(row)
+    example = writing.example(row)
     stored = example.features.feature
     for _ in range(rng.choice((1, 1, 2, 3))):
         name = rng.choice([*sorted(stored), "new", "", "\u202e", "label", "click"])

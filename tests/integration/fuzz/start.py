@@ -14,6 +14,8 @@ import pathlib
 import shutil
 from typing import Any
 
+from input_pipelines.record_files import writing
+
 DOCUMENT: dict[str, Any] = {
     "features": {
         "price": {"dtype": "float32", "default": 0.0},
@@ -58,7 +60,6 @@ def make(folder: pathlib.Path) -> None:
     """Fills a folder with all three."""
     import yaml
 
-    from input_pipelines.record_files import tfrecords
     from tests.conftest import make_rows
     from tests.programs import run
 
@@ -72,7 +73,7 @@ def make(folder: pathlib.Path) -> None:
         ("train-1.tfrecord.gz", 10),
         ("eval.tfrecord", 20),
     ):
-        tfrecords.write_examples(str(data / name), make_rows(count, seed=count))
+        writing.write_examples(str(data / name), make_rows(count, seed=count))
     _write_tables(data, make_rows(25, seed=1))
     work = folder / "work"
     shutil.copytree(data, work)

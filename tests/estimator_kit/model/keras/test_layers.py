@@ -15,7 +15,7 @@ import feature_specs
 from estimator_kit.checkpoints.reading import outline
 from estimator_kit.exporters import saved_model
 from estimator_kit.model.model_fn import read_metrics
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
 v1 = tf.compat.v1
@@ -66,7 +66,7 @@ class Both(ek.ModelFn):
 
 
 def input_fn(spec, rows, *, labels=True, repeat=1):
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
 
     def make():
         transform = Transform(spec)
@@ -128,7 +128,7 @@ def test_train_resume_evaluate_export_and_ask_elsewhere(tmp_path):
     np.testing.assert_allclose(predicted[0], alone[0], atol=1e-6)
 
     records, export = str(tmp_path / "r"), str(tmp_path / "export")
-    tfrecords.write_examples(records, [{k: r[k] for k in "abs"} for r in rows])
+    writing.write_examples(records, [{k: r[k] for k in "abs"} for r in rows])
     path = saved_model.export_saved_model(trained, spec, export)
     asked = subprocess.run(
         [sys.executable, "-c", _READER, path, records], check=True, capture_output=True, text=True,

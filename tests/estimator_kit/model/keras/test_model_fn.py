@@ -12,6 +12,7 @@ import estimator_kit as ek
 import feature_specs
 from estimator_kit.exporters import saved_model
 from estimator_kit.model.model_fn import read_metrics
+from input_pipelines.record_files import writing
 from tests.estimator_kit.model.keras.test_layers import estimator, input_fn
 
 layers = tf.keras.layers
@@ -110,9 +111,8 @@ def test_the_steps_are_those_of_keras(tmp_path):
     predict = tf.saved_model.load(
         saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
     ).signatures["serving_default"]
-    from input_pipelines.record_files import tfrecords
 
-    records = [tfrecords.example({k: row[k] for k in "abs"}).SerializeToString() for row in rows]
+    records = [writing.example({k: row[k] for k in "abs"}).SerializeToString() for row in rows]
     served = predict(examples=tf.constant(records))
     one = predict(examples=tf.constant(records[:1]))
     for name in ("click/logistic", "kind/probabilities", "price/predictions"):

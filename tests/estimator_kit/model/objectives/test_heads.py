@@ -13,7 +13,7 @@ import estimator_kit as ek
 from estimator_kit.model.objectives import _BY_HEAD
 from feature_specs.heads.objectives import HEADS
 from input_pipelines.integrity import diagnosis
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance.table import HEAD_CASES
 from tests.conftest import place
@@ -199,8 +199,8 @@ def incomplete_rows():
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("heads")
     (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
-    tfrecords.write_examples(f"{folder}/train.tfrecord", [row(i) for i in range(30)])
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", incomplete_rows())
+    writing.write_examples(f"{folder}/train.tfrecord", [row(i) for i in range(30)])
+    writing.write_examples(f"{folder}/eval.tfrecord", incomplete_rows())
     return folder
 
 
@@ -220,7 +220,7 @@ def test_all_heads_train_evaluate_and_serve(folder):
     assert result.metrics["groups/click"] == 4
     assert result.metrics["group_rows_share/click"] == 1
     model = tf.saved_model.load(result.export_path)
-    record = tfrecords.example({"x": 1.0}).SerializeToString()
+    record = writing.example({"x": 1.0}).SerializeToString()
     answer = model.signatures["serving_default"](examples=tf.constant([record]))
     assert answer["topics/probabilities"].shape == (1, 3)
     assert answer["amount/predictions"].shape == (1, 2)
@@ -242,7 +242,7 @@ class Fixed(ek.ModelFn):
 
 def evaluated(rows):
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        records = [tfrecords.example(row).SerializeToString() for row in rows]
+        records = [writing.example(row).SerializeToString() for row in rows]
         spec = ek.parse_spec(DOCUMENT)
         features, labels = Transform(spec).features_and_labels(tf.constant(records))
         built = Fixed(spec)(features, labels, tf.estimator.ModeKeys.EVAL)
@@ -290,5 +290,5 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
 def test_labels_that_a_head_cannot_learn_are_named(tmp_path, change, message):
     spec = ek.parse_spec(DOCUMENT)
     path = f"{tmp_path}/a.tfrecord"
-    tfrecords.write_examples(path, [row(0), row(1, **change)])
+    writing.write_examples(path, [row(0), row(1, **change)])
     assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 1)}: {message}"

@@ -16,7 +16,7 @@ import estimator_kit as ek
 from estimator_kit.checkpoints import run_record
 from estimator_kit.commands.validation import data
 from estimator_kit.model.objectives import list_losses
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.estimator_kit.model.objectives.test_objectives import evaluate, make
 
 RNG = np.random.default_rng(17)
@@ -252,10 +252,10 @@ def rows_of(queries, sizes):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranking")
     (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
-    tfrecords.write_examples(f"{folder}/train.tfrecord", rows_of(300, (1, 9)))
-    tfrecords.write_examples(f"{folder}/eval.tfrecord", rows_of(50, (1, 9)))
+    writing.write_examples(f"{folder}/train.tfrecord", rows_of(300, (1, 9)))
+    writing.write_examples(f"{folder}/eval.tfrecord", rows_of(50, (1, 9)))
     rows = list(rows_of(80, (2, 3)))
-    tfrecords.write_examples(f"{folder}/apart.tfrecord", rows[::2] + rows[1::2])
+    writing.write_examples(f"{folder}/apart.tfrecord", rows[::2] + rows[1::2])
     return folder
 
 
@@ -282,7 +282,7 @@ def test_a_run_learns_the_order_and_goes_on_and_serves_scores(folder):
     assert result.metrics["group_rows_share/grade"] == 1
     assert 0 < result.metrics["rows_without_order_share/grade"] < 0.5
     loaded = tf.saved_model.load(result.export_path)
-    records = [tfrecords.example({"x": x}).SerializeToString() for x in (1.0, 2.0, 3.0)]
+    records = [writing.example({"x": x}).SerializeToString() for x in (1.0, 2.0, 3.0)]
     scores = loaded.signatures["predict/grade"](examples=tf.constant(records))["scores"]
     assert scores.shape == (3, 1) and np.all(np.diff(scores[:, 0]) > 0)
     assert set(loaded.signatures) == {

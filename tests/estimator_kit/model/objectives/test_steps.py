@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import feature_specs
 from estimator_kit.model.objectives import StepObjective, make_objectives
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
 v1 = tf.compat.v1
@@ -130,7 +130,7 @@ def test_labels_and_weights_of_records():
         {"x": 1.0, "real": [1.0, 1.0, 1.0], "bought": [1, 1, 1]},
     ]
     with tf.Graph().as_default(), v1.Session() as session:
-        records = tf.constant([tfrecords.example(row).SerializeToString() for row in rows])
+        records = tf.constant([writing.example(row).SerializeToString() for row in rows])
         _, labels = Transform(feature_specs.parse(changed)).features_and_labels(records)
         session.run(v1.tables_initializer())
         labels = session.run(labels)

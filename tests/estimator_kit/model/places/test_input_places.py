@@ -21,7 +21,7 @@ from estimator_kit.checkpoints.warm_start.place_moves import (
 from estimator_kit.checkpoints.warm_start.row_moves import MeaningError
 from estimator_kit.model.places import input_places
 from estimator_kit.models import MODELS
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conformance import table
 
@@ -196,7 +196,7 @@ def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_pa
             values[variable] = np.abs(values[variable]) + 0.5
         return values[variable]
 
-    records = [tfrecords.example(row).SerializeToString() for row in rows]
+    records = [writing.example(row).SerializeToString() for row in rows]
     before = MODELS[name](old, case.params)
     model_dir = str(tmp_path / "old")
     expected = ask(before, records, drawn, save=f"{model_dir}/model.ckpt-0")
@@ -216,7 +216,7 @@ def test_columns_that_are_added_and_moved_leave_the_model_as_it_was(name, tmp_pa
 
     currents = {}
     with_zeros = [{**row, "zeros": [0.0] * len(row["stay"])} for row in rows]
-    records = [tfrecords.example(row).SerializeToString() for row in with_zeros]
+    records = [writing.example(row).SerializeToString() for row in with_zeros]
     found = ask(after, records, taken, currents=currents)
     assert set(found) == set(expected)
     for key, value in expected.items():

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec, refresh, scan, summary_json
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.beam import FLAGS, needs_beam
 from tests.input_pipelines.prepare.convert.test_conversion import write
 
@@ -30,7 +30,7 @@ def files_of(folder, kind):
     for i, path in enumerate(files):
         rows = make_rows(900, i)
         if kind == "tfrecord":
-            tfrecords.write_examples(path, [{**row, "tags": [b"\xff\x00", "a"]} for row in rows])
+            writing.write_examples(path, [{**row, "tags": [b"\xff\x00", "a"]} for row in rows])
         else:
             write(path, rows)
     return files
@@ -78,7 +78,7 @@ def test_the_same_errors(tmp_path, small_groups):
     assert str(error.value) == (
         f"{files[1]}: record 0: is no serialized tf.train.Example or SequenceExample"
     )
-    tfrecords.write_examples(files[1], [{"row": "text"}])
+    writing.write_examples(files[1], [{"row": "text"}])
     errors = []
     for options in ({"workers": 1}, {"beam": FLAGS}):
         with pytest.raises(DataError) as error:
@@ -103,7 +103,7 @@ def test_summaries_as_bytes(tmp_path, kind, limit):
     if kind == "sequences":
         path = f"{tmp_path}/a"
         steps = [{"steps": [1, 2], "words": ["a", "b"]}, {"steps": [3], "words": ["b"]}]
-        tfrecords.write_sequence_examples(
+        writing.write_sequence_examples(
             path, [({"click": i % 2, "x": i / 7}, steps[i % 2]) for i in range(300)]
         )  # fmt: skip
         files = [path]

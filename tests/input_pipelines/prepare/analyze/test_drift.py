@@ -15,7 +15,7 @@ from estimator_kit.main import main
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import drift
 from input_pipelines.prepare.analyze.scan import scan
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 DOCUMENT = {
     "features": {
@@ -99,7 +99,7 @@ ERRORS = (
 
 def statistics_of(folder, rows, name="rows"):
     path = str(folder / f"{name}.tfrecord")
-    tfrecords.write_examples(path, rows)
+    writing.write_examples(path, rows)
     return scan([path]).statistics(1)
 
 
@@ -199,7 +199,7 @@ def test_a_feature_of_another_type_is_an_error_whatever_the_thresholds(tmp_path)
 def lists_of(folder, name, rows, kind):
     path = str(folder / f"{name}.tfrecord")
     if kind == "Example":
-        tfrecords.write_examples(path, rows)
+        writing.write_examples(path, rows)
     else:
         ek.write_sequence_examples(
             path,
@@ -331,7 +331,7 @@ def test_statistics_of_no_record_are_refused(tmp_path):
 def folder(tmp_path):
     (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
     for name, rows in (("before", BEFORE), ("now", NOW), ("same", BEFORE)):
-        tfrecords.write_examples(f"{tmp_path}/{name}.tfrecord", rows)
+        writing.write_examples(f"{tmp_path}/{name}.tfrecord", rows)
     return tmp_path
 
 
@@ -394,8 +394,8 @@ def test_tables_against_tables(folder, capsys):
 
 def test_the_heading_says_what_is_wrong(folder, capsys):
     other = [{**row, "age": str(row["age"])} for row in BEFORE]
-    tfrecords.write_examples(f"{folder}/other.tfrecord", other)
-    tfrecords.write_examples(
+    writing.write_examples(f"{folder}/other.tfrecord", other)
+    writing.write_examples(
         f"{folder}/both.tfrecord", [{**row, "click": 1 - row["click"]} for row in other]
     )
     baseline = f"--baseline_files={folder}/before.tfrecord"

@@ -18,7 +18,7 @@ from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec, folder
 from input_pipelines.prepare.analyze.vocabularies import choose_words
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 
 def read_counts(text):
@@ -63,8 +63,8 @@ def files(tmp_path_factory):
     place = tmp_path_factory.mktemp("records")
     rows = make_rows()
     paths = [f"{place}/a.tfrecord", f"{place}/b.tfrecord.gz"]
-    tfrecords.write_examples(paths[0], rows[:1500])
-    tfrecords.write_examples(paths[1], rows[1500:])
+    writing.write_examples(paths[0], rows[:1500])
+    writing.write_examples(paths[1], rows[1500:])
     return paths
 
 
@@ -222,7 +222,7 @@ def test_the_same_records_give_the_same_files(analysis, files, tmp_path):
 
 
 def analyze(tmp_path, rows, labels=("y",), **options):
-    tfrecords.write_examples(f"{tmp_path}/x.tfrecord", rows)
+    writing.write_examples(f"{tmp_path}/x.tfrecord", rows)
     place = tmp_path / "analysis"
     first_spec.write([f"{tmp_path}/x.tfrecord"], labels=labels, directory=str(place), **options)
     return place, feature_specs.load(place / "spec.yaml")

@@ -9,7 +9,7 @@ from feature_specs import statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec, refresh
 from input_pipelines.prepare.analyze.folder import FolderError
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 
 def rows(cities, start=0):
@@ -22,8 +22,8 @@ NEW = rows(["oslo"] * 9 + ["rome"] * 8 + ["bonn"] * 60, start=100)
 
 @pytest.fixture
 def place(tmp_path):
-    tfrecords.write_examples(f"{tmp_path}/old.tfrecord", OLD * 3)
-    tfrecords.write_examples(f"{tmp_path}/new.tfrecord", NEW)
+    writing.write_examples(f"{tmp_path}/old.tfrecord", OLD * 3)
+    writing.write_examples(f"{tmp_path}/new.tfrecord", NEW)
     first_spec.write(
         [f"{tmp_path}/old.tfrecord"], labels=["click"], directory=str(tmp_path / "a"), min_count=3
     )
@@ -118,7 +118,7 @@ def contents(place):
 )  # fmt: skip
 def test_records_that_do_not_fit(place, rows, min_count, message):
     before = contents(place)
-    tfrecords.write_examples(f"{place}/bad.tfrecord", rows)
+    writing.write_examples(f"{place}/bad.tfrecord", rows)
     with pytest.raises(DataError) as error:
         renew(place, "bad.tfrecord", min_count=min_count)
     assert str(error.value) == message.format(place)
@@ -131,7 +131,7 @@ def test_files_with_which_the_spec_would_not_load(place):
     path.write_text(path.read_text().replace(file, f"{file}size: 3, "))
     before = contents(place)
     fewer = [{"click": 1, "city": "oslo", "age": 3}]
-    tfrecords.write_examples(f"{place}/fewer.tfrecord", fewer)
+    writing.write_examples(f"{place}/fewer.tfrecord", fewer)
     with pytest.raises(feature_specs.SpecError, match=r"columns\.city\.size: got 3, but .* has 1"):
         renew(place, "fewer.tfrecord", min_count=1)
     assert contents(place) == before
@@ -152,5 +152,5 @@ objectives: {click: {head: binary}}
 
 
 def test_features_that_the_spec_does_not_know_are_named(place):
-    tfrecords.write_examples(f"{place}/more.tfrecord", [{**row, "extra": 1.5} for row in OLD])
+    writing.write_examples(f"{place}/more.tfrecord", [{**row, "extra": 1.5} for row in OLD])
     assert "  not in the spec: extra" in renew(place, "more.tfrecord", min_count=1)

@@ -12,7 +12,7 @@ from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.analyze import sketches
 from input_pipelines.prepare.analyze.scan import scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 
 ROWS = [
     {"age": 30, "price": 1.5, "city": "rome", "tags": ["a", "b"], "vector": [1.0, 2.0]},
@@ -25,7 +25,7 @@ NO_RECORD = "is no serialized tf.train.Example or SequenceExample"
 
 
 def write(path, rows):
-    tfrecords.write_examples(str(path), rows)
+    writing.write_examples(str(path), rows)
     return str(path)
 
 
@@ -129,7 +129,7 @@ def test_a_record_that_is_no_example(tmp_path):
     path = str(tmp_path / "x.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for i in range(8300):
-            record = tfrecords.example({"x": i}).SerializeToString()
+            record = writing.example({"x": i}).SerializeToString()
             writer.write(record if i != 8250 else b"not an example")
     with pytest.raises(DataError) as error:
         scan([path])

@@ -18,7 +18,7 @@ from input_pipelines import input_fns
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec, refresh, scan, wire
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.input_pipelines.prepare.analyze.test_first_spec import entries
 
 KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64"}
@@ -35,7 +35,7 @@ context = st.dictionaries(st.sampled_from(["x", "y"]), st.integers(0, 5) | st.te
 @hypothesis.settings(max_examples=100, deadline=None, derandomize=True)
 @hypothesis.given(st.lists(st.tuples(context, lists), max_size=6))
 def test_blocks_are_what_protobuf_reads(rows):
-    records = [tfrecords.sequence_example(*row).SerializeToString() for row in rows]
+    records = [writing.sequence_example(*row).SerializeToString() for row in rows]
     expected = {}
     for i, record in enumerate(records):
         parsed = tf.train.SequenceExample.FromString(record)
@@ -66,7 +66,7 @@ def test_blocks_are_what_protobuf_reads(rows):
 
 
 def test_every_cut_of_a_record_is_judged_as_protobuf_does():
-    whole = tfrecords.sequence_example({"c": 1}, {"a": [1, 2**40], "b": ["x", "yy"]})
+    whole = writing.sequence_example({"c": 1}, {"a": [1, 2**40], "b": ["x", "yy"]})
     record = whole.SerializeToString()
     for size in range(len(record)):
         try:
@@ -80,8 +80,8 @@ def test_every_cut_of_a_record_is_judged_as_protobuf_does():
 
 
 def test_feature_lists_before_the_context():
-    first = tfrecords.sequence_example({}, {"a": [1.5]}).SerializeToString()
-    record = first + tfrecords.sequence_example({"c": 1}, {}).SerializeToString()
+    first = writing.sequence_example({}, {"a": [1.5]}).SerializeToString()
+    record = first + writing.sequence_example({"c": 1}, {}).SerializeToString()
     found = wire.parse_block([first, record])
     assert [block.values.tolist() for block in found["a"]] == [[1.5], [1.5]]
     assert [block.feature_list for block in found["a"] + found["c"]] == [True, True, False]
@@ -112,8 +112,8 @@ def files(tmp_path_factory):
     place = tmp_path_factory.mktemp("records")
     paths = [f"{place}/a.tfrecord", f"{place}/b.tfrecord.gz"]
     rows = make_rows()
-    tfrecords.write_sequence_examples(paths[0], rows[:400])
-    tfrecords.write_sequence_examples(paths[1], rows[400:])
+    writing.write_sequence_examples(paths[0], rows[:400])
+    writing.write_sequence_examples(paths[1], rows[400:])
     return paths
 
 
@@ -180,9 +180,9 @@ def test_several_processes_find_the_same(files):
 def write(tmp_path, name, rows):
     path = f"{tmp_path}/{name}.tfrecord"
     if isinstance(rows[0], tuple):
-        tfrecords.write_sequence_examples(path, rows)
+        writing.write_sequence_examples(path, rows)
     else:
-        tfrecords.write_examples(path, rows)
+        writing.write_examples(path, rows)
     return path
 
 
@@ -216,7 +216,7 @@ def test_a_label_is_no_feature_list(tmp_path):
 
 
 def test_steps_of_two_types_are_refused(tmp_path):
-    odd = tfrecords.sequence_example({}, {"x": [1, 2]})
+    odd = writing.sequence_example({}, {"x": [1, 2]})
     odd.feature_lists.feature_list["x"].feature[1].float_list.value.append(0.5)
     path = f"{tmp_path}/x.tfrecord"
     with tf.io.TFRecordWriter(path) as writer:

@@ -17,7 +17,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import first_spec, refresh
 from input_pipelines.prepare.analyze.scan import scan
 from input_pipelines.prepare.tables.options import CsvOptions
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import writing
 from tests.conftest import ROOT
 
 DATA = ROOT.parent / "shared" / "data"
@@ -55,7 +55,7 @@ def write(folder, kind, parts):
         path = f"{folder}/{i}.{kind}"
         paths.append(path)
         if kind.startswith("tfrecord"):
-            tfrecords.write_examples(path, rows)
+            writing.write_examples(path, rows)
         elif kind == "parquet":
             pq.write_table(pa.Table.from_pylist(rows), path)
         elif kind == "jsonl":
@@ -196,7 +196,7 @@ def test_adult_as_it_is_and_as_its_example_prepares_it(tmp_path):
         (tmp_path / "adult.csv").write_bytes(file.read())
     options = CsvOptions(columns=prepare.COLUMNS, skip_spaces=True, missing=("?",))
     found = scan([f"{tmp_path}/adult.csv"], csv=options).statistics(1)
-    tfrecords.write_examples(f"{tmp_path}/a", prepare.rows(f"{ADULT}/adult.data.gz"))
+    writing.write_examples(f"{tmp_path}/a", prepare.rows(f"{ADULT}/adult.data.gz"))
     assert found.rows == 32561
     assert found.text() == scan([f"{tmp_path}/a"]).statistics(1).text()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from input_pipelines.prepare.analyze import wire
 from input_pipelines.prepare.analyze.protobuf_records import NotAnExample
-from input_pipelines.record_files.tfrecords import example
+from input_pipelines.record_files.writing import example
 
 KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64", None: ""}
 

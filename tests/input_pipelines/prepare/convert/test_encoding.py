@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from input_pipelines.prepare.convert import encoding
 from input_pipelines.prepare.convert.encoding import Encoder
 from input_pipelines.prepare.convert.fields import Field
-from input_pipelines.record_files import framing, tfrecords
+from input_pipelines.record_files import framing, writing
 
 ARROW = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.binary()}
 VALUES = {
@@ -55,16 +55,16 @@ def by_protobuf(fields, rows, columns):
     for i in range(rows):
         row = {f.name: column[i] for f, column in zip(fields, columns) if not f.feature_list}
         lists = {f.name: column[i] for f, column in zip(fields, columns) if f.feature_list}
-        messages.append(tfrecords.sequence_example(row, lists) if lists else tfrecords.example(row))
+        messages.append(writing.sequence_example(row, lists) if lists else writing.example(row))
         # The library puts "ab" before "a"; so entries are made one by one, and sorted here.
         entries = [
-            tf.train.Features(feature=tfrecords.example({name: row[name]}).features.feature)
+            tf.train.Features(feature=writing.example({name: row[name]}).features.feature)
             for name in sorted(row, key=str.encode)
         ]
         record = framed(b"".join(entry.SerializeToString() for entry in entries), b"\x0a")
         if lists:
             steps = [
-                tfrecords.sequence_example({}, {name: lists[name]}).feature_lists
+                writing.sequence_example({}, {name: lists[name]}).feature_lists
                 for name in sorted(lists, key=str.encode)
             ]
             record += framed(b"".join(step.SerializeToString() for step in steps), b"\x12")
