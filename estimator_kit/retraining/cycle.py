@@ -18,7 +18,6 @@ changes in one place, the rename in `promotion`; no cycle does it twice.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import logging
 import os
@@ -26,27 +25,22 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
-from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
+from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import (
-    checks,
-    gate_stage,
     lineage,
     notices,
     publication,
     report,
-    retention,
+    stages,
     state,
-    training_stage,
-    vocabularies,
 )
 from estimator_kit.retraining.facts import Facts
 from estimator_kit.retraining.limits import Limits, stoppable
-from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import CycleFolder
-from estimator_kit.retraining.window import Window, choose, compared
+from estimator_kit.retraining.window import choose, compared
 from estimator_kit.training import lock
 from estimator_kit.training.lock import Lock
 from feature_specs.parser import parser
@@ -57,39 +51,6 @@ from input_pipelines.synthetic import impression_log
 _log = logging.getLogger("estimator_kit")
 
 _Document = dict[str, Any]
-
-
-def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
-    """The serving directory of a config; nothing goes live in it once the lock is lost."""
-    folder = config.serving_dir or os.path.join(config.model_dir, "serving")
-    return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
-
-
-@dataclasses.dataclass
-class _Cycle:
-    """One cycle at work.
-
-    Attributes:
-      config, spec: what was asked for.
-      folder: where its outputs are.
-      window: its days.
-      serving: where it may go live.
-      facts: what is known of the data.
-      last: the cycle before that ran to its end.
-    """
-
-    config: RetrainConfig
-    spec: FeatureSpec
-    folder: CycleFolder
-    window: Window
-    serving: Serving
-    facts: Facts
-    last: Optional[CycleFolder]
-
-    def output(self, stage: str) -> _Document:
-        found = self.folder.read(stage)
-        assert found is not None, stage
-        return found
 
 
 def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
@@ -138,7 +99,7 @@ def _run(
                 spec,
                 facts,
                 as_of=datetime.date.fromisoformat(config.as_of) if config.as_of else today,
-                before=_window_of(last),
+                before=stages.window_of(last),
             )
     except BaseException as error:  # There is no cycle yet whose folder could hold a report.
         text = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
@@ -149,7 +110,7 @@ def _run(
     if died is not None:
         _finish(config, spec, died, facts, last, held, limits, seconds, clock)
         last = died
-        window = compared(window, _window_of(last))
+        window = compared(window, stages.window_of(last))
     folder = _folder(config, there, last, identity)
     if folder.read("window") is None:
         document = {
@@ -159,7 +120,7 @@ def _run(
             "seconds": clock() - begun,
         }
         folder.write("window", document)
-    cycle = _Cycle(config, spec, folder, window, serving_of(config, held), facts, last)
+    cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config, held), facts, last)
     try:
         return _run_stages(cycle, held, limits, seconds, identity, clock)
     except (Refused, Locked):
@@ -174,11 +135,6 @@ def _run(
 def _outcome(error: BaseException) -> str:
     """What a report says of a cycle that this has ended."""
     return "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
-
-
-def _window_of(cycle: Optional[CycleFolder]) -> Optional[Window]:
-    document = cycle.read("window") if cycle is not None else None
-    return Window.of(document) if document is not None else None
 
 
 def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
@@ -198,7 +154,7 @@ def _died_when_judged(
         if window is None or window["identity"] == identity:
             continue
         judged = cycle.read("promote") is not None
-        if judged or publication.find(cycle, serving_of(config)) is not None:
+        if judged or publication.find(cycle, stages.serving_of(config)) is not None:
             return cycle
     return None
 
@@ -215,10 +171,10 @@ def _finish(
     clock: Callable[[], float],
 ) -> None:
     """Ends a cycle that was judged, or is or was live, from what it left; publishes nothing."""
-    window, before = _window_of(folder), folder.read("window")
+    window, before = stages.window_of(folder), folder.read("window")
     assert window is not None and before is not None
     _log.warning("cycle %s died after its gate and is finished first", folder.name)
-    cycle = _Cycle(config, spec, folder, window, serving_of(config), facts, last)
+    cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config), facts, last)
     try:
         with contextlib.suppress(Refused):
             _run_stages(cycle, held, limits, seconds, before["identity"], clock)
@@ -262,23 +218,23 @@ def _folder(
 
 
 def _run_stages(
-    cycle: _Cycle,
+    cycle: stages.Cycle,
     held: Lock,
     limits: Limits,
     seconds: dict[str, float],
     identity: str,
     clock: Callable[[], float],
 ) -> tuple[RunResult, str]:
-    stages: dict[str, Callable[[_Cycle], _Document]] = {
-        "vocabularies": _vocabularies,
-        "checks": _checks,
-        "train": _train,
-        "gate": _gate,
-        "promote": _promote,
-        "clean": _clean,
+    functions: dict[str, Callable[[stages.Cycle], _Document]] = {
+        "vocabularies": stages.grow_vocabularies,
+        "checks": stages.check,
+        "train": stages.train,
+        "gate": stages.judge,
+        "promote": stages.promote,
+        "clean": stages.clean,
     }
-    _look_again_at_live(cycle)
-    for name, function in stages.items():
+    stages.look_again_at_live(cycle)
+    for name, function in functions.items():
         if cycle.folder.read(name) is not None:
             continue
         held.check()
@@ -312,129 +268,6 @@ def _run_stages(
     return result, text
 
 
-def _look_again_at_live(cycle: _Cycle) -> None:
-    """Has the gate asked again where another model went live since it was, by a rollback."""
-    gate = cycle.folder.read("gate")
-    live = cycle.serving.live
-    if gate is None or cycle.folder.read("promote") is not None:
-        return
-    number = live.number if live is not None else None
-    own = publication.find(cycle.folder, cycle.serving)
-    if number != gate["live_version"] and own is None:
-        cycle.folder.forget("gate")
-
-
-def _checks(cycle: _Cycle) -> _Document:
-    before = _window_of(cycle.last)
-    spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
-    statistics = None
-    if spec.drift.any:
-        facts.statistics(cycle.window.train_files)  # For the cycle after this one.
-        statistics = facts.old_statistics(before.train_files) if before is not None else None
-    findings = checks.run(
-        spec,
-        cycle.window,
-        facts,
-        before=before,
-        statistics=statistics,
-        other_files=bool(cycle.config.eval_files),
-    )
-    for found in findings:
-        if found.verdict == "warn":
-            _log.warning("%s", found.text)
-    stops = [found.text for found in findings if found.verdict == "stop"]
-    if stops:
-        raise DataError("\n".join(["the checks before training stop this cycle", *stops]))
-    return {"findings": [dataclasses.asdict(found) for found in findings]}
-
-
-def _vocabularies(cycle: _Cycle) -> _Document:
-    live, folder = cycle.serving.live, None
-    if live is not None:
-        # Retention may have left no more of an old cycle than its model.
-        folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
-        if not os.path.isdir(folder):
-            folder = os.path.join(live.path, "assets.extra", "feature_spec")
-    return vocabularies.make(
-        cycle.spec,
-        cycle.folder.at("spec"),
-        files=[file.path for file in cycle.window.train_files],
-        min_count=cycle.config.min_count,
-        live=folder,
-    )
-
-
-def _train(cycle: _Cycle) -> _Document:
-    start = training_stage.choose_start(
-        cycle.spec,
-        live=cycle.serving.live,
-        last=cycle.last,
-        cycles=state.cycles(cycle.config.model_dir),
-    )
-    return training_stage.train(
-        cycle.config,
-        cycle.folder,
-        cycle.window,
-        spec=cycle.output("vocabularies")["spec"],
-        start=start,
-        warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
-    )
-
-
-def _gate(cycle: _Cycle) -> _Document:
-    return gate_stage.run(
-        parser.load(cycle.output("vocabularies")["spec"]),
-        cycle.output("train")["export_path"],
-        cycle.serving.live,
-        [file.path for file in cycle.window.eval_files],
-        batch_size=cycle.config.eval_batch_size,
-        known_days=_known_days(cycle),
-    )
-
-
-def _known_days(cycle: _Cycle) -> list[str]:
-    """Days of the evaluation up to the newest that live model or start were trained on.
-
-    There are some where days came to an end, were taken away, or --as_of went back.
-    """
-    live = cycle.serving.live
-    trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
-    newest = ""
-    for name in trained - {None}:
-        window = _window_of(CycleFolder(cycle.config.model_dir, name))
-        if window is not None:
-            newest = max(newest, window.train[-1].name)
-    return [day.name for day in cycle.window.evaluate if day.name <= newest]
-
-
-def _promote(cycle: _Cycle) -> _Document:
-    gate = cycle.output("gate")
-    if not gate["passed"]:
-        return {"version": None}
-    own = publication.find(cycle.folder, cycle.serving)
-    if own is None:  # Else a start that died had gone so far.
-        paths = [file.path for file in cycle.window.eval_files]
-        publication.begin(cycle.folder, cycle.serving)
-        own = cycle.serving.publish(
-            gate["candidate"],
-            cycle=cycle.folder.name,
-            verify=gate_stage.verify(gate["candidate"], paths),
-        )
-    return {"version": own.number, "path": own.path}
-
-
-def _clean(cycle: _Cycle) -> _Document:
-    config = cycle.config
-    return retention.clean(
-        state.cycles(config.model_dir),
-        cycle.serving,
-        newest=config.keep_cycles,
-        days=config.keep_cycle_days,
-        versions=config.keep_versions,
-        today=datetime.date.fromisoformat(cycle.window.as_of),
-    )
-
-
 def _tell(config: RetrainConfig, found: _Document) -> None:
     if config.prometheus_file is not None:
         ends = [(c.read("done") or {}).get("ended") for c in state.cycles(config.model_dir)]
@@ -452,7 +285,7 @@ def _tell_of_failure(
 ) -> None:
     """Reports a cycle that is not through; what goes wrong here hides nothing."""
     try:
-        live = serving_of(config).live
+        live = stages.serving_of(config).live
         found = report.document(
             folder or state.new(config.model_dir),
             outcome,

@@ -12,7 +12,7 @@ from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.retraining import report, state
-from estimator_kit.retraining.cycle import serving_of
+from estimator_kit.retraining.stages import serving_of
 from estimator_kit.training import lock
 
 

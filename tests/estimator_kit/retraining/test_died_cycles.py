@@ -9,7 +9,7 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import NothingToDo
-from estimator_kit.retraining import cycle, gate_stage, modes, publication, state
+from estimator_kit.retraining import cycle, gate_stage, modes, publication, stages, state
 from estimator_kit.retraining.facts import FileFacts
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.window import Day, Window
@@ -94,11 +94,11 @@ def nights(tmp_path, monkeypatch, document):
             raise Killed
 
     monkeypatch.setattr(cycle, "choose", choose)
-    monkeypatch.setattr(cycle, "_vocabularies", lambda work: {"spec": str(spec)})
-    monkeypatch.setattr(cycle, "_checks", lambda work: {"findings": []})
-    monkeypatch.setattr(cycle, "_train", train)
-    monkeypatch.setattr(cycle, "_gate", gate)
-    monkeypatch.setattr(cycle, "_clean", dying("clean", cycle._clean))
+    monkeypatch.setattr(stages, "grow_vocabularies", lambda work: {"spec": str(spec)})
+    monkeypatch.setattr(stages, "check", lambda work: {"findings": []})
+    monkeypatch.setattr(stages, "train", train)
+    monkeypatch.setattr(stages, "judge", gate)
+    monkeypatch.setattr(stages, "clean", dying("clean", stages.clean))
     monkeypatch.setattr(cycle, "_tell_of_failure", lambda *arguments: None)
     monkeypatch.setattr(gate_stage, "verify", lambda export, paths: lambda path: None)
     monkeypatch.setattr(modes, "_loads", lambda path: None)
@@ -170,7 +170,7 @@ def test_one_that_was_not_judged_is_abandoned(nights, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(cycle, "_gate", dies)
+        patched.setattr(stages, "judge", dies)
         with pytest.raises(Killed):
             nights.run(3)
     nights.run(4)

@@ -14,7 +14,7 @@ import pytest
 from estimator_kit import exit_codes
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Locked
-from estimator_kit.retraining import cycle
+from estimator_kit.retraining import stages
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.training import lock
 
@@ -132,7 +132,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
         config = ExperimentConfig(mode="history", model_dir=str(tmp_path / "model"))
         os.remove(tmp_path / "model" / "lock.json")
         with pytest.raises(Locked):
-            cycle.serving_of(config, held).publish(str(tmp_path / "export-a"), cycle=None,
+            stages.serving_of(config, held).publish(str(tmp_path / "export-a"), cycle=None,
                                                    verify=fine)  # fmt: skip
 
 

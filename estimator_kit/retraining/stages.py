@@ -1,0 +1,197 @@
+"""The stages of a cycle, each a function from the cycle to the document that it leaves.
+
+`cycle` runs them in their order, and writes the documents; a stage reads those of the stages before
+it. A stage that died is run again from its beginning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import logging
+import os
+from typing import Any, Optional
+
+from estimator_kit.config.mode_configs import ModelDirConfig, RetrainConfig
+from estimator_kit.retraining import (
+    checks,
+    gate_stage,
+    publication,
+    retention,
+    state,
+    training_stage,
+    vocabularies,
+)
+from estimator_kit.retraining.facts import Facts
+from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.state import CycleFolder
+from estimator_kit.retraining.window import Window
+from estimator_kit.training.lock import Lock
+from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
+from input_pipelines.errors import DataError
+
+_log = logging.getLogger("estimator_kit")
+
+_Document = dict[str, Any]
+
+
+def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
+    """The serving directory of a config; nothing goes live in it once the lock is lost."""
+    folder = config.serving_dir or os.path.join(config.model_dir, "serving")
+    return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
+
+
+@dataclasses.dataclass
+class Cycle:
+    """One cycle at work.
+
+    Attributes:
+      config, spec: what was asked for.
+      folder: where its outputs are.
+      window: its days.
+      serving: where it may go live.
+      facts: what is known of the data.
+      last: the cycle before that ran to its end.
+    """
+
+    config: RetrainConfig
+    spec: FeatureSpec
+    folder: CycleFolder
+    window: Window
+    serving: Serving
+    facts: Facts
+    last: Optional[CycleFolder]
+
+    def output(self, stage: str) -> _Document:
+        found = self.folder.read(stage)
+        assert found is not None, stage
+        return found
+
+
+def window_of(cycle: Optional[CycleFolder]) -> Optional[Window]:
+    document = cycle.read("window") if cycle is not None else None
+    return Window.of(document) if document is not None else None
+
+
+def look_again_at_live(cycle: Cycle) -> None:
+    """Has the gate asked again where another model went live since it was, by a rollback."""
+    gate = cycle.folder.read("gate")
+    live = cycle.serving.live
+    if gate is None or cycle.folder.read("promote") is not None:
+        return
+    number = live.number if live is not None else None
+    own = publication.find(cycle.folder, cycle.serving)
+    if number != gate["live_version"] and own is None:
+        cycle.folder.forget("gate")
+
+
+def check(cycle: Cycle) -> _Document:
+    before = window_of(cycle.last)
+    spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
+    statistics = None
+    if spec.drift.any:
+        facts.statistics(cycle.window.train_files)  # For the cycle after this one.
+        statistics = facts.old_statistics(before.train_files) if before is not None else None
+    findings = checks.run(
+        spec,
+        cycle.window,
+        facts,
+        before=before,
+        statistics=statistics,
+        other_files=bool(cycle.config.eval_files),
+    )
+    for found in findings:
+        if found.verdict == "warn":
+            _log.warning("%s", found.text)
+    stops = [found.text for found in findings if found.verdict == "stop"]
+    if stops:
+        raise DataError("\n".join(["the checks before training stop this cycle", *stops]))
+    return {"findings": [dataclasses.asdict(found) for found in findings]}
+
+
+def grow_vocabularies(cycle: Cycle) -> _Document:
+    live, folder = cycle.serving.live, None
+    if live is not None:
+        # Retention may have left no more of an old cycle than its model.
+        folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
+        if not os.path.isdir(folder):
+            folder = os.path.join(live.path, "assets.extra", "feature_spec")
+    return vocabularies.make(
+        cycle.spec,
+        cycle.folder.at("spec"),
+        files=[file.path for file in cycle.window.train_files],
+        min_count=cycle.config.min_count,
+        live=folder,
+    )
+
+
+def train(cycle: Cycle) -> _Document:
+    start = training_stage.choose_start(
+        cycle.spec,
+        live=cycle.serving.live,
+        last=cycle.last,
+        cycles=state.cycles(cycle.config.model_dir),
+    )
+    return training_stage.train(
+        cycle.config,
+        cycle.folder,
+        cycle.window,
+        spec=cycle.output("vocabularies")["spec"],
+        start=start,
+        warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
+    )
+
+
+def judge(cycle: Cycle) -> _Document:
+    return gate_stage.run(
+        parser.load(cycle.output("vocabularies")["spec"]),
+        cycle.output("train")["export_path"],
+        cycle.serving.live,
+        [file.path for file in cycle.window.eval_files],
+        batch_size=cycle.config.eval_batch_size,
+        known_days=_known_days(cycle),
+    )
+
+
+def _known_days(cycle: Cycle) -> list[str]:
+    """Days of the evaluation up to the newest that live model or start were trained on.
+
+    There are some where days came to an end, were taken away, or --as_of went back.
+    """
+    live = cycle.serving.live
+    trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
+    newest = ""
+    for name in trained - {None}:
+        window = window_of(CycleFolder(cycle.config.model_dir, name))
+        if window is not None:
+            newest = max(newest, window.train[-1].name)
+    return [day.name for day in cycle.window.evaluate if day.name <= newest]
+
+
+def promote(cycle: Cycle) -> _Document:
+    gate = cycle.output("gate")
+    if not gate["passed"]:
+        return {"version": None}
+    own = publication.find(cycle.folder, cycle.serving)
+    if own is None:  # Else a start that died had gone so far.
+        paths = [file.path for file in cycle.window.eval_files]
+        publication.begin(cycle.folder, cycle.serving)
+        own = cycle.serving.publish(
+            gate["candidate"],
+            cycle=cycle.folder.name,
+            verify=gate_stage.verify(gate["candidate"], paths),
+        )
+    return {"version": own.number, "path": own.path}
+
+
+def clean(cycle: Cycle) -> _Document:
+    config = cycle.config
+    return retention.clean(
+        state.cycles(config.model_dir),
+        cycle.serving,
+        newest=config.keep_cycles,
+        days=config.keep_cycle_days,
+        versions=config.keep_versions,
+        today=datetime.date.fromisoformat(cycle.window.as_of),
+    )
