@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from estimator_kit.errors import Stopped, TimedOut
-from estimator_kit.retraining import cycle, lineage, state
+from estimator_kit.retraining import cycle, lineage, stages, state
 from estimator_kit.retraining.promotion import Version
 from input_pipelines.errors import DataError
 from tests.integration.retraining_data import config, write_spec
@@ -38,13 +38,13 @@ def folder(tmp_path):
 def without_work(monkeypatch):
     """All stages are through at once; what is told goes to the list."""
     outputs = {
-        "_vocabularies": {"spec": "spec.yaml"}, "_checks": {"findings": []},
-        "_train": {"start": START, "global_step": 1, "metrics": {}, "rows_trained": 1},
-        "_gate": {"passed": True, "candidate": "export", "rows": 1, "live_version": None},
-        "_promote": {"version": 1, "path": "1"}, "_clean": {},
+        "grow_vocabularies": {"spec": "spec.yaml"}, "check": {"findings": []},
+        "train": {"start": START, "global_step": 1, "metrics": {}, "rows_trained": 1},
+        "judge": {"passed": True, "candidate": "export", "rows": 1, "live_version": None},
+        "promote": {"version": 1, "path": "1"}, "clean": {},
     }  # fmt: skip
     for name, output in outputs.items():
-        monkeypatch.setattr(cycle, name, lambda _, output=output: output)
+        monkeypatch.setattr(stages, name, lambda _, output=output: output)
     monkeypatch.setattr(cycle, "choose", lambda *arguments, **named: Days())
     monkeypatch.setattr(lineage, "write", lambda *arguments, **named: {})
 
