@@ -57,7 +57,7 @@ def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
         raise error
 
     monkeypatch.setattr(cycle, "_tell", fail)
-    monkeypatch.setattr(cycle.Serving, "find", lambda *arguments: Version(1, "1"))
+    monkeypatch.setattr(stages.Serving, "find", lambda *arguments: Version(1, "1"))
     with caplog.at_level(logging.WARNING):
         _, text = cycle.run(config(folder))
     assert text.startswith("# cycle 0001 was promoted: version 1 is live\n")
