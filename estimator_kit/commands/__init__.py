@@ -12,8 +12,7 @@ import logging
 import typing
 from collections.abc import Callable
 
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import complete
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.modes import MODES
 from estimator_kit.result import RunResult
 

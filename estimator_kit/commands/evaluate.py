@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_kit import storage
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig, complete
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.model.model_fn import ModelFn, read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report

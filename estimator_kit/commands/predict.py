@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.mode_configs import ModelDirConfig, complete
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.exporters import loading
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import (
     ModelDirConfig,
     ReproduceConfig,
     RetrainConfig,
     RollbackConfig,
-    complete,
 )
 from estimator_kit.result import RunResult
 from estimator_kit.retraining import cycle, modes, reproduction

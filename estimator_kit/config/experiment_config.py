@@ -6,7 +6,7 @@ itself. Imports no TensorFlow.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pydantic
 from pydantic_core import PydanticCustomError
@@ -76,6 +76,15 @@ class ExperimentConfig(AllSettings):
             eval_fraction=self.eval_fraction or 0.0,
             step_columns=self.step_columns,
         )
+
+
+C = TypeVar("C", bound=ExperimentConfig)
+
+
+def complete(config: ExperimentConfig, kind: type[C]) -> C:
+    """The same config as one of a kind of modes; it was checked when it was made."""
+    made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
+    return cast(C, made)
 
 
 def _is_readable(text: str) -> bool:

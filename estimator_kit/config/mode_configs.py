@@ -1,15 +1,12 @@
 """Configs of modes that cannot be without a setting: there it is never None.
 
-`rules` refuse a config of such a mode that lacks one, so `complete` only says so to types.
+`rules` refuse a config of such a mode that lacks one, so `experiment_config.complete` only says so
+to types.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar, cast
-
 from estimator_kit.config.experiment_config import ExperimentConfig
-
-C = TypeVar("C", bound=ExperimentConfig)
 
 
 class ModelDirConfig(ExperimentConfig):
@@ -47,9 +44,3 @@ class TransformConfig(ExperimentConfig):
 
 class ServingFilesConfig(ExperimentConfig):
     serving_config_dir: str
-
-
-def complete(config: ExperimentConfig, kind: type[C]) -> C:
-    """The same config as one of a kind of modes; it was checked when it was made."""
-    made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
-    return cast(C, made)

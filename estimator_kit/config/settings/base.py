@@ -30,7 +30,9 @@ class Settings(pydantic.BaseModel):
       heading: above these settings in `--help`.
     """
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", protected_namespaces=(), defer_build=True
+    )
 
     heading: ClassVar[str] = ""
 
