@@ -17,8 +17,6 @@ import warnings
 
 import pytest
 
-from input_pipelines.record_files import writing
-
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
@@ -177,6 +175,7 @@ def ads(once):
     """
 
     def write(folder):
+        from input_pipelines.record_files import writing
 
         (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
         for i, size in enumerate((150, 130, 90, 30)):

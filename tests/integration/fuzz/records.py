@@ -7,7 +7,7 @@ import random
 import struct
 from collections.abc import Sequence
 
-from input_pipelines.record_files import crc32c, writing
+from input_pipelines.record_files import crc32c
 from tests.conftest import make_rows
 from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
@@ -113,6 +113,8 @@ _VALUES = {
 def _message(rng: random.Random) -> bytes:
     """An Example or SequenceExample with other kinds, counts, names or values."""
     import tensorflow as tf
+
+    from input_pipelines.record_files import writing
 
     row = make_rows(1, seed=rng.randrange(100))[0]
     if rng.random() < 0.2:

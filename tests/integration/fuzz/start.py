@@ -14,8 +14,6 @@ import pathlib
 import shutil
 from typing import Any
 
-from input_pipelines.record_files import writing
-
 DOCUMENT: dict[str, Any] = {
     "features": {
         "price": {"dtype": "float32", "default": 0.0},
@@ -60,6 +58,7 @@ def make(folder: pathlib.Path) -> None:
     """Fills a folder with all three."""
     import yaml
 
+    from input_pipelines.record_files import writing
     from tests.conftest import make_rows
     from tests.programs import run
 
