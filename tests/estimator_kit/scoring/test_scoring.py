@@ -250,7 +250,7 @@ def test_csv_as_the_export_says(made, tmp_path):
 
 KILLED = """
 import os, signal, sys
-from input_pipelines/prepare/convert import places
+from input_pipelines.prepare.convert import places
 
 rename = places.rename
 

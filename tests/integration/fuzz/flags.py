@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from absl import flags as absl_flags
 
 from estimator_kit.config.flags import define_flags
+from estimator_kit.config.modes import MODES
+from estimator_kit.config.settings import settings_of
 from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
 from tests.integration.fuzz.start import EXPORT
@@ -145,8 +148,15 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         done.append(_changed(rng, place, arguments))
     arguments = [draws.safe(argument) for argument in arguments]
     # So that nothing waits long for other machines.
-    arguments += ["--cluster_timeout_secs=1", "--data_service_timeout_secs=1"]
+    limits = ("cluster_timeout_secs", "data_service_timeout_secs")
+    arguments += [f"--{name}=1" for name in limits if name in _read_by(arguments)]
     return Drawn(arguments, "; ".join(done) or "nothing")
+
+
+def _read_by(arguments: Iterable[str]) -> frozenset[str]:
+    """The settings that the mode of a command line reads; all where it names none that there is."""
+    modes = [a.partition("=")[2] for a in arguments if a.startswith("--mode=")]
+    return settings_of(modes[-1] if modes and modes[-1] in MODES else "validate")
 
 
 def _changed(rng: random.Random, place: Place, arguments: list[str]) -> str:
@@ -175,7 +185,8 @@ def _changed(rng: random.Random, place: Place, arguments: list[str]) -> str:
         what, content = draws.damaged(rng, place.read("run.flags"))
         place.write("run.flags", _without_harm(content))
         return f"run.flags: {what}"
-    flag = _flag(rng)
+    # Of the others the program says at once that the mode does not read them.
+    flag = _flag(rng, _read_by(arguments) if rng.random() < 0.9 else frozenset(_ALL))
     if roll < 0.32:
         content = place.read("run.flags") + (flag + "\n").encode("utf-8", "surrogateescape")
         place.write("run.flags", content)
@@ -192,10 +203,10 @@ def _without_harm(content: bytes) -> bytes:
     return draws.safe("\n".join([*lines, "--max_steps=2"])).encode("utf-8", "surrogateescape")
 
 
-def _flag(rng: random.Random) -> str:
-    name = rng.choice(sorted(set(_ALL) - _NOT_CHANGED))
+def _flag(rng: random.Random, names: frozenset[str]) -> str:
+    name = rng.choice(sorted(names - _NOT_CHANGED))
     if rng.random() < 0.5:
-        name = rng.choice([name, *_LIKELY])
+        name = rng.choice([name, *(likely for likely in _LIKELY if likely in names)])
     flag = _ALL[name]
     if name == "mode":
         return f"--mode={rng.choice(sorted(set(flag.parser.enum_values) - _LEFT_OUT))}"
