@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from estimator_kit.models.normalization import layer_norm as layer_norm
     from estimator_kit.optimizers.choice import make_optimizer as make_optimizer
     from estimator_kit.optimizers.choice import minimize as minimize
-    from estimator_kit.result_file import RunResult as RunResult
+    from estimator_kit.result import RunResult as RunResult
     from feature_specs import FeatureSpec as FeatureSpec
     from feature_specs import SpecError as SpecError
     from feature_specs.reference.columns import feature_columns as feature_columns

@@ -22,6 +22,7 @@ from estimator_kit.commands.command_line import asked_help, check_read, with_mod
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flagfile import check_flagfiles, flag_hint, flagfiles_first
 from estimator_kit.config.flags import config_from_flags, define_flags, known_names
+from estimator_kit.config.modes import MODES
 from estimator_kit.distributed import launcher
 from estimator_kit.errors import ConfigError, NothingToDo, Refused
 from input_pipelines.errors import first_line
@@ -73,7 +74,8 @@ def _main(arguments: list[str]) -> int:
                 f"there is no flag --{name}{flag_hint(name, known_names(values))}"
             ) from error
         if rest:
-            raise flags.Error(f"{rest[0]!r} is no flag; every argument is --flag=value")
+            where = "; a mode is the first word" if rest[0] in MODES else ""
+            raise flags.Error(f"{rest[0]!r} is no flag{where}; every argument is --flag=value")
         config = config_from_flags(values)
         style = config.exit_code_style
         check_read(given, config.mode)

@@ -19,7 +19,7 @@ from estimator_kit.result_file import write_to
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.preparation import prepared, trained_estimator
+from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
 from estimator_kit.training.records import summary
 from feature_specs.spec import FeatureSpec
 
@@ -36,6 +36,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
       DataError: the files cannot be read, or a record cannot be used.
     """
     if config.export_dir is not None:
+        check_surroundings(config)
         evaluated = export_evaluation.evaluate(config)
         tell(evaluated.text)
         if evaluated.path is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 import pydantic
-from pydantic_core import PydanticCustomError
 
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.rules.general import problems_of
@@ -37,6 +36,11 @@ class ExperimentConfig(AllSettings):
 
     def __init__(self, *areas: Settings, **values: Any):
         for area in areas:
+            if not isinstance(area, Settings):
+                raise ConfigError(
+                    f"got {area!r}, expected settings by name, as mode='evaluate', or an area of "
+                    "estimator_kit.config.settings"
+                )
             given = area.model_dump(exclude_unset=True)
             doubled = sorted(set(given) & set(values))
             if doubled:
@@ -50,20 +54,6 @@ class ExperimentConfig(AllSettings):
         problems = problems_of(self)
         if problems:
             raise ConfigError("\n".join(problems))
-
-    @pydantic.field_validator("*", mode="before")
-    @classmethod
-    def _readable(cls, value: Any) -> Any:
-        for text in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(text, str) and not _is_readable(text):
-                raise PydanticCustomError("text", "text in UTF-8 without a NUL character")
-        return value
-
-    @pydantic.field_validator("*", mode="before")
-    @classmethod
-    def _list_of_one(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
-        several = cls.model_fields[str(info.field_name)].annotation == tuple[str, ...]
-        return (value,) if several and isinstance(value, str) else value
 
     def convert_options(self) -> ConvertOptions:
         """How rows become shards."""
@@ -85,15 +75,6 @@ def complete(config: ExperimentConfig, kind: type[C]) -> C:
     """The same config as one of a kind of modes; it was checked when it was made."""
     made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
     return cast(C, made)
-
-
-def _is_readable(text: str) -> bool:
-    """Whether it may be part of a path: bytes that are not UTF-8 come as halves of surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
 
 
 def _problem(item: Any, fields: Any) -> str:

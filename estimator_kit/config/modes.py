@@ -72,7 +72,7 @@ _ONE_MODEL = (
 MODES: Mapping[str, ModeEntry] = {
     "analyze": ModeEntry(
         "prepare data", "write a first spec for some records, or refresh the files of a spec",
-        "analyze", ("spec", *_TRAIN_DATA, "convert_processes", "AnalysisSettings", "TableSettings"),
+        "analyze", ("spec", *_TRAIN_DATA, "AnalysisSettings", "TableSettings"),
         estimators=False,
     ),
     "convert": ModeEntry(

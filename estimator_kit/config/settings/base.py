@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
+from pydantic_core import PydanticCustomError
 
 # Numbers that TensorFlow holds as int64.
 LARGEST = 2**63 - 1
@@ -36,7 +37,30 @@ class Settings(pydantic.BaseModel):
 
     heading: ClassVar[str] = ""
 
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _readable(cls, value: Any) -> Any:
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, str) and not _is_readable(text):
+                raise PydanticCustomError("text", "text in UTF-8 without a NUL character")
+        return value
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _list_of_one(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        several = cls.model_fields[str(info.field_name)].annotation == tuple[str, ...]
+        return (value,) if several and isinstance(value, str) else value
+
 
 def setting(default: Any, help_text: str) -> Any:
     """A field of settings, with its default and what `--help` says of it."""
     return Field(default, description=help_text)
+
+
+def _is_readable(text: str) -> bool:
+    """Whether it may be part of a path: bytes that are not UTF-8 come as halves of surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text

@@ -7,7 +7,12 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
-from estimator_kit.config.settings import AREAS, MachineSettings, TrainingSettings
+from estimator_kit.config.settings import (
+    AREAS,
+    DataSettings,
+    MachineSettings,
+    TrainingSettings,
+)
 from estimator_kit.errors import ConfigError
 
 pytestmark = pytest.mark.no_tensorflow
@@ -403,3 +408,17 @@ def test_every_setting_is_in_one_area_and_has_a_default_and_a_help_text():
     assert set(names) == set(ExperimentConfig.model_fields)
     assert all(area.heading for area in AREAS)
     assert not [n for n, f in ExperimentConfig.model_fields.items() if f.is_required()]
+
+
+def test_what_is_no_area():
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig("evaluate", **TRAINING)
+    assert str(error.value) == (
+        "got 'evaluate', expected settings by name, as mode='evaluate', or an area of "
+        "estimator_kit.config.settings"
+    )
+
+
+def test_an_area_takes_what_the_config_takes():
+    flat = {name: value for name, value in TRAINING.items() if name != "train_files"}
+    assert ExperimentConfig(DataSettings(train_files="a"), **flat) == ExperimentConfig(**TRAINING)
