@@ -73,6 +73,8 @@ def _main(arguments: list[str]) -> int:
             raise ConfigError(
                 f"there is no flag --{name}{flag_hint(name, known_names(values))}"
             ) from error
+        except ValueError as error:  # As --noshuffle=1.
+            raise ConfigError(f"{error}; leave the value out") from error
         if rest:
             where = "; a mode is the first word" if rest[0] in MODES else ""
             raise flags.Error(f"{rest[0]!r} is no flag{where}; every argument is --flag=value")

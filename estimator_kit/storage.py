@@ -46,6 +46,9 @@ def write_text(path: str, text: str) -> None:
     """Writes a file beside its place and renames it; missing folders are made.
 
     Where it cannot be written, nothing is left.
+
+    Raises:
+      ConfigError: there is a folder of that name.
     """
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder)
@@ -55,9 +58,11 @@ def write_text(path: str, text: str) -> None:
         with tf.io.gfile.GFile(temporary, "w") as file:
             file.write(text)
         tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(tf.errors.OpError):
             tf.io.gfile.remove(temporary)
+        if isinstance(error, tf.errors.FailedPreconditionError) and tf.io.gfile.isdir(path):
+            raise ConfigError(f"{path} is a folder, expected a file; move it away") from error
         raise
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 # A name becomes part of TensorFlow variable and signature names, which allow these characters.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 Dtype = Literal["float32", "int64", "string"]
 Scalar = Union[int, float, str]
 PositiveInt = Annotated[int, Field(ge=1, le=2**62)]

@@ -12,9 +12,7 @@ from typing import Annotated, Any, Literal, Optional
 import pydantic
 
 from feature_specs.encoded_bytes import ZEROS, Decode
-from feature_specs.entry import Dtype, Entry, Scalar, Shape
-
-_LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
+from feature_specs.entry import LARGEST_FLOAT32, Dtype, Entry, Scalar, Shape
 
 
 def _one_value(value: Any) -> Any:
@@ -24,7 +22,8 @@ def _one_value(value: Any) -> Any:
 
 
 def _is_finite_float32(value: Scalar) -> bool:
-    return abs(float(value)) <= _LARGEST_FLOAT32
+    number = value if isinstance(value, int) else float(value)
+    return abs(number) <= LARGEST_FLOAT32  # Of integers, too, that no float holds.
 
 
 class Feature(Entry):

@@ -95,7 +95,7 @@ def config_from_flagfile(path: str) -> ExperimentConfig:
     check_flagfiles(arguments[1:], known_names(values))
     try:
         values(arguments)
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:
         raise ConfigError(f"{path}: {error}") from error
     return config_from_flags(values)
 

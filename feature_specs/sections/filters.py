@@ -19,7 +19,8 @@ from typing import Annotated, Any, Optional, Union
 import pydantic
 from pydantic import Field
 
-from feature_specs.entry import Entry, as_tuple
+from feature_specs.entry import LARGEST_FLOAT32, Entry, as_tuple
+from feature_specs.errors import value_text
 
 _Values = Annotated[
     tuple[Union[int, str], ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)
@@ -28,13 +29,19 @@ _Values = Annotated[
 
 def _finite(value: Any) -> Any:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value):
+    if not number or (isinstance(value, float) and not math.isfinite(value)):
         raise ValueError(f"got {value!r}, expected a finite number")
     return value
 
 
 # Integers stay integers: int64 values are compared as what they are.
 _Number = Annotated[Union[int, float], pydantic.BeforeValidator(_finite)]
+
+
+def _is_held(value: Union[int, float], dtype: str) -> bool:
+    if dtype == "int64":
+        return -(2**63) <= value < 2**63
+    return abs(value) <= LARGEST_FLOAT32
 
 
 class Filter(Entry):
@@ -81,8 +88,14 @@ class Filter(Entry):
                 yield key, f"feature {self.feature!r} is float32; give min and max"
             elif not all(isinstance(value, wanted[dtype]) for value in values):
                 yield key, f"got {list(values)}, and feature {self.feature!r} is {dtype}"
+            else:
+                for value in values:
+                    if isinstance(value, int) and not _is_held(value, dtype):
+                        yield key, f"got {value_text(value)}, which no int64 holds"
         for key, bound in self.bounds.items():
             if dtype == "string":
                 yield key, f"feature {self.feature!r} is a string; give in or not_in"
             elif dtype == "int64" and not isinstance(bound, int):
                 yield key, f"got {bound}, and feature {self.feature!r} is int64: give an integer"
+            elif not _is_held(bound, dtype):
+                yield key, f"got {value_text(bound)}, which no {dtype} holds"

@@ -98,6 +98,11 @@ def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
     with pytest.raises(ConfigError) as error:
         storage.read_json(str(tmp_path))
     assert str(error.value) == f"{tmp_path} is a folder, expected a file; move it away"
+    (tmp_path / "kept.json").mkdir()
+    with pytest.raises(ConfigError) as error:
+        storage.write_json(f"{tmp_path}/kept.json", {})
+    assert str(error.value) == f"{tmp_path}/kept.json is a folder, expected a file; move it away"
+    assert os.listdir(tmp_path) == ["kept.json"]
 
 
 @pytest.mark.parametrize("name", [":", ":Tower", "my_models.tower:", ".tower:Tower"])

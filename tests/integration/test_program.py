@@ -130,6 +130,7 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
     [
         (["--modle=train"], 2, "error: there is no flag --modle; did you mean 'mode"),
         (["--batch_size=0"], 2, "error: --batch_size: got 0, expected greater than or equal to 1"),
+        (["--noshuffle=1"], 2, "error: --noshuffle=1 does not take an argument; leave the value"),
         (["train"], 2, "error: 'train' is no flag; a mode is the first word; every argument is "
                        "--flag=value"),
         (["--model_params=hidden_unit=[8]"], 2,

@@ -5,6 +5,7 @@ What is said of vocabulary files is in test_vocabulary, of YAML itself in test_y
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pathlib
 import re
@@ -14,6 +15,7 @@ import pytest
 import feature_specs
 from feature_specs import SpecError, kinds
 from feature_specs.validation import validation
+from tests import conftest
 
 pytestmark = pytest.mark.no_tensorflow
 
@@ -381,6 +383,9 @@ ignored: [c]
 features + c: {dtype: float32, default: 1.0e+39}
 ignored: [c]
     1: features.c: the default must be finite, as a float32
+filter: [{feature: i, in: [1, 9223372036854775808]}, {feature: f, min: -1.0e+39}]
+    6: filter[0].in: got 9223372036854775808, which no int64 holds
+    6: filter[1].min: got -1e+39, which no float32 holds
 columns + c: {crossed: [i, i], size: 9}
 groups: {deep: [f, i, s, m, v, c]}
     2: columns.c: key 'i' is there twice
@@ -607,3 +612,15 @@ def test_cycles_are_looked_for_in_linear_time(document):
     spec = feature_specs.parse(document)
     assert list(validation.check_cycles(dataclasses.replace(spec, columns=columns))) == []
     assert Counted.reads < 100
+
+
+def test_integers_that_no_float_holds():
+    many = 10**400
+    document = copy.deepcopy(conftest.DOCUMENT)
+    document["features"]["price"]["default"] = many
+    with pytest.raises(SpecError, match="the default must be finite, as a float32"):
+        feature_specs.parse(document)
+    document = copy.deepcopy(conftest.DOCUMENT)
+    document["filter"] = [{"feature": "price", "max": many}]
+    with pytest.raises(SpecError, match="which no float32 holds"):
+        feature_specs.parse(document)

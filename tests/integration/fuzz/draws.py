@@ -165,7 +165,7 @@ def _changed_at(rng: random.Random, around: Any, key: Any) -> str:
         else:
             around.insert(key, node(rng))
     elif what == "number" and is_number:
-        around[key] = rng.choice((0, -before, before + 1, before * 1.5, 2**31, 2**63 - 1, 1e300))
+        around[key] = rng.choice((0, -before, before + 1, 2 * before, 2**31, 2**63 - 1, 1e300))
     else:
         around[key] = node(rng)
     return what
