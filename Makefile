@@ -60,7 +60,7 @@ install: environment $(PLAIN)/installed
 
 environment: $(VENV)/installed
 
-$(VENV)/installed: setup.py $(CONSTRAINTS)
+$(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) setuptools wheel
 	$(PIP) "tensorflow==$(TF).*" -e ".[test$(if $(filter 2.15,$(TF)),$(COMMA)beam$(COMMA)dynamic)]"

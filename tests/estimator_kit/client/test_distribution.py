@@ -30,7 +30,7 @@ def test_its_modules_alone_ask_with_rows(tmp_path):
     alone.check(package.parent, tmp_path, names)
 
 
-def test_its_version_is_that_of_the_kit():
+def test_it_has_the_version_of_the_kit():
     (version,) = re.findall(r'^version = "([\d.]+)"', PROJECT, re.M)
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    assert re.findall(r'^    version="([\d.]+)",$', setup, re.M) == [version]
+    kit = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.findall(r'^version = "([\d.]+)"', kit, re.M) == [version]
