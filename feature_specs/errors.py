@@ -34,16 +34,16 @@ def value_text(value: Any) -> str:
 
 
 def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
-    """`; did you mean 'user'?` for the nearest known name, or nothing below `least` likeness."""
+    """`. Did you mean 'user'?` for the nearest known name, or nothing below `least` likeness."""
     others = [other for other in known if other != name]
     near = difflib.get_close_matches(str(name), others, n=1, cutoff=least)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
     """As `nearest`, or the list of known names when none is near."""
     names = list(dict.fromkeys(known))
-    return nearest(name, names) or (f"; known: {', '.join(names)}" if names else "")
+    return nearest(name, names) or (f". Use one of: {', '.join(names)}." if names else "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,9 +25,9 @@ class ServingError(RuntimeError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'user'?` for the nearest known name, or the list where none is near."""
+    """`. Did you mean 'user'?` for the nearest known name, or the list where none is near."""
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(name, [n for n in names if n != name], n=1)
     if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(names)}" if names else ""
+        return f". Did you mean {near[0]!r}?"
+    return f". Use one of: {', '.join(names)}." if names else ""

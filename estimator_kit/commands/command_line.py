@@ -51,8 +51,8 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
     word, rest = arguments[0], list(arguments[1:])
     if word not in MODES:
         raise ConfigError(
-            f"{word!r} is not a mode{nearest(word, MODES)}; --help lists the modes, and every "
-            "other argument is --flag=value"
+            f"{word!r} is not a mode{nearest(word, MODES) or '.'} --help lists the modes. Every "
+            "other argument is --flag=value."
         )
     named = _mode_flag(rest)
     if named not in (None, word):
@@ -70,7 +70,7 @@ def asked_help(arguments: Sequence[str]) -> Optional[str]:
     if mode is None:
         return overview()
     if mode not in MODES:
-        raise ConfigError(f"--mode={mode} is not a mode{nearest(mode, MODES)}; see --help")
+        raise ConfigError(f"--mode={mode} is not a mode{nearest(mode, MODES) or '.'} See --help.")
     return mode_help(mode)
 
 

@@ -115,11 +115,11 @@ def _name_problem(text: str, known: Collection[str]) -> str:
 
 
 def flag_hint(name: str, known: Collection[str]) -> str:
-    """`; did you mean --a or --b?` for flags that have all words of a name, or the nearest one."""
+    """`. Did you mean --a or --b?` for flags that have all words of a name, or the nearest one."""
     words = set(name.split("_"))
     longer = sorted(flag for flag in known if words <= set(flag.split("_")))
     if len(words) > 1 and 0 < len(longer) <= _HINTED:
-        return f"; did you mean {' or '.join(f'--{flag}' for flag in longer)}?"
+        return f". Did you mean {' or '.join(f'--{flag}' for flag in longer)}?"
     return nearest(name, known)
 
 

@@ -205,7 +205,9 @@ class CSession:
           CApiError: there is no such signature or input, or the request fails.
         """
         if signature not in self.signatures:
-            raise CApiError(f"no signature {signature!r}; known: {', '.join(self.signatures)}")
+            raise CApiError(
+                f"no signature {signature!r}. Use one of: {', '.join(self.signatures)}."
+            )
         known = self.signatures[signature]
         if set(inputs) != set(known["inputs"]):
             raise CApiError(
@@ -229,7 +231,7 @@ class CSession:
         inputs = {t for n in signatures if n not in unknown for t in self._inputs(n)}
         if unknown or len(inputs) != 1:
             what = f"no signatures {', '.join(unknown)}" if unknown else "not one input"
-            raise CApiError(f"{what}; known: {', '.join(self.signatures)}")
+            raise CApiError(f"{what}. Use one of: {', '.join(self.signatures)}.")
         places = [(n, key, t) for n in signatures for key, t in self._outputs(n).items()]
         values = self.run({inputs.pop(): value}, [tensor for _, _, tensor in places])
         found: dict[str, dict[str, np.ndarray]] = {name: {} for name in signatures}

@@ -57,8 +57,8 @@ def find_model(name: str) -> type[ModelFn]:
     if ":" not in name:
         if name not in MODELS:
             raise ConfigError(
-                f"no model {name!r}{did_you_mean(name, MODELS)}; "
-                "a model of your own is written package.module:ClassName"
+                f"no model {name!r}{did_you_mean(name, MODELS)} "
+                "Write a model of your own as package.module:ClassName."
             )
         return MODELS[name]
     module_name, _, class_name = name.partition(":")
@@ -78,7 +78,7 @@ def find_model(name: str) -> type[ModelFn]:
         classes = [n for n, c in vars(module).items() if _is_model(c)]
         hint = did_you_mean(class_name, classes)
         if module_name == "__main__":
-            hint = "; a class of a script is found by that script alone: put it into a module"
+            hint = ". Only the script itself finds a class of a script. Put it into a module."
         raise ConfigError(f"model {name!r}: {module_name!r} has no {class_name!r}{hint}")
     if not _is_model(model):
         raise ConfigError(f"model {name!r} is no subclass of estimator_kit.ModelFn; make it one")

@@ -43,8 +43,7 @@ ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
 
 def _known(name: str) -> str:
     if name not in ACTIVATIONS:
-        hint = did_you_mean(name, ACTIVATIONS)
-        raise ValueError(f"no such activation{hint}; there are {', '.join(ACTIVATIONS)}")
+        raise ValueError(f"expected an activation{did_you_mean(name, ACTIVATIONS)}")
     return name
 
 

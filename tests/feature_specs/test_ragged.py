@@ -236,7 +236,7 @@ def test_there_is_no_feature_column_of_them():
     "changes, message",
     [
         ({"features__words": {"dtype": "string", "shape": "variable", "row_lengths": "sentence"}},
-         "features.words.row_lengths: got 'sentence', expected the name of a feature; did you mean "
+         "features.words.row_lengths: got 'sentence', expected the name of a feature. Did you mean "
          "'sentences'?"),
         ({"features__sentences": LIST},
          "features.words.row_lengths: feature 'sentences' is float32 with the shape variable, "
@@ -249,8 +249,8 @@ def test_there_is_no_feature_column_of_them():
          "features.words: required: true does not go with feature_list: true and shape: variable "
          "together (to TensorFlow an absent one is an empty one); remove required"),
         ({"columns__texts": {"ragged": "wrd"}},
-         "columns.texts.ragged: got 'wrd', expected a categorical column or a feature of numbers; "
-         "did you mean 'word'?"),
+         "columns.texts.ragged: got 'wrd', expected a categorical column or a feature of numbers. "
+         "Did you mean 'word'?"),
         ({"columns__texts": {"ragged": "words"}},
          "columns.texts.ragged: feature 'words' is string with the shape variable and row_lengths, "
          "expected numbers with shape: variable or feature_list: true; for words make a "

@@ -64,7 +64,7 @@ def test_a_table(folder):
     [
         ((*ANALYZE, "--analysis_dir=x"), 2, "error: --labels is missing; name the features that "),
         ((*ANALYZE, "--analysis_dir=x", "--labels=clik"), 65,
-         "error: --labels: no record has a feature 'clik'; did you mean 'click'?"),
+         "error: --labels: no record has a feature 'clik'. Did you mean 'click'?"),
         ((*ANALYZE, "--analysis_dir=.", "--labels=click"), 2, "error: --analysis_dir: '.' holds "),
         (("--mode=analyze", "--train_files=*", "--analysis_dir=x", "--labels=click"), 65,
          "error: by their names, 0.tfrecord is TFRecord and a.csv is CSV; give files of one "),

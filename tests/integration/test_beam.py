@@ -83,7 +83,7 @@ def test_mistakes_are_the_same(run, tmp_path):
 def test_a_flag_that_beam_does_not_know(run, tmp_path, mode):
     flags = "--beam_options=--runner=DirectRunner --direct_num_wokers=2"
     assert run(*mode, flags) == (
-        2, "", "error: --beam_options: Beam has no flag --direct_num_wokers; did you mean "
+        2, "", "error: --beam_options: Beam has no flag --direct_num_wokers. Did you mean "
         "'direct_num_workers'?\n",
     )  # fmt: skip
     assert not (tmp_path / "x").exists()

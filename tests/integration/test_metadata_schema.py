@@ -63,7 +63,7 @@ def test_in_a_program_of_ones_own(folder):
         (["--mode=import_schema", "--schema_file=gone.pbtxt", "--analysis_dir=first"],
          "--schema_file: 'gone.pbtxt' cannot be read: No such file or directory"),
         (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=first",
-          "--labels=clik"], "--labels: 's.pbtxt' has no feature 'clik'; did you mean 'click'?"),
+          "--labels=clik"], "--labels: 's.pbtxt' has no feature 'clik'. Did you mean 'click'?"),
         (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=."],
          "--analysis_dir: '.' holds 's.pbtxt', which analysis did not write; name another folder, "
          "or move the file away"),

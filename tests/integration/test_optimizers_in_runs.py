@@ -172,8 +172,8 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'; did you mean 'sgd'?"),
-        ({"schedule": "cosin"}, "no schedule 'cosin'; did you mean 'cosine'?"),
+        ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'. Did you mean 'sgd'?"),
+        ({"schedule": "cosin"}, "no schedule 'cosin'. Did you mean 'cosine'?"),
         ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is no regular "
                             "expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable; there are "),

@@ -128,19 +128,19 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--modle=train"], 2, "error: there is no flag --modle; did you mean 'mode"),
+        (["--modle=train"], 2, "error: there is no flag --modle. Did you mean 'mode"),
         (["--batch_size=0"], 2, "error: --batch_size: got 0, expected greater than or equal to 1"),
         (["--noshuffle=1"], 2, "error: --noshuffle=1 does not take an argument; leave the value"),
         (["train"], 2, "error: 'train' is no flag; a mode is the first word; every argument is "
                        "--flag=value"),
         (["--model_params=hidden_unit=[8]"], 2,
-         "error: model WideDeepModel: unknown parameter 'hidden_unit'; did you mean 'hidden_uni"),
+         "error: model WideDeepModel: unknown parameter 'hidden_unit'. Did you mean 'hidden_uni"),
         (["--train_files=/nowhere/*"], 65, "error: no file matches '/nowhere/*' of --train_files"),
         (["--train_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--eval_files=README.md"], 65, "error: README.md: record 0 at byte 0: the checksum of "),
         (["--spec=/nowhere.yaml"], 2, "error: /nowhere.yaml: 1 problem in the feature spec"),
         (["--best_metric=auc", "--best_direction=max", "--exporters=best"], 2,
-         "error: --best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
+         "error: --best_metric=auc: the model has no such metric. Did you mean 'auc/buy'?"),
     ],
 )  # fmt: skip
 def test_bad_input_has_its_status_and_message(flagfile, tmp_path, arguments, code, message):

@@ -279,12 +279,12 @@ def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, 
     ("change", "message"),
     [
         ({"best_metric": "auc", "best_direction": "max", "exporters": ("best",)},
-         "--best_metric=auc: the model has no such metric; did you mean 'auc/buy'?"),
+         "--best_metric=auc: the model has no such metric. Did you mean 'auc/buy'?"),
         ({"early_stopping_metric": "auc/clik", "early_stopping_direction": "max"},
-         "--early_stopping_metric=auc/clik: the model has no such metric; did you mean "
+         "--early_stopping_metric=auc/clik: the model has no such metric. Did you mean "
          "'auc/click'?"),
-        ({"model": "dnnn"}, "no model 'dnnn'; did you mean 'dnn'?; a model of your own is written "
-                            "package.module:ClassName"),
+        ({"model": "dnnn"}, "no model 'dnnn'. Did you mean 'dnn'? Write a model of your own as "
+                            "package.module:ClassName."),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_before_anything_is_written(config, change, message, tmp_path):

@@ -82,7 +82,7 @@ def test_integers_of_a_column_with_missing_ones(rows):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"citi": "rome"}, "row 1: no feature 'citi' in the spec; did you mean 'city'?"),
+        ({"citi": "rome"}, "row 1: no feature 'citi' in the spec. Did you mean 'city'?"),
         ({"city": None}, "row 1: the feature 'city' is required and missing"),
         ({"city": 5}, "row 1: city: got 5, expected str or bytes"),
         ({"price": "5"}, "row 1: price: got '5', expected a number"),

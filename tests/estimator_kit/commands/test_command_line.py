@@ -54,8 +54,8 @@ def test_the_first_word_may_be_the_mode():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["serv"], "'serv' is not a mode; did you mean 'serve'?; --help lists the modes, and every "
-                   "other argument is --flag=value"),
+        (["serv"], "'serv' is not a mode. Did you mean 'serve'? --help lists the modes. Every "
+                   "other argument is --flag=value."),
         (["serve", "--mode=train"],
          "the mode is given twice, as serve and as --mode=train; drop one"),
         (["serve", "--mode", "train"],
@@ -138,4 +138,4 @@ def test_all_flags_and_exit_statuses(capsys):
 def test_help_of_what_is_no_mode(capsys):
     code, _, err = told(capsys, "--mode=serv", "--help")
     assert code == 2
-    assert err == "error: --mode=serv is not a mode; did you mean 'serve'?; see --help\n"
+    assert err == "error: --mode=serv is not a mode. Did you mean 'serve'? See --help.\n"

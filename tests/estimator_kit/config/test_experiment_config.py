@@ -89,11 +89,11 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--train_files and --eval_files share b, c: "
              "a model must not be scored on what it was trained on"],
         ),
-        ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'; did you mean 'best'?"]),
+        ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'. Did you mean 'best'?"]),
         (
             {"exporters": ("latest", "every", "all")},
-            ["--exporters: no exporter 'every'; known: latest, best, best_k, step, final",
-             "--exporters: no exporter 'all'; known: latest, best, best_k, step, final"],
+            ["--exporters: no exporter 'every'. Use one of: latest, best, best_k, step, final.",
+             "--exporters: no exporter 'all'. Use one of: latest, best, best_k, step, final."],
         ),
         # Analysis: a first spec, or the files of one that is there.
         (
@@ -124,7 +124,7 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
         ),
         # Fields, one by one.
-        ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}; did you mean 'train'?"]),
+        ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}. Did you mean 'train'?"]),
         ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
         (
             {"serving_batch_rows": 2**63, "validate_rows": 10**30},
@@ -166,7 +166,7 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ({"best_direction": "up"}, ["--best_direction: got 'up', expected 'min' or 'max'"]),
         ({"eval_files": ("a", 1)}, ["--eval_files: got 1, expected a valid string"]),
         ({"model_params": []}, ["--model_params: got [], expected a valid dictionary"]),
-        ({"batchsize": 5}, ["unknown field 'batchsize'; did you mean 'batch_size'?"]),
+        ({"batchsize": 5}, ["unknown field 'batchsize'. Did you mean 'batch_size'?"]),
         pytest.param(
             {"mode": "xyz"}, [f"--mode: got 'xyz', expected {MODES}"],
         ),

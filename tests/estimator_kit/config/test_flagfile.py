@@ -291,17 +291,17 @@ def test_a_flag_that_there_is_not_is_named_with_its_place():
     with pytest.raises(ConfigError) as error:
         check_flagfiles(["--flagfile=x.flags"], known_names(values))
     assert str(error.value).splitlines() == [
-        "x.flags:4: '--max_stepz=3': there is no flag --max_stepz; did you mean 'max_steps'?",
-        "x.flags:5: '--no_shuffle': there is no flag --no_shuffle; did you mean 'noshuffle'?",
+        "x.flags:4: '--max_stepz=3': there is no flag --max_stepz. Did you mean 'max_steps'?",
+        "x.flags:5: '--no_shuffle': there is no flag --no_shuffle. Did you mean 'noshuffle'?",
     ]
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("serving_port", "; did you mean --serving_grpc_port or --serving_rest_port?"),
-        ("max_stepz", "; did you mean 'max_steps'?"),
-        ("warm_start", "; did you mean --warm_start_from or --warm_start_mode or "
+        ("serving_port", ". Did you mean --serving_grpc_port or --serving_rest_port?"),
+        ("max_stepz", ". Did you mean 'max_steps'?"),
+        ("warm_start", ". Did you mean --warm_start_from or --warm_start_mode or "
                        "--warm_start_rename or --warm_start_vars?"),
         ("zzz", ""),
     ],

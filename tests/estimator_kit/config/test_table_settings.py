@@ -84,7 +84,7 @@ def test_the_section_is_part_of_the_document():
     assert spec.to_dict()["tables"] == TABLES and "tables" not in spec_of(None).to_dict()
     assert feature_specs.parse(spec.to_dict()).tables == spec.tables
     assert spec.fingerprint() != spec_of(None).fingerprint()
-    with pytest.raises(SpecError, match=r"tables.csv_mising: .*did you mean 'csv_missing'"):
+    with pytest.raises(SpecError, match=r"tables.csv_mising: .*Did you mean 'csv_missing'"):
         spec_of({"csv_mising": ["?"]})
 
 

@@ -168,14 +168,14 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"strat": 1}, "model Constant: unknown parameter 'strat'; did you mean 'start'?"),
+        ({"strat": 1}, "model Constant: unknown parameter 'strat'. Did you mean 'start'?"),
         ({"start": "x"}, "model Constant: start: got 'x', Input should be a valid number, "
                          "unable to parse string as a number"),
         ({"learning_rate": 0}, "model Constant: learning_rate: got 0, Input should be greater "
                                "than 0"),
         ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is no regular expression: "
                             "missing ), unterminated subpattern at position 0"),
-        ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'?"),
+        ({"optimizer": "adm"}, "no optimizer 'adm'. Did you mean 'adam'?"),
         ({"schedule": 5, "optimizers": {"": 3}},
          "model Constant: optimizers.: got 3, expected a name or {name: {field: value}}; "
          "schedule: got 5, expected a name or {name: {field: value}}"),
@@ -296,14 +296,14 @@ def test_columns_that_a_part_cannot_take_are_refused(document):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dnnn", "no model 'dnnn'; did you mean 'dnn'?; a model of your own is written "
-                 "package.module:ClassName"),
+        ("dnnn", "no model 'dnnn'. Did you mean 'dnn'? Write a model of your own as "
+                 "package.module:ClassName."),
         ("no_such_package.x:Y", "model 'no_such_package.x:Y': cannot import 'no_such_package.x': "
                                 "No module named 'no_such_package'; install its package or put "
                                 "its folder on PYTHONPATH"),
         ("tests.estimator_kit.model.test_model_fn:Constnt",
          "model 'tests.estimator_kit.model.test_model_fn:Constnt': "
-         "'tests.estimator_kit.model.test_model_fn' has no 'Constnt'; did you mean 'Constant'?"),
+         "'tests.estimator_kit.model.test_model_fn' has no 'Constnt'. Did you mean 'Constant'?"),
         ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'; a class of a script is "
                           "found by that script alone: put it into a module"),
         ("tests.conftest:make_rows", "model 'tests.conftest:make_rows' is no subclass of "

@@ -185,8 +185,11 @@ def test_regularizers_by_hand():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"activation": "rleu"}, "activation: got 'rleu', no such activation; did you "
-                                 f"mean 'relu'?; there are {', '.join(ACTIVATIONS)}"),
+        ({"activation": "rleu"},
+         "activation: got 'rleu', expected an activation. Did you mean 'relu'?"),
+        ({"activation": "maxout"},
+         "activation: got 'maxout', expected an activation. Use one of: "
+         f"{', '.join(ACTIVATIONS)}."),
         ({"regularizer": {}}, "regularizer: got {}, give l1, l2 or both, above 0; "
                               "leave the regularizer out for none"),
         ({"initializer": "glorot"}, "initializer: got 'glorot', expected zeros, orthogonal, "

@@ -147,7 +147,7 @@ def test_tasks_that_are_no_sequence_are_refused(document, name):
         f"objective 'buy': the label 'buy' has weight: click, and {model} learns every task from "
         "all rows; remove that weight ('buy' must be 0 where the task before is 0)"
     )
-    assert refused(tasks=["click", "by"]) == "tasks: no objective 'by'; did you mean 'buy'?"
+    assert refused(tasks=["click", "by"]) == "tasks: no objective 'by'. Did you mean 'buy'?"
     for tasks in (["click"], ["click", "click"]):
         assert refused(tasks=tasks) == (
             f"tasks: got {', '.join(tasks)}, expected each objective of the spec once, from the "

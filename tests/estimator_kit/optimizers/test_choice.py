@@ -126,7 +126,7 @@ def test_update_ops_run_before_the_step_counts():
 def test_unknown_names_and_rates():
     with pytest.raises(ConfigError) as error:
         make_optimizer("adagard", 0.1)
-    assert str(error.value) == "no optimizer 'adagard'; did you mean 'adagrad'?"
+    assert str(error.value) == "no optimizer 'adagard'. Did you mean 'adagrad'?"
     with pytest.raises(ConfigError, match="learning rate: got 0, expected a number above 0"):
         make_optimizer("sgd", 0)
 
@@ -135,13 +135,13 @@ def test_unknown_names_and_rates():
     ("choice", "message"),
     [
         ({"adam": {"beta_1": 0.8}},
-         "optimizer 'adam': unknown field 'beta_1'; did you mean 'beta1'?"),
+         "optimizer 'adam': unknown field 'beta_1'. Did you mean 'beta1'?"),
         ({"adam": {"beta1": 1.0}}, "optimizer 'adam': beta1: got 1.0, Input should be less than 1"),
         ({"adam": {}, "sgd": {}},
          "optimizer: got {'adam': {}, 'sgd': {}}, expected a name or {name: {field: value}}"),
         ({"sgd": {"learning_rate": 0}},
          "optimizer 'sgd': learning_rate: got 0, Input should be greater than 0"),
-        ("lazyadam", "no optimizer 'lazyadam'; did you mean 'lazy_adam'?"),
+        ("lazyadam", "no optimizer 'lazyadam'. Did you mean 'lazy_adam'?"),
     ],
 )  # fmt: skip
 def test_choices_that_cannot_be_made(choice, message):

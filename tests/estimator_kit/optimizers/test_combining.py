@@ -307,9 +307,9 @@ class OwnStep(OneNumber):
 @pytest.mark.parametrize(
     ("model", "combine", "message"),
     [
-        (OneNumber, "pcgrd", "no combine 'pcgrd'; did you mean 'pcgrad'?"),
+        (OneNumber, "pcgrd", "no combine 'pcgrd'. Did you mean 'pcgrad'?"),
         (OneNumber, {"gradnorm": {"alfa": 1}},
-         "combine 'gradnorm': unknown field 'alfa'; did you mean 'alpha'?"),
+         "combine 'gradnorm': unknown field 'alfa'. Did you mean 'alpha'?"),
         (OwnLoss, "uncertainty",
          "combine: uncertainty would go past OwnLoss.loss, which combines the losses itself; drop "
          "the parameter, or the method"),

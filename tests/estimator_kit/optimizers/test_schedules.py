@@ -72,12 +72,12 @@ def test_steps_beyond_what_a_float32_counts():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("cosin", "no schedule 'cosin'; did you mean 'cosine'?"),
+        ("cosin", "no schedule 'cosin'. Did you mean 'cosine'?"),
         ("cosine", "schedule 'cosine': decay_steps is missing"),
         ({"cosine": {"decay_steps": 0}},
          "schedule 'cosine': decay_steps: got 0, Input should be greater than or equal to 1"),
         ({"cosine": {"decay_steps": 1, "alpha": 1}},
-         "schedule 'cosine': unknown field 'alpha'; known: decay_steps, end"),
+         "schedule 'cosine': unknown field 'alpha'. Use one of: decay_steps, end."),
         ({"piecewise": {"boundaries": [2, 1], "factors": [1, 1, 1]}},
          "schedule 'piecewise': boundaries must increase strictly"),
         ({"piecewise": {"boundaries": [2], "factors": [1]}},

@@ -451,7 +451,7 @@ def test_what_cannot_be_predicted(made, tmp_path):
         f"by their names, {tmp_path}/a.csv is CSV and {tmp_path}/a.parquet is Parquet; give files "
         "of one kind"
     )
-    hint = "; did you mean 'code'?"
+    hint = ". Did you mean 'code'?"
     assert refused(made, record, out, keep_columns=("cod",)) == (
         f"--keep_columns: no record at the start of the files has a feature 'cod'{hint}"
     )
@@ -473,7 +473,7 @@ def test_what_cannot_be_predicted(made, tmp_path):
     spec = f"{made.export}/assets.extra/feature_spec/spec.json"
     assert refused(made, tmp_path / "b.parquet", out, kind=ek.DataError) == (
         f"{tmp_path}/b.parquet does not fit the spec\ncolumn 'city' is missing, which {spec} "
-        "requires; known: tags, user, price, code, row"
+        "requires. Use one of: tags, user, price, code, row."
     )
     pq.write_table(pq.read_table(table).slice(0, 0), tmp_path / "c.parquet")
     assert refused(made, tmp_path / "c.parquet", out, kind=ek.DataError) == (
@@ -705,7 +705,7 @@ def test_a_second_start_with_other_outputs(made, tmp_path):
 
 
 NO_SUCH_OUTPUT = (
-    "--predict_outputs: the model has no output 'click/classs'; did you mean 'click/classes'?"
+    "--predict_outputs: the model has no output 'click/classs'. Did you mean 'click/classes'?"
 )
 
 
@@ -740,7 +740,7 @@ def test_outputs_of_batches():
     assert list(prediction.chosen(iter(batches), ("b",))) == [{"b": 2}, {"b": 4}]
     assert list(prediction.chosen(iter(batches), ())) == batches
     assert list(prediction.chosen(iter([]), ("c",))) == []
-    with pytest.raises(ek.ConfigError, match="no output 'c'; known: a, b"):
+    with pytest.raises(ek.ConfigError, match=r"no output 'c'\. Use one of: a, b"):
         prediction.chosen(iter(batches), ("c",))
 
 

@@ -87,7 +87,7 @@ def test_a_service_that_is_unknown(running):
     with pytest.raises(grpc.RpcError) as error:
         check(channel, "adz")
     assert error.value.code() == grpc.StatusCode.NOT_FOUND
-    assert error.value.details() == "unknown service 'adz'; did you mean 'ads'?"
+    assert error.value.details() == "unknown service 'adz'. Did you mean 'ads'?"
     with pytest.raises(grpc.RpcError) as error:
         check(channel, "x" * 10_000)
     assert error.value.code() == grpc.StatusCode.NOT_FOUND

@@ -57,7 +57,7 @@ def problem(**changes):
          "columns.weighted.weighted: column 'user' is of one value a record, expected a list; "
          "declare its feature with shape: variable"),
         ({"weighted": {"weight": "wieghts"}},
-         "columns.weighted.weight: got 'wieghts', expected a feature; did you mean 'weights'?"),
+         "columns.weighted.weight: got 'wieghts', expected a feature. Did you mean 'weights'?"),
         ({"weighted": {"weight": "words"}},
          "columns.weighted.weight: feature 'words' is string with the shape variable, expected "
          "float32 with shape: variable, one weight an id"),

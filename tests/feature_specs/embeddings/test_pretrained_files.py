@@ -113,7 +113,7 @@ def test_what_a_broken_text_file_is_told(tmp_path, text, message):
     "entry, message",
     [
         ({"file": "no.txt"}, f"there is no file 'no.txt'{CORRECT}"),
-        ({"file": "vector.txt"}, "there is no file 'vector.txt'; did you mean 'vectors.txt'?"),
+        ({"file": "vector.txt"}, "there is no file 'vector.txt'. Did you mean 'vectors.txt'?"),
         ({"file": "folder.txt"}, "'folder.txt' is a folder, expected a file of vectors"),
         ({"file": "wide.npy"}, f"got float64 [4, 3], expected floats [3 to 4, 2]{ROWS}"),
         ({"file": "long.npy"}, f"got float64 [5, 2], expected floats [3 to 4, 2]{ROWS}"),
@@ -132,7 +132,7 @@ def test_what_a_broken_text_file_is_told(tmp_path, text, message):
         ({"checkpoint": "none", "tensor": "table"},
          f"there is no checkpoint 'none': no file 'none.index' in its folder{CORRECT}"),
         ({"checkpoint": "old2", "tensor": "table"},
-         "there is no checkpoint 'old2': no file 'old2.index' in its folder; did you mean "
+         "there is no checkpoint 'old2': no file 'old2.index' in its folder. Did you mean "
          "'old'?"),
         ({"checkpoint": "old.index", "tensor": "table"},
          "'old.index' is one file of a checkpoint; give what its files have in common, 'old'"),
@@ -149,8 +149,8 @@ def test_what_a_broken_file_is_told_before_and_in_a_training(folder, entry, mess
     "entry, message",
     [
         ({"checkpoint": "old", "tensor": "tabel"},
-         "'old' has no tensor 'tabel'; did you mean 'table'?"),
-        ({"checkpoint": "old", "tensor": "t"}, "'old' has no tensor 't'; known: table"),
+         "'old' has no tensor 'tabel'. Did you mean 'table'?"),
+        ({"checkpoint": "old", "tensor": "t"}, "'old' has no tensor 't'. Use one of: table."),
         ({"checkpoint": "old", "tensor": "table"},
          f"got float32 [3, 2], expected floats [4, 2]{ROWS}"),
         ({"checkpoint": "torn", "tensor": "table"},

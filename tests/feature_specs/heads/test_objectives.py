@@ -102,17 +102,17 @@ def test_rankings_of_one_spec_have_one_group():
     ("objective", "label", "problem"),
     [
         ({"head": "binary", "loss": "focall"}, INTEGER,
-         "objectives.y.loss: got 'focall', expected a loss of this head; did you mean 'focal'?"),
+         "objectives.y.loss: got 'focall', expected a loss of this head. Did you mean 'focal'?"),
         ({"head": "regression", "loss": {"pinball": 0.3}}, FLOAT,
          "objectives.y.loss.pinball: got 0.3, expected a mapping of quantile"),
         ({"head": "regression", "loss": {"log_cosh": 3}}, FLOAT,
          "objectives.y.loss.log_cosh: got 3, expected {}, as there is nothing to say"),
         ({"head": "poisson", "loss": "squared"}, INTEGER,
-         "objectives.y.loss: got 'squared', expected a loss of this head; known: poisson"),
+         "objectives.y.loss: got 'squared', expected a loss of this head. Use one of: poisson."),
         ({"head": "regression", "loss": {"huber": {"delta": 0}}}, FLOAT,
          "objectives.y.loss.huber.delta: got 0, expected greater than 0"),
         ({"head": "binary", "metrics": ["gauk"]}, INTEGER,
-         "objectives.y.metrics: got 'gauk', expected a metric of this head; did you mean 'gauc'?"),
+         "objectives.y.metrics: got 'gauk', expected a metric of this head. Did you mean 'gauc'?"),
         ({"head": "binary", "metrics": ["recall_at_precision"]}, INTEGER,
          "objectives.y.metrics: got 'recall_at_precision', expected a number between 0 and 1, as "
          "in {recall_at_precision: 0.9}"),
@@ -133,7 +133,7 @@ def test_rankings_of_one_spec_have_one_group():
          "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
          "int64"),
         ({"head": "binary", "metrics": ["gauc"], "group_by": "z"}, INTEGER,
-         "objectives.y.group_by: got 'z', expected the name of a feature; known: x"),
+         "objectives.y.group_by: got 'z', expected the name of a feature. Use one of: x."),
         ({"head": "multi_class", "num_classes": 30, "metrics": ["confusion"]}, INTEGER,
          "objectives.y: confusion is of up to 20 classes, as each pair of them is a metric; ask "
          "for f1 or mean_iou instead"),
@@ -144,7 +144,7 @@ def test_rankings_of_one_spec_have_one_group():
          "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
          "int64"),
         ({"head": "ranking", "group_by": "z", "loss": "softmax"}, INTEGER,
-         "objectives.y.group_by: got 'z', expected the name of a feature; known: x"),
+         "objectives.y.group_by: got 'z', expected the name of a feature. Use one of: x."),
         ({"head": "ranking", "group_by": "z", "loss": {"softmax": {"lambda_weight": "ndcg"}}},
          INTEGER, "objectives.y.loss.softmax.lambda_weight: unknown key"),
         ({"head": "quantile", "quantiles": [0.5, 0.5]}, FLOAT,

@@ -36,10 +36,10 @@ SECTIONS = {
 BROKEN = """
 # --- Sections
 featurs: {}
-    6: featurs: unknown section; did you mean 'features'?
+    6: featurs: unknown section. Did you mean 'features'?
 extra: 1
-    6: extra: unknown section; known: features, columns, groups, labels, objectives, ignored,
-       drift, filter, retraining, tables
+    6: extra: unknown section. Use one of: features, columns, groups, labels, objectives, ignored,
+       drift, filter, retraining, tables.
 features -
     1: the top level: the section 'features' is missing
 columns -
@@ -74,13 +74,13 @@ features + c: string
     1: features.c: got 'string', expected a mapping of dtype, shape, default, required,
        feature_list, row_lengths, decode
 features + c: {dtype: strin}
-    1: features.c.dtype: got 'strin', expected 'float32', 'int64' or 'string'; did you mean
+    1: features.c.dtype: got 'strin', expected 'float32', 'int64' or 'string'. Did you mean
        'string'?
 features + c: {dtype: bool}
     1: features.c.dtype: got 'bool', expected 'float32', 'int64' or 'string'
 features + c: {dtyp: string}
     1: features.c.dtype: is missing
-    1: features.c.dtyp: unknown key; did you mean 'dtype'?
+    1: features.c.dtyp: unknown key. Did you mean 'dtype'?
 features + c: {dtype: string, shape: [0]}
     1: features.c.shape: got [0], expected [] for one value, [n] or [n, m] for so many, or variable
 features + c: {dtype: string, shape: variabel}
@@ -104,10 +104,10 @@ features + c: {dtype: string, shape: variable, default: a}
 
 # --- Columns, one by one
 columns + c: {numerc: f}
-    2: columns.c: got {'numerc': 'f'}, expected one column kind, as in {numeric: x}; did you mean
+    2: columns.c: got {'numerc': 'f'}, expected one column kind, as in {numeric: x}. Did you mean
        'numeric'?
 columns + c: f
-    2: columns.c: got 'f', expected one column kind, as in {numeric: x}; known: <kinds>
+    2: columns.c: got 'f', expected one column kind, as in {numeric: x}. Use one of: <kinds>.
 columns + c: {numeric: f, identity: i}
     2: columns.c: got the kinds numeric and identity, expected one column kind, as in {numeric: x}
 columns + c: {numeric: [f]}
@@ -143,18 +143,18 @@ columns + c: {hash_bucket: s, size: 1}
     2: columns.c.size: got 1, expected greater than or equal to 2
 columns + c: {hash_bucket: s, sise: 9}
     2: columns.c.size: is missing
-    2: columns.c.sise: unknown key; did you mean 'size'?
+    2: columns.c.sise: unknown key. Did you mean 'size'?
 columns + c: {embedding: s, dimension: 2, combiner: men}
-    2: columns.c.combiner: got 'men', expected 'mean', 'sum' or 'sqrtn'; did you mean 'mean'?
+    2: columns.c.combiner: got 'men', expected 'mean', 'sum' or 'sqrtn'. Did you mean 'mean'?
 columns + c: {embedding: s, dimension: 0, initializer: {normal: {stddev: 0}}}
     2: columns.c.dimension: got 0, expected greater than or equal to 1
     2: columns.c.initializer.normal.stddev: got 0, expected greater than 0
 
 # --- Columns and what they are made from
 columns + c: {numeric: q}
-    2: columns.c.numeric: got 'q', expected the name of a feature; known: f, i, s, m, v
+    2: columns.c.numeric: got 'q', expected the name of a feature. Use one of: f, i, s, m, v.
 columns + c: {numeric: ff}
-    2: columns.c.numeric: got 'ff', expected the name of a feature; did you mean 'f'?
+    2: columns.c.numeric: got 'ff', expected the name of a feature. Did you mean 'f'?
 columns + c: {numeric: s}
     2: columns.c.numeric: feature 's' is a string, expected a number
 columns + c: {numeric: m}
@@ -172,11 +172,11 @@ columns + c: {hash_bucket: g, size: 3}
 columns + c: {bucketized: v, boundaries: [1]}
     2: columns.c: no group uses this column; add it to a group or remove it
 columns + c: {bucketized: q, boundaries: [1]}
-    2: columns.c.bucketized: got 'q', expected a numeric column or feature; known: f, i, s, m, v, c
+    2: columns.c.bucketized: got 'q', expected a numeric column or feature. Use one of: f, i, s, m, v, c.
 columns + c: {bucketized: e, boundaries: [1]}, e: {indicator: s}
     2: columns.c.bucketized: column 'e' is indicator, expected a numeric one
 columns + c: {embedding: q, dimension: 2}
-    2: columns.c.embedding: got 'q', expected the name of a categorical column; known: i, s, m
+    2: columns.c.embedding: got 'q', expected the name of a categorical column. Use one of: i, s, m.
 columns + c: {embedding: f, dimension: 2}
     2: columns.c.embedding: column 'f' is numeric, expected a categorical column for embedding
 columns + c: {embedding: e, dimension: 2}, e: {embedding: s, dimension: 2}
@@ -187,7 +187,7 @@ columns + e: {dynamic_embedding: f, dimension: 2}
     2: columns.e.dynamic_embedding: feature 'f' is float32, expected string or int64; make an
        embedding of a bucketized column over it
 columns + e: {dynamic_embedding: si, dimension: 2}
-    2: columns.e.dynamic_embedding: got 'si', expected the name of a feature; did you mean 's'?
+    2: columns.e.dynamic_embedding: got 'si', expected the name of a feature. Did you mean 's'?
 columns + e: {dynamic_embedding: s, dimension: 2, evict_every: 10}
     2: columns.e: `evict_every` goes with max_rows, without which nothing goes
 columns + e: {dynamic_embedding: s, dimension: 2, evict: newest, max_rows: 10}
@@ -204,8 +204,8 @@ columns + c: {indicator: g}
     2: columns.c.indicator: got 'g', expected the name of a categorical column; 'g' is a feature:
        make a hash_bucket or vocabulary column of it first
 columns + c: {crossed: [i, q], size: 9}
-    2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column; known: f, i, s, m,
-       v, c
+    2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column. Use one of: f, i, s, m,
+       v, c.
 columns + c: {crossed: [f, i], size: 9}
     2: columns.c.crossed[0]: column 'f' is numeric, expected a feature or a categorical column; for
        a number cross a bucketized column
@@ -231,8 +231,8 @@ columns + c: {bucketized: c, boundaries: [1]}
 columns + c: {weighted: c, weight: w}
     2: columns.c: the column is made from itself; name a feature or another column
 columns + c: {crossed: [c, q], size: 9}
-    2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column; known: f, i, s, m,
-       v, c
+    2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column. Use one of: f, i, s, m,
+       v, c.
     2: columns.c: the column is made from itself; name a feature or another column
 features + g: {dtype: string}
 columns + g: {crossed: [i, g], size: 9}
@@ -256,7 +256,7 @@ groups: {deep: []}
 groups: {deep: [f, f]}
     3: groups.deep[1]: column 'f' is in the group twice
 groups: {deep: [f, ff]}
-    3: groups.deep[1]: got 'ff', expected the name of a column; did you mean 'f'?
+    3: groups.deep[1]: got 'ff', expected the name of a column. Did you mean 'f'?
 features + g: {dtype: string}
 groups: {deep: [g]}
     3: groups.deep[0]: got 'g', expected the name of a column; 'g' is a feature: a group lists
@@ -270,43 +270,43 @@ labels: {y: {dtype: int64, vocabulary: [a, b]}}
 labels: {y: {dtype: string, vocabulary: [a, a]}}
     4: labels.y: the vocabulary has duplicates
 labels: {y: {dtype: int64, default: 0}}
-    4: labels.y.default: unknown key; known: dtype, shape, vocabulary, missing, weight, true_probability
+    4: labels.y.default: unknown key. Use one of: dtype, shape, vocabulary, missing, weight, true_probability.
 labels: {f: {dtype: int64}}
 objectives: {f: {head: binary}}
     4: labels.f: the label is also a feature and would leak into the model
 labels + z: {dtype: int64}
     4: labels.z: no objective learns this label; add an objective or remove it
 labels: {y: {dtype: int64, weight: q}}
-    4: labels.y.weight: got 'q', expected a feature or a label; known: f, i, s, m, v, y
+    4: labels.y.weight: got 'q', expected a feature or a label. Use one of: f, i, s, m, v, y.
 labels: {y: {dtype: int64, weight: s}}
     4: labels.y.weight: 's' is no single number
 labels: {y: {dtype: int64, weight: v}}
     4: labels.y.weight: 'v' is no single number
 labels: {y: {dtype: int64, true_probability: ff}}
-    4: labels.y.true_probability: got 'ff', expected a float32 feature of one value; did you mean
+    4: labels.y.true_probability: got 'ff', expected a float32 feature of one value. Did you mean
        'f'?
 labels: {y: {dtype: float32, true_probability: f}}
 objectives: {y: {head: regression}}
     4: labels.y.true_probability: is for the label of a binary head
 objectives: {y: {head: binry}}
-    5: objectives.y.head: got 'binry', expected a head; did you mean 'binary'?
+    5: objectives.y.head: got 'binry', expected a head. Did you mean 'binary'?
 objectives: {y: {head: softmax}}
-    5: objectives.y.head: got 'softmax', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
+    5: objectives.y.head: got 'softmax', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking.
 objectives: {y: binary}
-    5: objectives.y: got 'binary', expected a head; known: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking
+    5: objectives.y: got 'binary', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking.
 objectives: {y: {head: ranking}}
     5: objectives.y: the head ranking needs group_by: the feature whose rows of one value are ranked against each other, such as the id of a query, session or user
 objectives: {y: {head: binary, num_classes: 2}}
-    5: objectives.y.num_classes: unknown key; known: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by
+    5: objectives.y.num_classes: unknown key. Use one of: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by.
 objectives: {y: {head: multi_class, num_classes: 2}}
     5: objectives.y.num_classes: got 2, expected greater than or equal to 3
 objectives: {y: {head: binary, loss_weight: -1}}
     5: objectives.y.loss_weight: got -1, expected greater than or equal to 0
 objectives: {z: {head: binary}}
     4: labels.y: no objective learns this label; add an objective or remove it
-    5: objectives.z: got 'z', expected the name of a label; known: y
+    5: objectives.z: got 'z', expected the name of a label. Use one of: y.
 objectives + z: {head: binary, label: yy}
-    5: objectives.z.label: got 'yy', expected the name of a label; did you mean 'y'?
+    5: objectives.z.label: got 'yy', expected the name of a label. Did you mean 'y'?
 objectives + z: {head: binary, label: y}
     5: objectives.z: objectives 'y' and 'z' both learn the label 'y'; give one of them another label, or remove it
 labels: {y: {dtype: string, vocabulary: [a, b, c]}}
@@ -336,35 +336,35 @@ ignored: [s, f]
     6: ignored[1]: feature 'f' is used by column 'f', the weight of label 'y'; to leave it out,
        remove these (columns from their groups, too); to keep it, remove it from `ignored`
 ignored: [y]
-    6: ignored[0]: got 'y', expected the name of a feature; known: f, i, s, m, v
+    6: ignored[0]: got 'y', expected the name of a feature. Use one of: f, i, s, m, v.
 # --- What is easily overlooked
 objectives: {y: {head: [binary]}}
-    5: objectives.y.head: got ['binary'], expected a head; did you mean 'binary'?
+    5: objectives.y.head: got ['binary'], expected a head. Did you mean 'binary'?
 columns + c: {size: 4, hash_buckt: s}
-    2: columns.c: got {'size': 4, 'hash_buckt': 's'}, expected one column kind, as in {numeric: x};
-       did you mean 'hash_bucket'?
+    2: columns.c: got {'size': 4, 'hash_buckt': 's'}, expected one column kind, as in {numeric: x}.
+       Did you mean 'hash_bucket'?
 columns + c: {hash_bucket: s, size: 9, oov_buckets: 1}
-    2: columns.c.oov_buckets: unknown key; known: hash_bucket, size, sequence
+    2: columns.c.oov_buckets: unknown key. Use one of: hash_bucket, size, sequence.
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stddev: 0}}]}
     2: columns.c.normalizer[1].zscore.stddev: got 0, expected greater than 0
 columns + c: {numeric: f, normalizer: {clip: {min: 0, max: 1, step: 2}}}
-    2: columns.c.normalizer.clip.step: unknown key; known: min, max
+    2: columns.c.normalizer.clip.step: unknown key. Use one of: min, max.
 columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stdev: 2}}]}
     2: columns.c.normalizer[1].zscore.stddev: is missing
-    2: columns.c.normalizer[1].zscore.stdev: unknown key; did you mean 'stddev'?
+    2: columns.c.normalizer[1].zscore.stdev: unknown key. Did you mean 'stddev'?
 columns + c: {numeric: f, normalizer: [log1p, {log1p: {}}]}
     2: columns.c.normalizer: got {'log1p': {}}, expected log1p alone, which has no values
 columns + c: {embedding: s, dimension: 2, dimenson: 3}
-    2: columns.c.dimenson: unknown key; did you mean 'dimension'? It is there already
+    2: columns.c.dimenson: unknown key. Did you mean 'dimension'? It is there already
 columns + c: {embedding: s, dimension: 2, pretrained: {fil: vectors.txt}}
-    2: columns.c.pretrained.fil: unknown key; did you mean 'file'?
+    2: columns.c.pretrained.fil: unknown key. Did you mean 'file'?
 drift: {default: {missing: {warm: 0.1}}}
-    6: drift.default.missing.warm: unknown key; did you mean 'warn'?
+    6: drift.default.missing.warm: unknown key. Did you mean 'warn'?
 drift: {features: {s: {linf: {warn: 0.1}, mising: {warn: 0.1}}}}
-    6: drift.features.s.linf: unknown key; known: l_infinity, jensen_shannon, missing
-    6: drift.features.s.mising: unknown key; did you mean 'missing'?
+    6: drift.features.s.linf: unknown key. Use one of: l_infinity, jensen_shannon, missing.
+    6: drift.features.s.mising: unknown key. Did you mean 'missing'?
 columns + c: {embedding: s, dimension: 2, initializer: {normal: {stddev: 1, mean: 0}}}
-    2: columns.c.initializer.normal.mean: unknown key; known: stddev
+    2: columns.c.initializer.normal.mean: unknown key. Use one of: stddev.
 columns + c: {embedding: s, dimension: 2, initializer: {zeros: {}}}
     2: columns.c.initializer: got {'zeros': {}}, expected zeros alone, which has no values
 columns + c: {numeric: f, normalizer: {zscore: 3}}
@@ -406,7 +406,7 @@ groups: {deep: [f, i, s, m, v, c]}
 labels: {y: {dtype: int64, weight: y}}
     4: labels.y.weight: a label cannot weigh itself
 labels: {y: {dtype: int64, true_probability: v}}
-    4: labels.y.true_probability: got 'v', expected a float32 feature of one value; known: f
+    4: labels.y.true_probability: got 'v', expected a float32 feature of one value. Use one of: f.
 labels: {y: {dtype: int64, true_probability: f}}
     4: labels.y.true_probability: feature 'f' is in a group and would leak into the model
 """  # noqa: E501
@@ -502,12 +502,12 @@ def test_all_problems_of_a_stage_come_at_once_in_line_order(folder):
     pathlib.Path("spec.yaml").write_text(SEVERAL)
     entries_alone = [
         "4: features.x: the default 'a' is no float32",
-        "7: features.y.dtype: got 'int63', expected 'float32', 'int64' or 'string'; did you mean "
+        "7: features.y.dtype: got 'int63', expected 'float32', 'int64' or 'string'. Did you mean "
         "'int64'?",
-        "9: columns.x.normalizr: unknown key; did you mean 'normalizer'?",
+        "9: columns.x.normalizr: unknown key. Did you mean 'normalizer'?",
         "12: columns.y.boundaries: boundaries must increase strictly, and [0] is 1.0, [1] is 1.0; "
         "remove one of the two",
-        "18: objectives.z.head: got 'binry', expected a head; did you mean 'binary'?",
+        "18: objectives.z.head: got 'binry', expected a head. Did you mean 'binary'?",
     ]
     assert_problems("spec.yaml", entries_alone)
 
@@ -521,7 +521,7 @@ def test_names_are_looked_at_when_all_entries_are_right(folder):
         "2: groups.deep[2]: column 'x' is in the group twice",
         "11: columns.y.bucketized: feature 'y' is no number, expected one, or [n] numbers",
         "16: labels.z: no objective learns this label; add an objective or remove it",
-        "18: objectives.z.label: got 'q', expected the name of a label; known: z",
+        "18: objectives.z.label: got 'q', expected the name of a label. Use one of: z.",
     ]
     assert_problems("spec.yaml", names)
 

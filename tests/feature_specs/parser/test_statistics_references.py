@@ -137,8 +137,8 @@ def test_equal_quantiles_are_merged_and_that_is_said(folder, caplog):
          "columns.x.normalizer[1].zscore.statistics: the statistics are of the feature as it is "
          "stored, and other steps come before; make zscore the first step or give its numbers"),
         (numeric("other", ZSCORE),
-         "columns.x.normalizer.zscore.statistics: 'statistics.json' has no feature 'other'; "
-         "known: age, steps, constant, city"),
+         "columns.x.normalizer.zscore.statistics: 'statistics.json' has no feature 'other'. "
+         "Use one of: age, steps, constant, city."),
         (numeric("city", MINMAX),
          "columns.x.normalizer.minmax.statistics: feature 'city' of 'statistics.json' is a "
          "string, expected numbers"),

@@ -369,7 +369,7 @@ EITHER = "{raw: {dtype, shape}} or {image: {height, width, channels}}"
          f"features.pixels.decode: got {{'png': {{}}}}, expected {EITHER}"),
         ({"features__pixels": {"dtype": "string", "decode": {"raw": {"dtype": "uint32"}}}},
          "features.pixels.decode.raw.dtype: got 'uint32', expected 'uint8', 'int8', 'uint16', "
-         "'int16', 'int32', 'int64', 'float16', 'float32' or 'float64'; did you mean 'int32'?"),
+         "'int16', 'int32', 'int64', 'float16', 'float32' or 'float64'. Did you mean 'int32'?"),
         ({"features__pixels": {"dtype": "string",
                                "decode": {"raw": {"dtype": "uint8", "shape": "variable"}}}},
          "features.pixels.decode.raw.shape: got 'variable', expected a list"),

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.no_tensorflow
     ("section", "message"),
     [
         ({"gate": {"conditions": [{"metric": "auc/clik", "min": 0.5}]}},
-         "retraining.gate.conditions[0].metric: got 'auc/clik', expected a metric of the gate; did "
+         "retraining.gate.conditions[0].metric: got 'auc/clik', expected a metric of the gate. Did "
          "you mean 'auc/click'?"),
         ({"gate": {"conditions": [{"metric": "auc/click"}]}},
          "retraining.gate.conditions[0]: says nothing; give min, max or max_loss"),
@@ -27,14 +27,14 @@ pytestmark = pytest.mark.no_tensorflow
          "retraining.gate.conditions[0].slice: feature 'price' is no single string or integer a "
          "row"),
         ({"gate": {"bootstrap": {"group_by": "usr"}}},
-         "retraining.gate.bootstrap.group_by: got 'usr', expected the name of a feature; did you "
+         "retraining.gate.bootstrap.group_by: got 'usr', expected the name of a feature. Did you "
          "mean 'user'?"),
         ({"label_rate": {"click": {}}},
          "retraining.label_rate.click: says nothing; give min or max"),
         ({"label_rate": {"clik": {"min": 0.1}}},
-         "retraining.label_rate.clik: got 'clik', expected the name of a label; did you mean "
+         "retraining.label_rate.clik: got 'clik', expected the name of a label. Did you mean "
          "'click'?"),
-        ({"gat": {}}, "retraining.gat: unknown key; did you mean 'gate'?"),
+        ({"gat": {}}, "retraining.gat: unknown key. Did you mean 'gate'?"),
         ([], "retraining: got [], expected a mapping of "
          "label_rate, day_rows, drift, vocabularies, warm_start, warm_start_epochs, full_every, "
          "gate"),

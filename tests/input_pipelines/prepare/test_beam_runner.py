@@ -69,7 +69,7 @@ def test_without_beam(monkeypatch):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--direct_num_worker=2"], "Beam has no flag --direct_num_worker; did you mean "
+        (["--direct_num_worker=2"], "Beam has no flag --direct_num_worker. Did you mean "
          "'direct_num_workers'?"),
         (["--zebra"], "Beam has no flag --zebra"),
         (["--direct_num_workers=two"], "argument --direct_num_workers: invalid int value: 'two'"),

@@ -24,14 +24,14 @@ def validate(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model=deepfmm"], "no model 'deepfmm'; did you mean 'deepfm'?"),
+        (["--model=deepfmm"], "no model 'deepfmm'. Did you mean 'deepfm'?"),
         (["--model_params=hiden_units=[4]"],
-         "unknown parameter 'hiden_units'; did you mean 'hidden_units'?"),
+         "unknown parameter 'hiden_units'. Did you mean 'hidden_units'?"),
         (["--model=dnn", "--model_params=group=seep"], "'seep'"),
         (["--model=linear", "--best_metric=auc/clic", "--best_direction=max"],
-         "--best_metric=auc/clic: the model has no such metric; did you mean 'auc/click'?"),
+         "--best_metric=auc/clic: the model has no such metric. Did you mean 'auc/click'?"),
         (["--early_stopping_metric=auk/buy", "--early_stopping_direction=max"],
-         "--early_stopping_metric=auk/buy: the model has no such metric; did you mean 'auc/buy'?"),
+         "--early_stopping_metric=auk/buy: the model has no such metric. Did you mean 'auc/buy'?"),
     ],
 )  # fmt: skip
 def test_what_training_would_refuse_is_refused(validate, arguments, message):

@@ -49,7 +49,7 @@ RETRAIN = {
         ),
         (
             {"stage_limits": ("trian=5",)},
-            "--stage_limits: no stage 'trian'; did you mean 'train'?",
+            "--stage_limits: no stage 'trian'. Did you mean 'train'?",
         ),
         (
             {"stage_limits": ("train=0.0",)},

@@ -211,7 +211,7 @@ BCE = ("sgd", "binary_crossentropy")
         (lambda: sequential("sgd"), {}, "the model is compiled without a loss for dense"),
         (lambda: sequential("sgd", "binary_crosentropy"), {},
          "the model is compiled with the loss 'binary_crosentropy' for dense, expected a name in "
-         "tf.keras.losses, a Loss or a function; did you mean 'binary_crossentropy'?"),
+         "tf.keras.losses, a Loss or a function. Did you mean 'binary_crossentropy'?"),
         (lambda: sequential(*BCE), {"positive_penalty": 3},
          "objectives.click: positive_penalty of the spec and the loss that the Keras model is "
          "compiled with are two answers to one question; remove it from the spec"),

@@ -332,7 +332,7 @@ def test_guesses_of_heads(tmp_path, values, label, head):
 @pytest.mark.parametrize(
     "rows, message",
     [
-        ([{"x": 1}, {"x": 2}], "--labels: no record has a feature 'y'; known: x"),
+        ([{"x": 1}, {"x": 2}], "--labels: no record has a feature 'y'. Use one of: x."),
         ([{"y": []}, {"x": 2}], "--labels: feature 'y' has no value in any record"),
         ([{"y": [1, 2]}, {"x": 2}],
          "--labels: feature 'y' has up to 2 values in a record; a label has one"),

@@ -446,7 +446,7 @@ def test_tables_that_do_not_fit_the_spec(tmp_path):
     ])  # fmt: skip
     assert refused([path], tmp_path / "out", spec=spec).splitlines() == [
         f"{path} does not fit the spec",
-        f"column 'user' is missing, which {tmp_path}/spec.yaml requires; did you mean 'usr'?",
+        f"column 'user' is missing, which {tmp_path}/spec.yaml requires. Did you mean 'usr'?",
         f"column 'price' is string, and {tmp_path}/spec.yaml says float32; correct the spec, or "
         "the table",
         f"column 'pair' has one value a row, and {tmp_path}/spec.yaml says 2; that takes a column "
@@ -648,12 +648,12 @@ def test_parquet_columns_of_other_types(tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"split_key": "usr"}, "--split_key: the table has no column 'usr'; did you mean 'user'?"),
+        ({"split_key": "usr"}, "--split_key: the table has no column 'usr'. Did you mean 'user'?"),
         ({"split_key": "price"}, "--split_key: column 'price' holds numbers that are no integers; "
          "a key is text or an integer in every row"),
         ({"split_key": "tags"}, "--split_key: column 'tags' holds lists; a key is text or an "
          "integer in every row"),
-        ({"step_columns": ("tag",)}, "--step_columns: the table has no column 'tag'; did you mean "
+        ({"step_columns": ("tag",)}, "--step_columns: the table has no column 'tag'. Did you mean "
          "'tags'?"),
         ({"step_columns": ("row",)}, "--step_columns: column 'row' has one value a row; a feature "
          "list is made of a column of lists"),

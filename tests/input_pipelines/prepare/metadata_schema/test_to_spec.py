@@ -322,7 +322,7 @@ def test_a_long_domain_is_a_vocabulary_file(tmp_path):
         (ONE, [], "'s.pbtxt' does not say which features are labels: none is tagged 'label' or not "
          "in one of its default environments; name them, as in --labels=click"),
         ('feature { name: "click" type: INT }', ["clik"],
-         "--labels: 's.pbtxt' has no feature 'clik'; did you mean 'click'?"),
+         "--labels: 's.pbtxt' has no feature 'clik'. Did you mean 'click'?"),
         ('feature { name: "y" type: INT }', ["y"],
          "'s.pbtxt' has no feature but the labels that fits any column"),
         (ONE + 'feature { name: "y" type: STRUCT }', ["y"],
