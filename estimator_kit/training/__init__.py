@@ -1,15 +1,15 @@
-"""Training: where it starts and ends, what it reads, and how it comes back.
+"""Training: where it starts and ends, what it reads, and how it resumes.
 
 run               the stages of a training: check, plan, begin, train, finish
-trainer           who makes its steps: this process alone; others are in `distributed`
+trainer           runs the steps in this process; the trainers of clusters are in `distributed`
 preparation       spec, cluster, model and default data, before any mode does its work
-source            what a training reads, and from where on; eval_input: what an evaluation reads
-position          where in its input a training is, as `input.json` keeps it
-plan              where it starts and ends
-team              how many train together, and what that means for their input
-records, rows     what files hold, and what became of their rows
+source            what a training reads, and from which row; eval_input: what an evaluation reads
+position          how far a training has read its input, as `input.json` stores it
+plan              the first and the last step
+team              how many processes train together, and what that means for their input
+records, rows     checks of the input files, and the counts of their rows
 bad_data          what a run does about corrupt data
 after_evaluation  metrics, exports and early stopping after each evaluation
 finish            what follows the last checkpoint
-hooks             of the sessions that train
+hooks             session hooks for training
 """

@@ -1,7 +1,7 @@
-"""What happens after each evaluation: its metrics are kept, models exported, a stall noticed.
+"""Runs after each evaluation: stores its metrics, exports models, and checks for early stopping.
 
-One `tf.estimator.Exporter`, because that is where tf.estimator calls out with the metrics of an
-evaluation and its checkpoint.
+It is one `tf.estimator.Exporter`, because tf.estimator passes the metrics and the checkpoint of an
+evaluation only to exporters.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class _Entry(storage.Form):
 
 
 class EvaluationHistory:
-    """All evaluations of a model directory, one JSON line a step, in `eval_history.jsonl`."""
+    """All evaluations of a model directory: `eval_history.jsonl`, with one JSON line for a step."""
 
     def __init__(self, model_dir: str):
         self._path = os.path.join(model_dir, "eval_history.jsonl")
 
     def read(self) -> list[dict[str, Any]]:
-        """Entries `{"global_step", "metrics"}` by step."""
+        """Returns the entries `{"global_step", "metrics"}`, ordered by step."""
         if not tf.io.gfile.exists(self._path):
             return []
         with tf.io.gfile.GFile(self._path) as file:
@@ -55,14 +55,15 @@ class EvaluationHistory:
             problem = storage.form_problem(line, _Entry)
             if problem is not None:
                 raise ConfigError(
-                    f"{self._path}:{number}: no evaluation: {problem}; repair or remove the line"
+                    f"{self._path}:{number}: this line is not an evaluation: {problem}. "
+                    "Repair or remove the line."
                 )
             entry = json.loads(line)
             entries.append({name: entry[name] for name in ("global_step", "metrics")})
         return entries
 
     def add(self, global_step: int, metrics: dict[str, float]) -> None:
-        """Adds an evaluation; one of the same step, from before a restart, is replaced."""
+        """Adds an evaluation, and removes entries of this and later steps (before a restart)."""
         entries = [entry for entry in self.read() if entry["global_step"] < global_step]
         entries.append({"global_step": global_step, "metrics": storage.plain(metrics)})
         text = "".join(json.dumps(entry, sort_keys=True) + "\n" for entry in entries)
@@ -70,18 +71,18 @@ class EvaluationHistory:
 
 
 class AfterEvaluation(estimator.Exporter):
-    """Keeps the history, writes all exports but the final one, and asks for an early stop.
+    """Writes the history and all exports except the final one, and requests an early stop.
 
     Args:
-      config: says which exporters there are and when training has stalled.
+      config: names the exporters, and says when training has stalled.
       spec: the feature spec of the exports.
-      request: where an early stop is asked for.
-      files: of the evaluation; the exports are asked with their first rows.
-      damaged: those of them of which only the good records are read.
+      request: receives the request for an early stop.
+      files: the evaluation files. Each export is verified with their first rows.
+      damaged: the files in `files` of which only the good records are read.
 
     Attributes:
-      metrics: of the last evaluation, as floats.
-      exports: `{exporter: path}` of the last export of each.
+      metrics: the metrics of the last evaluation, as floats.
+      exports: `{exporter: path}`, the last export of each exporter.
     """
 
     name = "after_evaluation"
@@ -99,14 +100,14 @@ class AfterEvaluation(estimator.Exporter):
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
-        self._history.read()  # A damaged one is found before training, not after.
+        self._history.read()  # Finds a damaged history before training, not after it.
         self.read_records()
         self.metrics: dict[str, float] = {}
 
     def read_records(self) -> None:
-        """Reads what the exporters keep, anew where an evaluator may have gone on with it."""
+        """Reads the records of the exporters again, since an evaluator may have changed them."""
         config = self._config
-        # A direction that is not given is that of a loss; the configuration sees to it.
+        # The configuration requires a direction for every metric except a loss.
         direction = config.best_direction or "min"
         self._best: Optional[BestRecord] = None
         if "best" in config.exporters:
@@ -145,7 +146,7 @@ class AfterEvaluation(estimator.Exporter):
         eval_result: dict[str, Any],
         is_the_final_export: bool,
     ) -> None:
-        """Called by tf.estimator after an evaluation."""
+        """Runs after an evaluation; tf.estimator calls it."""
         del export_path, is_the_final_export
         trained = estimator
         self.metrics = read_metrics(eval_result)
@@ -178,13 +179,13 @@ class AfterEvaluation(estimator.Exporter):
             self._request.ask(EARLY_STOPPED)
 
     def export_final(self, trained: Any) -> str:
-        """Writes the `final` export, of the latest checkpoint, and returns its path."""
+        """Writes the `final` export from the latest checkpoint, and returns its path."""
         return self._exports.write(trained, "final", metrics=self.metrics)
 
     def _watched(self, metric: str) -> float:
         value = self.metrics[metric]
         if math.isnan(value):
-            _log.warning("%s is undefined: the rows that it is made of are not there", metric)
+            _log.warning("%s is undefined: the evaluation files have no rows for it", metric)
         return value
 
     def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:

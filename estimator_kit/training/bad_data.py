@@ -1,14 +1,14 @@
-"""What a run does about corrupt data: `--corrupt_data_policy`, its limits, and what is kept of it.
+"""What a run does about corrupt data: `--corrupt_data_policy`, its limits, and its report.
 
-    fail          stops at the first bad record that is read, and names file, byte and reason
-    skip_record   reads all good records, also those of damaged files
-    quarantine    leaves out each file that has a bad record; it is listed, and stays where it is
+    fail          stops at the first bad record, and names its file, byte and reason
+    skip_record   reads all good records, including the good records of damaged files
+    quarantine    leaves out each file that has a bad record; it lists the file and does not move it
 
-Under `fail` nothing is looked at beforehand. Under the others all files of the run are read once
-before anything is trained or written: so the limits hold before the first step, the counts are
-exact, and what is left out depends on the files and the spec alone. Each start and each worker
-comes to the same, which is what a restart rests on. What a bad record is, `record_scanner` says for
-the framing; for the rest it is a record with which the run would have stopped.
+With `fail` the run checks nothing in advance. With `skip_record` and `quarantine` it reads all
+files once, before it trains or writes anything. So it applies the limits before the first step, and
+its counts are exact. What it leaves out depends only on the files and the spec. Every start and
+every worker therefore leaves out the same records, and a restart relies on that. A record is bad if
+its framing is bad (see `record_scanner`), or if the run would have stopped at it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from input_pipelines.record_files import tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
-# Files that an error or a warning names.
+# How many files an error or a warning names.
 _NAMED = 5
 
 
@@ -39,12 +39,12 @@ class Screened:
     """The files that a run reads.
 
     Attributes:
-      files: by flag (`--train_files`), without those in quarantine.
-      damaged: the files of which only good records are read.
-      digests: of each of these one of what was found in it.
-      records: good records of the files that are read, by flag; none where nothing was looked at.
-      counts: for `result.json`; empty under `fail`.
-      listing: for `bad_data.json`.
+      files: the paths by flag (`--train_files`), without files in quarantine.
+      damaged: the files of which only the good records are read.
+      digests: for each damaged file, a digest of what was found in it.
+      records: the number of good records in the files that are read, by flag. Empty under `fail`.
+      counts: the counts for `result.json`. Empty under `fail`.
+      listing: the bad files for `bad_data.json`.
     """
 
     files: Mapping[str, list[str]]
@@ -55,11 +55,11 @@ class Screened:
     listing: tuple[Mapping[str, Any], ...] = ()
 
     def left_out(self, flag: str) -> dict[str, str]:
-        """Of each damaged file a digest of the records that are not read, for `position`."""
+        """For each damaged file, a digest of the records that are not read; for `position`."""
         return {path: self.digests[path] for path in self.files[flag] if path in self.digests}
 
     def write(self, model_dir: str) -> None:
-        """Writes `bad_data.json`, where files were looked at."""
+        """Writes `bad_data.json` if the run has scanned its files."""
         path = os.path.join(model_dir, "bad_data.json")
         if self.counts:
             storage.write_json(path, {**self.counts, "bad_files": self.listing})
@@ -72,16 +72,16 @@ def screen(
     *,
     with_labels: bool = True,
 ) -> Screened:
-    """Looks at the files of a run as its policy asks.
+    """Scans the files of a run if its policy requires that.
 
     Args:
-      config: the policy and its limits, which hold for the files of each flag.
+      config: the policy and its limits. The limits apply to the files of each flag separately.
       spec: the feature spec.
       files: paths by flag.
       with_labels: whether the run reads labels.
 
     Raises:
-      DataError: there is more bad data than the limits allow, or nothing is left.
+      DataError: the files have more bad data than the limits allow, or no good record.
     """
     policy = config.corrupt_data_policy
     if policy == "fail":
@@ -121,7 +121,7 @@ def screen(
 
 @dataclasses.dataclass(frozen=True)
 class _Sums:
-    """What the reports of one flag's files come to."""
+    """The sums over the reports of one flag's files."""
 
     reports: Sequence[FileReport]
     policy: str
@@ -143,9 +143,9 @@ class _Sums:
 
     @property
     def fraction(self) -> float:
-        """The share of records, or of bytes where it is larger, that is not read.
+        """The share of records, or of bytes if that is larger, that is not read.
 
-        The bytes count because a stretch without framing is one bad record, whatever its length.
+        The bytes count because a stretch without framing is one bad record, however long it is.
         """
         sizes = [max(report.size, report.lost_bytes) for report in self.reports]
         lost = [
@@ -175,10 +175,10 @@ class _Sums:
         share = config.max_bad_fraction
         if share is not None and self.fraction > share:
             limits.append(
-                f"{self.fraction:.2%} that cannot be read, more than --max_bad_fraction={share}"
+                f"{self.fraction:.2%} unreadable data, more than --max_bad_fraction={share}"
             )
         if not self.read and self.bad_records:
-            limits.append("no good record that could be read")
+            limits.append("no good record")
         if limits:
             bad = [report for report in self.reports if report.bad_records]
             heading = f"the {len(self.reports)} files of {flag} have {' and '.join(limits)}"
@@ -186,7 +186,7 @@ class _Sums:
 
 
 def first_lines(bad: Sequence[FileReport]) -> list[str]:
-    """One line of each of the first few files with bad records."""
+    """One line for each of the first few files with bad records."""
     lines = [
         f"{report.path}: {report.bad_records:,} of {report.records:,} records are bad, the first: "
         f"{report.listed[0].sentence}"
@@ -198,7 +198,7 @@ def first_lines(bad: Sequence[FileReport]) -> list[str]:
 
 
 def as_dict(report: FileReport) -> dict[str, Any]:
-    """A report as JSON has it; the first bad records with their places and reasons."""
+    """A report for JSON, with the places and reasons of the first bad records."""
     listed = [
         {"record": bad.number, "byte": bad.offset, "reason": bad.reason} for bad in report.listed
     ]

@@ -1,12 +1,12 @@
 """`--data_service`: training on batches that a tf.data service computes.
 
-Says whether a service is there, makes the input_fn that reads from it, and says what was lost. The
-job is one of this training alone, and ends with it. What the workers compute is
-`input_pipelines.data_service`; dispatcher and workers are started by `data_service_servers`; which
-flags go with it is in `data_service_flags`.
+Waits for the service, makes the input_fn that reads from it, and reports lost rows. The service's
+job belongs to this training alone, and ends with it. `input_pipelines.data_service` defines what
+the workers compute, and `commands.data_service` starts the dispatcher and the workers.
+`config.rules.data_service` checks the flags.
 
-TensorFlow waits for ever for a dispatcher that is not there, for a first worker, and for a batch;
-here each of that has a time, `--data_service_timeout_secs`.
+TensorFlow waits without end for a missing dispatcher, for a first worker, and for a batch. Here
+each of these waits has a limit, which `--data_service_timeout_secs` sets.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from input_pipelines.reading.selection import Negatives, RowCounts
 
 _log = logging.getLogger("estimator_kit")
 
-# A step that is so many times --data_service_timeout_secs without a batch ends the run: longer
-# than the wait for lost rows, which is one.
+# A step that waits this many times --data_service_timeout_secs for a batch ends the run. The wait
+# for lost rows, which takes --data_service_timeout_secs once, must fit in it.
 _STEP_TIMEOUTS = 3
 
-# The one call of TensorFlow's dispatcher that needs no argument: the workers that it knows.
+# Lists the workers that a dispatcher knows. It is the dispatcher's only call without an argument.
 _GET_WORKERS = "/tensorflow.data.DispatcherService/GetWorkers"
 
 
 def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
-    """Returns once the dispatcher answers, and with `workers` knows a worker.
+    """Returns when the dispatcher answers and, with `workers`, when it has a worker.
 
     Raises:
-      tf.errors.UnavailableError: it has not in `data_service_timeout_secs`.
+      tf.errors.UnavailableError: this did not happen within `data_service_timeout_secs`.
     """
-    import grpc  # TensorFlow asks for it, and is without it where it was built otherwise.
+    import grpc  # TensorFlow requires it, but some builds of TensorFlow do not.
 
     address, seconds = config.data_service, config.data_service_timeout_secs
     assert address is not None
@@ -71,12 +71,13 @@ def wait_for_service(config: ExperimentConfig, *, workers: bool = True) -> None:
                     problem,
                 )
             threading.Event().wait(min(0.2, max(left, 0)))
-    what = "has no worker" if problem.startswith("it has no worker") else "does not answer"
+    what = "got no worker" if problem.startswith("it has no worker") else "did not answer"
     raise tf.errors.UnavailableError(
         None,
         None,
-        f"--data_service={address}: the dispatcher {what} for {seconds:g} seconds ({problem}); "
-        "look whether it runs and can be reached, or raise --data_service_timeout_secs",
+        f"--data_service={address}: the dispatcher {what} within {seconds:g} seconds ({problem}). "
+        "Check that it runs and that this machine can reach it, or raise "
+        "--data_service_timeout_secs.",
     )
 
 
@@ -91,15 +92,15 @@ def input_fn(
 ) -> Callable[[], Any]:
     """The input_fn of a training whose batches the service computes.
 
-    It begins with the first row of the epoch that `skip_rows` end in.
+    After `skip_rows` rows it starts again at the first row of the current epoch.
     """
     assert config.data_service is not None
     first = 0
     if skip_rows and counts is not None:
         first = shuffling.epoch_of(skip_rows, counts[0].rows_an_epoch)[0]
         _log.warning(
-            "--data_service reads in no fixed order: this start begins with epoch %d anew, and "
-            "ends at the same step; some of its rows are read again, others not",
+            "--data_service reads rows in no fixed order. This start begins epoch %d again and "
+            "ends at the same step, so it reads some rows again and leaves some rows out.",
             first + 1,
         )
     given = data_service.WorkerInput(
@@ -111,7 +112,7 @@ def input_fn(
         epochs=config.epochs,
         negatives=negatives,
     )
-    rows: Optional[int] = None  # Until the end of the epochs, where they have one.
+    rows: Optional[int] = None  # The rows up to the end of the epochs, if --epochs is set.
     if config.epochs is not None and counts is not None:
         rows = sum(part.in_epochs(config.epochs) for part in counts) - skip_rows
     registered = data_service.register(config.data_service, given.dataset())
@@ -128,7 +129,7 @@ def input_fn(
 
 
 class StepTimeout(tf.compat.v1.train.SessionRunHook):
-    """Ends a step that takes longer than so many seconds, with a DeadlineExceededError."""
+    """Ends a step that takes longer than `seconds` with a DeadlineExceededError."""
 
     def __init__(self, seconds: float):
         self._milliseconds = int(1000 * seconds)
@@ -139,7 +140,7 @@ class StepTimeout(tf.compat.v1.train.SessionRunHook):
 
 
 def hooks(config: ExperimentConfig) -> list[StepTimeout]:
-    """What ends a step for which no batch comes; nothing without a service."""
+    """The hooks that end a step that gets no batch. Empty without a service."""
     if config.data_service is None:
         return []
     return [StepTimeout(_STEP_TIMEOUTS * config.data_service_timeout_secs)]
@@ -147,7 +148,7 @@ def hooks(config: ExperimentConfig) -> list[StepTimeout]:
 
 @contextlib.contextmanager
 def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
-    """Turns the error of a step that waited too long for a batch into one that says so."""
+    """Replaces the error of a step that waited too long by one that names the service."""
     try:
         yield
     except tf.errors.DeadlineExceededError as error:
@@ -157,20 +158,20 @@ def naming_the_service(config: ExperimentConfig) -> Iterator[None]:
         raise tf.errors.UnavailableError(
             None,
             None,
-            f"--data_service={config.data_service}: a step took {seconds:g} seconds, three times "
-            "--data_service_timeout_secs, for want of a batch; look whether the dispatcher and a "
-            "worker run, and start again to go on from the last checkpoint",
+            f"--data_service={config.data_service}: a step got no batch within {seconds:g} "
+            "seconds, three times --data_service_timeout_secs. Check that the dispatcher and a "
+            "worker run, then start again to go on from the last checkpoint.",
         ) from error
 
 
 def lost_rows(config: ExperimentConfig, expected: Optional[int], read: int) -> int:
-    """Rows that a lost worker took along, and says so."""
+    """Returns how many rows were lost with a worker, and logs a warning if any were."""
     if config.data_service is None or expected is None or read >= expected:
         return 0
     lost = expected - read
     _log.warning(
-        "--data_service: %s of %s rows did not come: a worker that was lost had them in hand, and "
-        "they were not trained on",
+        "--data_service: %s of %s rows were lost with a worker, and the model was not trained on "
+        "them",
         f"{lost:,}",
         f"{expected:,}",
     )

@@ -1,4 +1,4 @@
-"""`--generate_default_data`: the embedded data are made where they are asked for and missing."""
+"""`--generate_default_data`: writes the default data, where they are missing."""
 
 from __future__ import annotations
 

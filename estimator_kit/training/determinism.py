@@ -1,9 +1,9 @@
 """`--deterministic`: a training that gives the same checkpoint, bit for bit, each time.
 
-The order of rows is a function of (seed, epoch) anyway, and initial variables of the seed. What
-differs from run to run is the order in which threads add numbers up; TensorFlow's op determinism
-fixes it, for the whole process and for good. Python's and NumPy's generators are seeded, too, for
-models that draw from them.
+The order of rows always depends only on (seed, epoch), and the initial values of variables depend
+only on the seed. But threads add numbers in an order that differs from run to run. TensorFlow's op
+determinism fixes that order, for the whole process and until it ends. Python's and NumPy's random
+generators are seeded too, because a model may use them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow as tf
 
 
 def enable(seed: int) -> None:
-    """Makes everything that this process computes from here on reproducible."""
+    """Makes all later computations of this process reproducible."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     tf.random.set_seed(seed)

@@ -1,4 +1,4 @@
-"""What an evaluation reads: the files of --eval_files, each row of them once.
+"""What an evaluation reads: each row of --eval_files once.
 
 screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
 given = EvalInput.of(config, spec, screened)
@@ -23,7 +23,7 @@ from input_pipelines.row_cache.cache import RowCache
 
 
 def eval_paths(config: ExperimentConfig) -> list[str]:
-    """The files of --eval_files, of the days that are asked for."""
+    """The files of --eval_files, for the selected days."""
     return files.expand(config.eval_files, flag="--eval_files", days=config.days_of("eval"))
 
 
@@ -34,9 +34,9 @@ class EvalInput:
     Attributes:
       config: the experiment.
       spec: its feature spec.
-      files: without those that a policy leaves out.
-      damaged: those of them of which only the good records are read.
-      counts: rows, where the spec has a filter; None where it has none.
+      files: the files that are read, without files that the policy leaves out.
+      damaged: the files in `files` of which only the good records are read.
+      counts: the row counts if the spec has a filter, else None.
     """
 
     config: ExperimentConfig
@@ -47,10 +47,10 @@ class EvalInput:
 
     @classmethod
     def of(cls, config: ExperimentConfig, spec: FeatureSpec, screened: Screened) -> EvalInput:
-        """The input of screened files; their first records are looked at.
+        """The input of screened files. Checks the first records of each file.
 
         Raises:
-          DataError: there is nothing in them to score, or no row passes the filter.
+          DataError: the files have no record, or no row passes the filter.
         """
         paths, damaged = screened.files["--eval_files"], screened.damaged
         check_records(spec, paths, "--eval_files", damaged)

@@ -1,4 +1,4 @@
-"""What follows the last checkpoint: the evaluation that is missing, and the exports."""
+"""What follows the last checkpoint: the missing evaluation, if any, and the exports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
 def final_exports(
     config: ModelDirConfig, trained: Any, after_evaluation: AfterEvaluation
 ) -> dict[str, str]:
-    """Paths of all exports, after the final one was written where it is asked for."""
+    """Writes the final export if the config lists it, and returns the paths of all exports."""
     exports = after_evaluation.exports
     if "final" in config.exporters:
         exports["final"] = after_evaluation.export_final(trained)
@@ -29,7 +29,7 @@ def is_evaluated(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
 def evaluate_now(
     trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
 ) -> None:
-    """The evaluation that a kill after the last checkpoint has prevented."""
+    """Evaluates the last checkpoint, after a kill that came between it and its evaluation."""
     checkpoint = reading.latest(trained.model_dir)
     assert checkpoint is not None
     metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])

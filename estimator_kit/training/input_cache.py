@@ -3,8 +3,8 @@
     with input_cache.opened(config, stopped=request) as cache:
         input_fns.train_input_fn(spec, files, batch_size=512, cache=cache)
 
-Without the flag `cache` is None. What a cache is, and when it gives what, is in
-`input_pipelines.row_cache`.
+Without the flag, the block gets None as the cache. `input_pipelines.row_cache` explains what a
+cache stores and when it is read.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
-# What a cache may hold without --input_cache_gib.
+# The size limit of a cache without --input_cache_gib.
 DEFAULT_GIB = 20.0
 
 
 def check(
     config: ExperimentConfig, spec: FeatureSpec, *, negatives: Optional[Negatives] = None
 ) -> None:
-    """Makes the folder, if it is not there.
+    """Checks that the rows can be cached, and makes the folder if it does not exist.
 
     Raises:
-      ConfigError: it cannot be used, or the flags and the spec have rows that cannot be kept.
+      ConfigError: the folder cannot be used, or a cache cannot hold the rows of this config.
     """
     if not config.input_cache_dir:
         return
     if "://" in config.input_cache_dir:
         raise ConfigError(
-            f"--input_cache_dir: got {config.input_cache_dir!r}, expected a folder on a local disk"
+            f"--input_cache_dir: expected a folder on a local disk, got {config.input_cache_dir!r}"
         )
     try:
         input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
         RowLayout.of(spec, Transform(spec))
     except ValueError as error:
-        raise ConfigError(f"--input_cache_dir: {error}; leave the cache out") from error
+        raise ConfigError(f"--input_cache_dir: {error}. Remove --input_cache_dir.") from error
     try:
         RowCache(config.input_cache_dir, limit=1).close()
     except DataError as error:
@@ -61,11 +61,11 @@ def check(
 def opened(
     config: ExperimentConfig, *, stopped: Optional[StopRequest] = None
 ) -> Iterator[Optional[RowCache]]:
-    """The cache that the flags ask for, or None; says at the end what was found in it.
+    """Opens the cache of --input_cache_dir, or gives None. Logs its counts at the end.
 
     Args:
       config: the experiment.
-      stopped: ends a transformation that is under way on SIGTERM, by raising Stopped.
+      stopped: on SIGTERM it makes a running transformation raise Stopped.
 
     Raises:
       DataError: the folder cannot be used.
@@ -77,8 +77,8 @@ def opened(
     def look() -> None:
         if stopped is not None and stopped.reason == SIGTERM:
             raise Stopped(
-                "stopped by SIGTERM while rows were transformed for --input_cache_dir; the same "
-                "command goes on with the files that are missing"
+                "stopped by SIGTERM while rows were transformed for --input_cache_dir. Run the "
+                "same command again to transform the missing files."
             )
 
     gib = DEFAULT_GIB if config.input_cache_gib is None else config.input_cache_gib
@@ -89,8 +89,8 @@ def opened(
         finally:
             found = cache.counts
             _log.info(
-                "input cache: %d files were there, %d were transformed (%s rows), %d were removed "
-                "for room; %.1f s",
+                "input cache: %d files found, %d files transformed (%s rows), %d files removed to "
+                "free space; %.1f s",
                 found.hits,
                 found.misses,
                 f"{found.rows:,}",
@@ -100,7 +100,7 @@ def opened(
 
 
 def summary(cache: Optional[RowCache]) -> dict[str, Any]:
-    """What result.json says of the cache."""
+    """The counts of the cache for result.json."""
     if cache is None:
         return {}
     counts = dataclasses.asdict(cache.counts)

@@ -3,12 +3,16 @@
     with lock.held(folder):
         ...
 
-Two means together. `flock` on `_LOCK` tells on one machine, and on shared disks that know it: the
-kernel lets go of it whenever a process ends, also by `kill -9`. `lock.json` beside it says who it
-is, and tells where `flock` does not reach: its owner renews it every few seconds, and one that was
-not renewed for `stale_secs` is taken over. Clocks of machines that share a folder have to agree to
-within that. Where `flock` is not to be had, the file alone tells, on the same machine as well: one
-that was killed is then waited out there too. Never waits for a lock.
+The lock has two parts:
+
+- `flock` on the file `_LOCK` works on one machine, and on shared disks that support it. The kernel
+  releases it whenever the process ends, even after `kill -9`.
+- `lock.json` names the owner, and works where `flock` does not reach. The owner renews it every few
+  seconds. A start takes over a lock that was not renewed for `stale_secs`, so the clocks of
+  machines that share a folder must agree to within `stale_secs`.
+
+On a file system without `flock`, `lock.json` alone decides, even on one machine. Then a start must
+wait `stale_secs` after a killed one. This module never waits for a lock.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ class Owner:
 
     Attributes:
       user, host, pid: the process.
-      token: of this very start.
+      token: identifies this start.
       since, heartbeat: seconds since 1970.
     """
 
@@ -65,7 +69,7 @@ _OWNER = pydantic.TypeAdapter(Owner)
 
 
 def this_process(now: float) -> Owner:
-    """The owner that this process is."""
+    """This process, as an owner."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # A user id without a name, as in some containers.
@@ -82,18 +86,18 @@ def held(
     clock: Callable[[], float] = time.time,
     owner: Optional[Owner] = None,
 ) -> Iterator[Lock]:
-    """Holds the lock of a folder, which is made.
+    """Holds the lock of a folder. Makes the folder if it does not exist.
 
     Args:
-      folder: a local or mounted one.
-      stale_secs: an owner on another machine, or on any where there is no `flock`, that was not
-        heard of for so long is taken for dead.
-      heartbeat_secs: seconds between signs of life.
-      clock: seconds since 1970; an argument so that tests need not wait.
-      owner: this process, unless a test says otherwise.
+      folder: a local or mounted folder.
+      stale_secs: an owner that did not renew its lock for this long counts as dead. This applies to
+        owners on other machines and, without `flock`, to owners on this machine.
+      heartbeat_secs: seconds between two renewals.
+      clock: returns seconds since 1970. It is an argument so that tests need not wait.
+      owner: the owner; by default this process.
 
     Raises:
-      Locked: another process is at it; the message names it.
+      Locked: another process holds the lock; the message names it.
     """
     os.makedirs(folder, exist_ok=True)
     lock = Lock(folder, owner or this_process(clock()), clock)
@@ -104,7 +108,7 @@ def held(
         while not stop.wait(heartbeat_secs):
             try:
                 lock.renew()
-            except OSError as error:  # As a full disk; the next beat may succeed.
+            except OSError as error:  # For example a full disk. The next beat may succeed.
                 _log.warning("the heartbeat in %s could not be written: %s", folder, error)
 
     thread = threading.Thread(target=beat, name="lock heartbeat", daemon=True)
@@ -118,7 +122,7 @@ def held(
 
 
 class Lock:
-    """One start's hold, or attempt at it; see `held`."""
+    """The lock of one start; see `held`."""
 
     def __init__(self, folder: str, owner: Owner, clock: Callable[[], float]):
         self._folder = folder
@@ -137,7 +141,7 @@ class Lock:
             os.close(guard)
             raise Locked(self._refusal(read(self._path))) from error
         except OSError:
-            locked = False  # No such locks here: the file alone decides.
+            locked = False  # This file system has no flock, so the file alone decides.
         else:
             locked = True
         try:
@@ -148,33 +152,34 @@ class Lock:
         self._guard = guard
 
     def _take_file(self, stale_secs: float, *, locked: bool) -> None:
-        """Writes the file; with `locked` the kernel has said that none of this machine is at it."""
+        """Writes the file. With `locked`, no other process of this machine holds the flock."""
         before = read(self._path)
         if before is not None:
             age = self._clock() - before.heartbeat
-            is_gone = locked and before.host == self.owner.host  # It would hold the flock.
+            # A living owner on this machine would hold the flock.
+            is_gone = locked and before.host == self.owner.host
             if not is_gone and age < stale_secs:
                 raise Locked(self._refusal(before))
             _log.warning(
-                "the lock of %s was left by %s, last heard of %.0f s ago; it is taken over",
+                "taking over the lock of %s: %s left it behind, and last renewed it %.0f s ago",
                 self._folder,
                 before.text,
                 age,
             )
         self._write()
         found = read(self._path)
-        if found is None or found.token != self.owner.token:  # Two took over at once.
+        if found is None or found.token != self.owner.token:  # Another start took over too.
             raise Locked(self._refusal(found))
 
     def renew(self) -> None:
-        """Writes a sign of life; a lock that was taken over stays with who has it."""
+        """Renews the heartbeat. Does nothing if another process has taken over the lock."""
         found = read(self._path)
         if found is not None and found.token == self.owner.token:
             self.owner = dataclasses.replace(self.owner, heartbeat=self._clock())
             self._write()
 
     def check(self) -> None:
-        """Raises Locked when another process took the lock over, as after a long pause."""
+        """Raises Locked if another process has taken over the lock, for example after a pause."""
         found = read(self._path)
         if found is None or found.token != self.owner.token:
             raise Locked(self._refusal(found))
@@ -195,15 +200,15 @@ class Lock:
             os.replace(temporary, self._path)
 
     def _refusal(self, found: Optional[Owner]) -> str:
-        who = found.text if found is not None else "another process, which has not said its name"
+        who = found.text if found is not None else "another, unknown process"
         return (
-            f"{self._folder} is locked by {who}; one start works in a folder at a time: try again "
-            "when it is through"
+            f"{self._folder} is locked by {who}. Only one start works in a folder at a time. "
+            "Try again when the other start has ended."
         )
 
 
 def read(path: str) -> Optional[Owner]:
-    """The owner in a lock file; None without one, or with one that was never whole."""
+    """The owner in a lock file. None if the file does not exist or is not complete."""
     try:
         with open(path, "rb") as file:
             return _OWNER.validate_json(file.read(), strict=True)

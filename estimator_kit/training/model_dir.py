@@ -1,4 +1,4 @@
-"""The model directory of a training: a folder, in which one start at a time works."""
+"""The model directory of a training: a folder in which only one start works at a time."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from estimator_kit.training import lock
 
 
 def check_folder(model_dir: str) -> None:
-    """Raises ConfigError for a path that is a file."""
+    """Raises ConfigError if the path is a file."""
     if tf.io.gfile.exists(model_dir) and not tf.io.gfile.isdir(model_dir):
-        raise ConfigError(f"--model_dir={model_dir} is a file; name a folder")
+        raise ConfigError(f"--model_dir={model_dir} is a file. Name a folder.")
 
 
 @contextlib.contextmanager
 def held(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Iterator[None]:
-    """Holds the model directory, so that no other start trains in it at the same time.
+    """Locks the model directory, so that no other start trains in it at the same time.
 
-    A folder that TensorFlow alone can reach, as one of a bucket, knows no locks and is not held.
+    A folder in a bucket, which only TensorFlow can reach, has no locks. It is not locked.
 
     Args:
       model_dir: the folder.
       resumed_at: the step of the checkpoint that this start goes on from, or None.
-      stale_secs: as of `lock.held`.
+      stale_secs: see `lock.held`.
 
     Raises:
       Locked: another start trains in it, or has done so since this one looked for a checkpoint.
@@ -39,6 +39,6 @@ def held(model_dir: str, *, resumed_at: Optional[int], stale_secs: float) -> Ite
     with lock.held(model_dir, stale_secs=stale_secs):
         if (reading.latest_step(model_dir) or 0) != (resumed_at or 0):
             raise Locked(
-                f"another start has trained in {model_dir} since this one looked at it; start again"
+                f"another start has trained in {model_dir} since this start read it. Start again."
             )
         yield

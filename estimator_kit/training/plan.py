@@ -1,7 +1,7 @@
-"""Where a training starts and ends, found out before anything is written.
+"""The first and the last step of a training, computed before anything is written.
 
-Training length is always a number of steps: epochs are turned into steps by counting rows. Where
-several processes train, the shards of all of them are counted.
+The length of a training is always a number of steps. To turn epochs into steps, the rows are
+counted. If several processes train, the shards of all of them are counted.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ class Plan:
     """Where a training starts and ends.
 
     Attributes:
-      start_step: of the checkpoint that it goes on from, 0 without one; with a warm start that
-        takes the step, that one.
+      start_step: the first global step: the step of the checkpoint that it goes on from, or the
+        step that a warm start takes over, else 0.
       resumed_at: the step of the checkpoint that it goes on from, or None.
-      max_steps: the global step that it ends at.
-      stop_reason: what that end means.
-      counts: rows of the training files (of each part of a mix), where they were counted; of this
-        process' shard.
-      position: where in them reading goes on.
-      selected: the same rows of all shards together.
-      rows: of all shards that are to be read in the epochs from here on; None where training has
-        no end but `max_steps`.
+      max_steps: the global step at which it ends.
+      stop_reason: why it ends there.
+      counts: the row counts of this process's shard of the training files (one for each part of a
+        mix), or None if they were not counted.
+      position: where reading continues.
+      selected: the row counts of all shards.
+      rows: how many rows all shards will read until the epochs end. None without --epochs.
     """
 
     start_step: int
@@ -61,7 +60,7 @@ class Plan:
 
     @property
     def has_steps(self) -> bool:
-        """Whether there is a step to make."""
+        """Whether at least one step is left."""
         return self.start_step < self.max_steps
 
 
@@ -69,8 +68,8 @@ def check_apart(train_files: list[str], eval_files: list[str]) -> None:
     shared = sorted(set(train_files) & set(eval_files))
     if shared:
         raise ConfigError(
-            f"--train_files and --eval_files share {len(shared)} files, the first {shared[0]}: "
-            "a model must not be scored on what it was trained on"
+            f"--train_files and --eval_files share {len(shared)} files, the first is {shared[0]}. "
+            "Use other files for one of them: a model must not be scored on what it was trained on."
         )
 
 
@@ -89,7 +88,7 @@ def check_metrics(config: ExperimentConfig, outline: ModelOutline) -> None:
 
 
 def check_start(config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline) -> Optional[int]:
-    """The step to go on from, or None; refuses a checkpoint that does not fit."""
+    """The step to go on from, or None. Raises an error for a checkpoint that does not fit."""
     checkpoint = reading.latest(config.model_dir)
     if checkpoint is None:
         return None
@@ -101,7 +100,7 @@ def check_start(config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
 def find_warm_start(
     config: ModelDirConfig, spec: FeatureSpec, outline: ModelOutline
 ) -> Optional[WarmStart]:
-    """What a first start takes from another model, where that is asked for."""
+    """The plan of the warm start, or None without --warm_start_from."""
     if config.warm_start_from is None:
         return None
     warm = warm_start.plan(
@@ -114,8 +113,9 @@ def find_warm_start(
     )
     if config.max_steps is not None and warm.step >= config.max_steps:
         raise ConfigError(
-            f"--warm_start_mode=all takes the step {warm.step} of {warm.checkpoint}, and "
-            f"--max_steps={config.max_steps} is not above it; raise it, or take all_but_step"
+            f"--warm_start_mode=all takes over step {warm.step} from {warm.checkpoint}, but "
+            f"--max_steps={config.max_steps} is not above it. Raise --max_steps, or use "
+            "--warm_start_mode=all_but_step."
         )
     return warm
 
@@ -126,7 +126,7 @@ def make_plan(
     start_step: Optional[int],
     first_step: int,
 ) -> Plan:
-    """Where training goes; `first_step` is where it starts when `start_step` is None."""
+    """Makes the plan. Without a checkpoint (no `start_step`) training starts at `first_step`."""
     start = start_step or 0
     with explained(source.spec, source.files, damaged=source.damaged):
         position = source.position(start)
@@ -161,9 +161,9 @@ def make_plan(
 def _count_team(
     source: TrainingInput, position: InputPosition
 ) -> list[tuple[list[RowCounts], int]]:
-    """Rows of this process' shard, and how many of them it has read; then those of the others.
+    """The row counts of each shard, and how many rows of it were read; this process's shard first.
 
-    The others' are left out where nothing rests on them.
+    The shards of other processes are left out if the plan does not need them.
     """
     epochs, team = source.config.epochs, source.team
     with explained(source.spec, source.files, damaged=source.damaged):
@@ -179,7 +179,7 @@ def _count_team(
 
 
 def check_already_done(config: ModelDirConfig, plan: Plan) -> None:
-    """Raises NothingToDo when a former start has left nothing to train, evaluate or export."""
+    """Raises NothingToDo if an earlier start has left nothing to train, evaluate or export."""
     before = read_result(config.model_dir) or {}
     finished = before.get("status") == "done" and before.get("global_step") == plan.start_step
     covered = before.get("mode") in (config.mode, "train_and_evaluate")
@@ -189,16 +189,16 @@ def check_already_done(config: ModelDirConfig, plan: Plan) -> None:
     if lost and before.get("steps_planned") == plan.max_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to the end of its epochs, at step "
-            f"{plan.start_step}, less {lost:,} rows that were lost with a worker; "
-            "raise --max_steps or --epochs, or choose another --model_dir"
+            f"{plan.start_step}, except for {lost:,} rows that were lost with a worker. "
+            "Raise --max_steps or --epochs, or choose another --model_dir."
         )
     if not plan.has_steps:
         raise NothingToDo(
             f"{config.model_dir} is already trained to step {plan.start_step} of "
-            f"{plan.max_steps}; raise --max_steps or --epochs, or choose another --model_dir"
+            f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
     if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
         raise NothingToDo(
-            f"{config.model_dir} was stopped early at step {plan.start_step}; drop "
-            "--early_stopping_metric to go on, or choose another --model_dir"
+            f"{config.model_dir} was stopped early at step {plan.start_step}. Remove "
+            "--early_stopping_metric to go on, or choose another --model_dir."
         )

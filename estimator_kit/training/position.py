@@ -1,11 +1,11 @@
-"""Where in its input a training is, so that a restart reads the rows that would have come next.
+"""How far a training has read its input, so that a restart continues with the next row.
 
-The order of rows is a function of files, seed, batch size and what is selected of them, so the
-checkpoint's step says how many rows were read (of each shard, where several processes train; see
-`Team.own_rows` for what holds there), as long as these stay the same. They are kept in
-`model_dir/input.json`, with the step at which this input began. When they change (new data, another
-batch size), reading begins anew, and epochs are counted from there. `TrainingInput.own_skip` makes
-rows of a position.
+The order of rows depends only on the files, the seed, the batch size and the selection of rows.
+While these stay the same, the checkpoint's step tells how many rows were read (of each shard, if
+several processes train; see `Team.own_rows`). `model_dir/input.json` stores them, with the step at
+which this input began. If any of them changes (new data, another batch size), reading starts at the
+first row again, and counting starts again at 0. `TrainingInput.own_skip` turns a position into a
+number of rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from input_pipelines.record_files.sharding import sizes_of
 
 _log = logging.getLogger("estimator_kit")
 
-# What input.json keeps beside what decides the order of rows.
+# The keys of input.json that do not decide the order of rows.
 _PROGRESS = {"first_step", "whole", "epochs"}
 
 _Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -39,15 +39,15 @@ class _Kept(storage.Form):
 
 @dataclasses.dataclass(frozen=True)
 class InputPosition:
-    """Where reading goes on.
+    """Where reading continues.
 
     Attributes:
       identity: what decides the order of rows.
       first_step: the global step at which this input began.
       step: the global step now.
-      whole: (step, epochs): at this step so many epochs had been read whole. The last batch of an
-        epoch that training ends with may be smaller than the others.
-      epochs: that the start before this one was to read, or None.
+      whole: (step, epochs): at `step`, exactly `epochs` epochs had been read. This is stored
+        because a training may end with a batch that is smaller than the batch size.
+      epochs: the value of --epochs at the previous start, or None.
     """
 
     identity: dict[str, Any]
@@ -58,15 +58,15 @@ class InputPosition:
 
     @property
     def steps_read(self) -> int:
-        """Steps that were made of this input."""
+        """How many steps were trained on this input."""
         return self.step - self.first_step
 
     def at(self, step: int) -> InputPosition:
-        """The position of another step, that of a later checkpoint."""
+        """The position at another step, for example the step of a later checkpoint."""
         return dataclasses.replace(self, step=step)
 
     def write(self, model_dir: str, epochs: Optional[int]) -> None:
-        """Keeps it, with the epochs that this start is to read."""
+        """Writes `input.json`; `epochs` is the value of --epochs at this start."""
         kept = {"first_step": self.first_step, "whole": list(self.whole), "epochs": epochs}
         storage.write_json(_path(model_dir), {**self.identity, **kept})
 
@@ -86,9 +86,9 @@ def find_position(
       config: the experiment.
       train_files: the files that are read.
       start_step: the step of the checkpoint that training goes on from, 0 without one.
-      left_out: says of damaged files which of their records are not read.
+      left_out: for each damaged file, a digest of the records that are not read.
       selection: what else decides the order of rows, by name.
-      sizes: the bytes of the files; looked up where they are not given.
+      sizes: the sizes of the files in bytes; by default they are looked up.
     """
     identity: dict[str, Any] = {
         "batch_size": config.batch_size,
@@ -104,7 +104,8 @@ def find_position(
     changed = [name for name in sorted(names) if kept and kept.get(name) != identity.get(name)]
     if changed:
         _log.warning(
-            "the input changed since step %d (%s): its rows and epochs are counted from here",
+            "the input changed since step %d (%s), so counting its rows and epochs starts again "
+            "at 0",
             start_step,
             ", ".join(changed),
         )

@@ -1,7 +1,7 @@
-"""What comes before a model's work, whatever the mode: spec, cluster, model, default data.
+"""The common start of all modes that use a model: spec, cluster, model and default data.
 
-Everything is checked here before anything is written. Only the default data may be generated, if
-the flags ask for them and they are missing.
+It checks everything before anything is written. The one exception is the default data: it writes
+them with --generate_default_data, where they are missing.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Prepared:
     """What a run works with.
 
     Attributes:
-      spec: of `config.spec`.
-      view: the cluster that this process is in; None for a process that is alone.
-      model: of `config.model`, over the spec.
+      spec: the feature spec of `config.spec`.
+      view: the cluster of this process, or None without a cluster.
+      model: the model of `config.model`, built for the spec.
     """
 
     spec: FeatureSpec
@@ -51,10 +51,10 @@ class Prepared:
 
 @contextlib.contextmanager
 def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
-    """What a run works with; within, a checkpoint that cannot be read is named.
+    """What a run works with. Inside the block, errors name a checkpoint that cannot be read.
 
     Raises:
-      SpecError, ConfigError: something cannot be used; nothing was written.
+      SpecError, ConfigError: the run cannot start. Nothing was written.
     """
     spec = parser.load(config.spec)
     view = check_surroundings(config)
@@ -67,13 +67,13 @@ def prepared(config: ExperimentConfig) -> Iterator[Prepared]:
 
 
 def _checkpoints_of(config: ExperimentConfig) -> list[Optional[str]]:
-    """The places of checkpoints that the mode reads."""
+    """The folders of the checkpoints that the mode reads."""
     read = settings_of(config.mode)
     return [getattr(config, flag) for flag in ("model_dir", "warm_start_from") if flag in read]
 
 
 def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView]:
-    """Checks cluster and file systems, and returns the cluster; makes TensorFlow deterministic."""
+    """Checks cluster and file systems, and returns the cluster. Applies --deterministic."""
     view = cluster.view_of(config, os.environ)
     problems = view_problems(config, view)
     if problems:
@@ -87,9 +87,9 @@ def check_surroundings(config: ExperimentConfig) -> Optional[cluster.ClusterView
 
 
 def _check_file_systems(config: ExperimentConfig) -> None:
-    """That TensorFlow can reach every folder and file that flags name, beside the input files.
+    """Checks that TensorFlow can reach every path in the flags, except the input files.
 
-    And that the model directory can be written, where the mode writes there.
+    Also checks that the model directory is writable, if the mode writes to it.
     """
     read = settings_of(config.mode)
     for flag in (
@@ -107,31 +107,34 @@ def _check_file_systems(config: ExperimentConfig) -> None:
 
 
 def generate_data(config: ExperimentConfig, view: Optional[cluster.ClusterView]) -> None:
-    """Generates the default data where they are asked for and missing.
+    """Generates the default data with --generate_default_data, where they are missing.
 
-    Of a cluster the chief alone writes them; the others wait for it.
+    In a cluster only the chief writes them.
     """
     if view is None or view.is_chief:
         default_data.generate(config)
 
 
 def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
-    """The model that a config names, over a spec; raises ConfigError where that does not go."""
+    """Builds the model of a config for a spec. Raises ConfigError if that fails."""
     try:
         model = find_model(config.model)(spec, config.model_params)
-    except TypeError as error:  # An abstract method that is not there, or another __init__.
-        raise ConfigError(f"model {config.model!r} cannot be made: {error}") from error
+    except TypeError as error:  # An abstract method is missing, or __init__ has other arguments.
+        raise ConfigError(f"the model {config.model!r} cannot be built: {error}") from error
     unused = [group for group in spec.groups if group not in model.groups()]
     if unused:
-        _log.warning("model %s does not read the group %s", config.model, ", ".join(unused))
+        _log.warning("the model %s does not read the group %s", config.model, ", ".join(unused))
     return model
 
 
 def trained_estimator(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn) -> Any:
-    """The Estimator of a model directory whose latest checkpoint fits the model."""
+    """The Estimator of a model directory. Checks that its latest checkpoint fits the model."""
     checkpoint = reading.latest(config.model_dir)
     if checkpoint is None:
-        raise ConfigError(f"--model_dir={config.model_dir} has no checkpoint; train first")
+        raise ConfigError(
+            f"--model_dir={config.model_dir} has no checkpoint. Train the model first, or check "
+            "the path."
+        )
     outline = reading.outline(model)
     run_record.check_spec_unchanged(config.model_dir, spec, outline.places)
     wanted = {name: outline.variables[name] for name in outline.weights}

@@ -1,7 +1,7 @@
-"""What the files of a run hold: their first records are looked at, their counted rows told.
+"""What the files of a run hold: checks their first records, and logs their row counts.
 
-Nothing is trained or scored on files of the wrong kind, or on none. Which rows are read is
-`source`'s and `eval_input`'s.
+A run never trains or scores on files of the wrong kind, or on files without records. `source` and
+`eval_input` decide which rows are read.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ def check_records(
     flag: str,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> dict[str, list[bytes]]:
-    """The first records of each file, as `tfrecords.first_records`.
+    """Returns the first records of each file, as `tfrecords.first_records` does.
 
-    Raises DataError for files that would train or score nothing, or not what the spec means.
-
-    Files that are no TFRecords, that all together have no record, and such as begin with records of
-    the other kind, Example or SequenceExample, which TensorFlow would read without an error and
-    without a part of them, or of which no two that follow each other are of one group to rank.
+    Raises:
+      DataError: a file is not a TFRecord file, or the files together have no record. Or a file
+        begins with records of the wrong kind (Example instead of SequenceExample or the reverse);
+        TensorFlow would read only a part of these, without an error. Or the spec ranks rows in
+        groups, but no two consecutive rows belong to the same group.
     """
     records = tfrecords.first_records(paths, damaged=damaged)
     if not records:
-        raise DataError(f"the {len(paths)} files of {flag} hold no record")
+        raise DataError(f"{flag}: its {len(paths)} files have no records")
     stored_records.check_kind(spec, records)
     row_groups.check_neighbours(spec, records)
     return records
 
 
 def check_kept(counts: RowCounts, flag: str, paths: Sequence[str]) -> None:
-    """Raises DataError where a selection keeps no row."""
+    """Raises DataError if a selection keeps no row."""
     if counts.read and not counts.kept[0]:
         raise DataError(
-            f"none of the {counts.read} rows of {flag} ({paths[0]}"
-            f"{' and others' if len(paths) > 1 else ''}) is kept; look at `filter` in the spec"
-            + (" and at --keep_negatives" if flag != "--eval_files" else "")
+            f"{flag}: none of its {counts.read} rows is kept ({paths[0]}"
+            f"{' and other files' if len(paths) > 1 else ''}). Check `filter` in the spec"
+            + (" and --keep_negatives." if flag != "--eval_files" else ".")
         )
     if not counts.read:
-        raise DataError(f"the {len(paths)} files of {flag} ({paths[0]}, ...) hold no record")
+        raise DataError(f"{flag}: its {len(paths)} files have no records ({paths[0]}, ...)")
 
 
 def summary(counts: Sequence[RowCounts]) -> dict[str, int]:
@@ -61,14 +61,14 @@ def summary(counts: Sequence[RowCounts]) -> dict[str, int]:
 
 
 def log_kept(flag: str, counts: Sequence[RowCounts], *, first_epoch: bool = False) -> None:
-    """Says how many rows a selection keeps; `first_epoch` says that other epochs keep others."""
+    """Logs how many rows a selection keeps. With `first_epoch`, later epochs keep other rows."""
     kept, read = sum(c.kept[0] for c in counts), sum(c.read for c in counts)
     end = " in the first epoch" if first_epoch else ""
     _log.info("%s: %s of %s rows are kept%s", flag, f"{kept:,}", f"{read:,}", end)
 
 
 def log_shares(flag: str, mix: Mix, counts: Sequence[RowCounts]) -> None:
-    """Says of each part of a mix its share, and how often its rows are read."""
+    """Logs the share of each part of a mix, and how often its rows are read."""
     total = sum(c.kept[0] for c in counts)
     for part, found in zip(mix.parts, counts):
         share = part.share / mix.round

@@ -1,4 +1,4 @@
-"""What a training says of its rows: which a selection has kept, and that some did not come."""
+"""What a training reports about its rows: how many were selected, and that some are missing."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def selected_rows(
 def fewer_than_counted(
     source: TrainingInput, plan: Plan, lost: int, step: int, changes: list[str]
 ) -> DataError:
-    """The error of files that held fewer rows than when they were counted.
+    """The error for files that had fewer rows than at the start.
 
     Args:
-      source, plan: of the training.
-      lost: how many rows.
-      step: where training ended.
-      changes: what became of the files, as of `TrainingInput.changed_files`.
+      source, plan: the input and the plan of the training.
+      lost: how many rows were missing.
+      step: the global step at which training ended.
+      changes: the result of `TrainingInput.changed_files`.
     """
     return DataError(
-        f"the training files had {lost:,} rows less than were counted at the start "
-        f"({plan.rows or 0:,}): {'; '.join(changes) or 'none has another size or time now'}. "
-        f"The model is trained to step {step} of {plan.max_steps}; leave files alone while "
-        "they are read, and start again"
+        f"the training files had {lost:,} rows fewer than at the start, when they had "
+        f"{plan.rows or 0:,}: {'; '.join(changes) or 'no file changed its size or time'}. "
+        f"The model is trained to step {step} of {plan.max_steps}. "
+        "Start again, and do not change files while they are read."
     )

@@ -1,19 +1,18 @@
-"""A training, from its config to `result.json`. The way through, in the order it is walked:
+"""A training, from its config to `result.json`, in five stages:
 
-  1. check   flags, files, model and checkpoint are compared with each other;
-  2. plan    rows are counted, and where the training starts and ends is found out. So far nothing
-             is written;
-  3. begin   the model directory gets what a later start goes on with: the run record, `input.json`,
-             `bad_data.json`, and a `result.json` that says `running`;
-  4. train   the trainer makes the steps, saves checkpoints, and has them evaluated and exported;
-  5. finish  the last checkpoint is evaluated where it was not yet, and the final export written.
+  1. check   compares flags, files, model and checkpoint with each other;
+  2. plan    counts rows, and computes the first and the last step. Up to here nothing is written;
+  3. begin   writes to the model directory what a later start needs: the run record, `input.json`,
+             `bad_data.json`, and a `result.json` with the status `running`;
+  4. train   the trainer runs the steps, saves checkpoints, and evaluates and exports them;
+  5. finish  evaluates the last checkpoint if that is still to do, and writes the final export.
 
-However stages 4 and 5 end, `result.json` says so. What is another thing in a cluster is done by the
-`Trainer` that is passed in; no stage asks which one it is.
+However stages 4 and 5 end, `result.json` reports it. Clusters differ only in the `Trainer` that is
+passed in; no stage asks which one it is.
 
-Training length is always a number of steps: epochs are turned into steps by counting rows, so that
-a run that was killed and started again ends where it would have, having read the rows that it would
-have read (`position`).
+The length of a training is always a number of steps; epochs are turned into steps by counting rows.
+So a run that was killed and started again ends at the same step, and reads the same rows
+(`position`), as a run that was not killed.
 """
 
 from __future__ import annotations
@@ -65,36 +64,36 @@ from input_pipelines.row_cache.cache import RowCache
 
 _log = logging.getLogger("estimator_kit")
 
-# Characters of an error that result.json keeps; TensorFlow's can be pages of graph.
+# How many characters of an error result.json stores. TensorFlow's errors can have pages of graph.
 _LONGEST_ERROR = 2000
 
 
 class Training:
-    """One start of a training; it goes on from wherever the model directory is.
+    """One start of a training. It goes on from the latest checkpoint of the model directory.
 
     Args:
       config, spec, model: what is trained.
-      trainer: who makes the steps.
+      trainer: runs the steps.
 
-    The attributes that stages hand on are declared in their order.
+    The attributes are declared in the order of the stages that set them.
     """
 
-    # Of check.
+    # Set by check.
     _source: TrainingInput
-    _evaluated: Optional[EvalInput]  # None where nothing is evaluated.
+    _evaluated: Optional[EvalInput]  # None if nothing is evaluated.
     _screened: bad_data.Screened
     _outline: ModelOutline
     _start_step: Optional[int]
     _warm: Optional[WarmStart]
-    # Of plan.
+    # Set by plan.
     _plan: Plan
-    # Of begin.
+    # Set by begin.
     _after_evaluation: AfterEvaluation
     _progress: ProgressHook
     _profile: Optional[InputProfile]
     _estimator: Any
     _result: RunResult
-    # While train and finish are under way.
+    # Set while train and finish run.
     _cache: Optional[RowCache]
 
     def __init__(self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trainer: Trainer):
@@ -103,11 +102,11 @@ class Training:
         self._evaluates = config.mode == "train_and_evaluate"
 
     def run(self) -> RunResult:
-        """All stages.
+        """Runs all stages.
 
         Raises:
-          NothingToDo: an earlier start has trained and evaluated to the end; nothing was touched.
-          Stopped: SIGTERM was received; a checkpoint is saved.
+          NothingToDo: an earlier start has trained and evaluated to the end. Nothing was changed.
+          Stopped: the process received SIGTERM. A checkpoint is saved.
           DataError, LossError, CheckpointError, ConfigError: see their docstrings.
         """
         with self._trainer.announcing_the_end():
@@ -122,7 +121,7 @@ class Training:
         return self._result
 
     def check(self) -> None:
-        """Finds what does not go together; writes nothing."""
+        """Checks that flags, files, model and checkpoint fit together. Writes nothing."""
         config, spec = self._config, self._spec
         source = TrainingInput.of(config, spec, self._trainer.team)
         eval_files = eval_paths(config) if self._evaluates else []
@@ -143,7 +142,7 @@ class Training:
         self._evaluated = EvalInput.of(config, spec, self._screened) if self._evaluates else None
 
     def plan(self) -> None:
-        """Finds out where the training starts and ends; writes nothing."""
+        """Computes the first and the last step. Writes nothing."""
         config = self._config
         first_step = self._warm.step if self._warm is not None else 0
         self._plan = make_plan(config, self._source, self._start_step, first_step)
@@ -154,7 +153,7 @@ class Training:
             pretrained_tables.check(self._spec)
 
     def begin(self) -> None:
-        """Writes what a later start goes on with."""
+        """Writes what a later start needs."""
         config, screened, warm = self._config, self._screened, self._warm
         self._model.warm_start = warm
         self._after_evaluation = AfterEvaluation(
@@ -180,7 +179,7 @@ class Training:
         self._estimator = self._trainer.estimator(self._model)
 
     def train(self) -> None:
-        """Makes the steps to the end of the plan, and accounts for their rows."""
+        """Trains to the last step of the plan, and counts the rows."""
         plan, request = self._plan, self._trainer.request
         if not plan.has_steps:
             self._note(stop_reason="already_done")
@@ -205,7 +204,7 @@ class Training:
         self._note(rows_trained=trained, rows_lost=lost)
 
     def finish(self) -> None:
-        """Evaluates the last checkpoint where it was not, and writes the final export."""
+        """Evaluates the last checkpoint if that is still to do, and writes the final export."""
         if self._evaluated is None:
             return
         if self._trainer.leaves_evaluation():
@@ -219,7 +218,7 @@ class Training:
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
 
     def _steps(self) -> Steps:
-        """What the trainer is to do."""
+        """The steps for the trainer."""
         config, request = self._config, self._trainer.request
         hooks = [self._progress, StopHook(request), *data_service.hooks(config)]
         if self._profile is not None:
@@ -228,7 +227,7 @@ class Training:
         if self._evaluated is not None:
             eval_spec = estimator.EvalSpec(
                 self._evaluated.input_fn(self._cache),
-                steps=None,  # The input_fn ends by itself; TensorFlow's default is 100 batches.
+                steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=config.eval_throttle_secs,
                 hooks=[InterruptHook(request)],
@@ -245,14 +244,14 @@ class Training:
         )
 
     def _input(self) -> Any:
-        """The input_fn from the last checkpoint on; in a cluster that may be one of this start."""
+        """The input_fn from the last checkpoint on. In a cluster this start may have saved it."""
         step = reading.latest_step(self._model_dir)
         position = self._plan.position if step is None else self._plan.position.at(step)
         return self._source.input_from(position, counts=self._plan.counts, cache=self._cache)
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        """Notes SIGTERM, keeps the row cache open, and has errors name what they are of."""
+        """Handles SIGTERM, keeps the row cache open, and explains TensorFlow's errors."""
         request = self._trainer.request
         files = [*self._source.files, *self._screened.files["--eval_files"]]
         with (
@@ -270,7 +269,7 @@ class Training:
             yield
 
     def _note(self, **parts: Any) -> None:
-        """Puts parts into the result."""
+        """Sets fields of the result."""
         self._result = dataclasses.replace(self._result, **parts)
 
     @contextlib.contextmanager

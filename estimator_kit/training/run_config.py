@@ -17,7 +17,7 @@ _DEFAULT_CHECKPOINT_SECS = 600
 
 
 def session_config(config: ModelDirConfig) -> Any:
-    """Threads and memory as the flags say."""
+    """The session settings for threads, memory and devices from the flags."""
     session = tf.compat.v1.ConfigProto(
         allow_soft_placement=True,
         intra_op_parallelism_threads=config.intra_op_threads,
@@ -30,19 +30,19 @@ def session_config(config: ModelDirConfig) -> Any:
 
 
 def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, **more: Any) -> Any:
-    """Checkpoints, seed and threads as the flags say; TensorFlow's own step log is off.
+    """The RunConfig with checkpoints, seed and threads from the flags, without the step log.
 
     Args:
       config: the experiment.
-      view: the task of a cluster that trains; None for a process that trains, evaluates or exports
-        by itself, whatever TF_CONFIG says.
-      more: further arguments of the RunConfig, or others in the place of these.
+      view: the cluster task of this process. With None the process trains, evaluates or exports
+        alone, and TF_CONFIG is ignored.
+      more: more arguments of the RunConfig. They replace the arguments from the flags.
     """
     arguments = {
         "model_dir": config.model_dir,
         "tf_random_seed": config.seed,
         "session_config": session_config(config),
-        # Progress is `hooks.progress`; TensorFlow's line would repeat it.
+        # `hooks.progress` shows the progress; TensorFlow's step log would repeat it.
         "log_step_count_steps": None,
         **(_saving(config) if config.mode in TRAINING_MODES else {}),
         **more,
@@ -52,7 +52,7 @@ def make_run_config(config: ModelDirConfig, view: Optional[ClusterView] = None, 
 
 
 def _saving(config: ModelDirConfig) -> dict[str, Any]:
-    """When checkpoints are saved, and how many are kept."""
+    """When to save checkpoints, and how many to keep."""
     seconds = config.save_checkpoints_secs
     if config.save_checkpoints_steps is None and seconds is None:
         seconds = _DEFAULT_CHECKPOINT_SECS
@@ -66,9 +66,9 @@ def _saving(config: ModelDirConfig) -> dict[str, Any]:
 def make_estimator(
     config: ModelDirConfig, model: ModelFn, view: Optional[ClusterView] = None, **more: Any
 ) -> Any:
-    """The Estimator of a model in its model directory; arguments are those of `make_run_config`."""
+    """The Estimator of a model in its model directory; see `make_run_config` for the arguments."""
     return estimator.Estimator(
         model,
         config=make_run_config(config, view, **more),
-        params={},  # None would warn; the model has its own.
+        params={},  # The model has its own parameters, and None would cause a warning.
     )

@@ -1,6 +1,6 @@
-"""What a training reads: its files or mix of them, what is kept of their rows, and how many.
+"""What a training reads: its files or a mix of files, which rows are kept, and how many.
 
-Where in them a training is, is kept by `position`, in steps; the rows are counted here.
+`position` stores in steps how far a training has read; this module counts the rows.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TrainingInput:
       config: the experiment.
       spec: its feature spec.
       source: the files, or a mix.
-      negatives: negative down-sampling, where it is asked for.
+      negatives: the down-sampling of negatives, or None.
       damaged: the files of which only the good records are read.
-      left_out: of each of these a digest of the records that are not read.
-      good_records: of all files together, where they were looked at.
-      team: those that train together, each on its shard.
-      stamps: (bytes, nanoseconds since 1970) of each file as it was found.
+      left_out: for each damaged file, a digest of the records that are not read.
+      good_records: the number of good records in all files, if the files were scanned.
+      team: the processes that train together, each on its shard.
+      stamps: (bytes, nanoseconds since 1970) for each file, at the start.
     """
 
     config: ModelDirConfig
@@ -62,8 +62,8 @@ class TrainingInput:
         """The input that the flags describe.
 
         Raises:
-          ConfigError: --keep_negatives names no label that it can be of, or rows are kept together
-            for the head ranking, which a mix or --keep_negatives would part.
+          ConfigError: --keep_negatives does not name a suitable label. Or the head ranking needs
+            rows of one group together, and a mix or --keep_negatives would separate them.
           DataError: a pattern matches no file.
         """
         negatives = None
@@ -78,9 +78,9 @@ class TrainingInput:
         source: Union[list[str], Mix]
         if config.train_mix and spec.kept_together is not None:
             raise ConfigError(
-                "--train_mix: the head ranking learns from rows of one "
-                f"{spec.kept_together!r} together, and a mix takes rows one by one from its parts; "
-                "give --train_files"
+                "--train_mix: the head ranking needs the rows of one "
+                f"{spec.kept_together!r} together, but a mix takes single rows from its parts. "
+                "Use --train_files."
             )
         if config.train_mix:
             source = Mix.of(config.train_mix, days=config.days_of("train"), flag="--train_mix")
@@ -89,20 +89,21 @@ class TrainingInput:
             source = files.expand(config.train_files, flag="--train_files", days=days)
             if spec.kept_together is not None and len(source) < team.size:
                 raise ConfigError(
-                    f"--train_files: {team.size} tasks train, and {len(source)} files are there: "
-                    "their records would be dealt out one by one, and the head ranking learns from "
-                    f"rows of one {spec.kept_together!r} together; write a file for each at least"
+                    f"--train_files: expected at least {team.size} files, one for each task that "
+                    f"trains, got {len(source)}. Otherwise tasks share a file record by record, "
+                    f"but the head ranking needs the rows of one {spec.kept_together!r} together. "
+                    "Write the data to more files."
                 )
         paths = source.files if isinstance(source, Mix) else source
         return cls(config, spec, source, negatives, team=team, stamps=_stamps(paths))
 
     def of_member(self, index: int) -> TrainingInput:
-        """The input of another one of the team."""
+        """The input of another member of the team."""
         team = dataclasses.replace(self.team, index=index)
         return dataclasses.replace(self, team=team)
 
     def position(self, start_step: int) -> InputPosition:
-        """Where a start at a global step reads."""
+        """The position at which a start at a global step reads."""
         found = find_position(
             self.config,
             self.files,
@@ -117,7 +118,7 @@ class TrainingInput:
         return found
 
     def own_skip(self, position: InputPosition) -> int:
-        """Rows of the shard that were read before a position."""
+        """How many rows of this process's shard were read before a position."""
         step, epochs = position.whole
         rows = self.team.own_rows(max(0, position.step - step), self.config.batch_size)
         if epochs:
@@ -127,12 +128,12 @@ class TrainingInput:
     def end_of(
         self, position: InputPosition, epochs: int, counts: Sequence[Sequence[RowCounts]]
     ) -> int:
-        """The global step at which so many epochs are read.
+        """The global step at which `epochs` epochs are read.
 
         Args:
-          position: of now.
-          epochs: how many, since this input began.
-          counts: rows of each of the team.
+          position: the current position.
+          epochs: the number of epochs since this input began.
+          counts: the row counts of each member of the team.
         """
         step, whole = position.whole
         rows = [sum(c.in_epochs(epochs) - c.in_epochs(whole) for c in one) for one in counts]
@@ -154,32 +155,32 @@ class TrainingInput:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The bytes of each file that is read, by which they are dealt out to shards."""
+        """The size of each file in bytes. Files are assigned to shards by size."""
         return {path: self.stamps[path][0] for path in self.files}
 
     def changed_files(self) -> list[str]:
-        """What became of files that are not as they were found: a sentence each."""
+        """One sentence for each file that has changed since the start."""
         changes = []
         for path in self.files:
             try:
                 now = _stamps([path])[path]
             except tf.errors.OpError:
-                changes.append(f"{path} is gone")
+                changes.append(f"{path} no longer exists")
                 continue
             if now != self.stamps[path]:
-                changes.append(f"{path} had {self.stamps[path][0]:,} bytes and has {now[0]:,}")
+                changes.append(f"{path} had {self.stamps[path][0]:,} bytes and now has {now[0]:,}")
         return changes
 
     @property
     def must_be_counted(self) -> bool:
-        """Whether rows have to be counted even for a start that counts no epoch."""
+        """Whether rows must be counted even without --epochs."""
         return bool(self.spec.filter or self.negatives)
 
     def without_bad(self, found: Screened) -> TrainingInput:
-        """The same input without the files and records that a policy leaves out.
+        """The same input without the files and records that the policy leaves out.
 
         Raises:
-          DataError: of a part of a mix no file is left.
+          DataError: a part of a mix has no file left.
         """
         kept = found.files[self.flag]
         return dataclasses.replace(
@@ -191,14 +192,14 @@ class TrainingInput:
         )
 
     def identity(self) -> dict[str, Any]:
-        """What decides the order of rows, beside files, what is left out, batch size and seed."""
+        """What decides the order of rows, except the values that `find_position` adds itself."""
         identity: dict[str, Any] = {}
         if self.spec.filter:
             identity["filter"] = self.spec.to_dict()["filter"]
         if self.negatives is not None:
             identity["keep_negatives"] = [self.negatives.label, self.negatives.share]
         if self.config.data_service is not None:
-            identity["data_service"] = True  # It reads in another order.
+            identity["data_service"] = True  # The service reads rows in another order.
         if isinstance(self.source, Mix):
             identity["mix"] = [[list(part.files), part.share] for part in self.source.parts]
         if self.team.size > 1:
@@ -209,7 +210,7 @@ class TrainingInput:
         return identity
 
     def count(self, *, epochs: Optional[int], skip_rows: int) -> list[RowCounts]:
-        """Rows of the files, or of each part of a mix, in as many epochs as have to be known.
+        """Counts the rows of the files, or of each part of a mix, in as many epochs as needed.
 
         Raises:
           DataError: a file is corrupt, or no row is kept.
@@ -247,7 +248,7 @@ class TrainingInput:
         counts: Optional[Sequence[RowCounts]] = None,
         cache: Optional[RowCache] = None,
     ) -> input_fns.InputFn:
-        """The input_fn from a position on; rows are counted where they have to be and are not."""
+        """The input_fn from a position on. Counts the rows if they are needed and not given."""
         skip_rows = self.own_skip(position)
         if counts is None and (skip_rows or self.must_be_counted):
             counts = self.count(epochs=self.config.epochs, skip_rows=skip_rows)
@@ -275,7 +276,7 @@ class TrainingInput:
         team = self.team
         epochs = None if team.ends_together and not team.pads else self.config.epochs
         if epochs is not None and counts is not None and (team.size > 1 or team.pads):
-            # The others may have more rows, and so have taken more steps than this one's are for.
+            # Other shards may have more rows, so the step may be beyond the end of this shard.
             skip_rows = min(skip_rows, sum(c.in_epochs(epochs) for c in counts))
         return input_fns.train_input_fn(
             self.spec,

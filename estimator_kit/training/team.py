@@ -1,6 +1,6 @@
 """`Team`: how many processes or devices train one model, and what that means for their input.
 
-Says nothing about who they are; that is `cluster`.
+It does not know their names or addresses; `cluster` does.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from input_pipelines.record_files.sharding import Shard
 
 @dataclasses.dataclass(frozen=True)
 class Team:
-    """Those that train together.
+    """The processes that train together.
 
     Attributes:
-      size: processes that read, a shard each.
-      index: of this one among them, the chief's being 0.
-      batches_a_step: that one global step is made of, over all of them.
-      ends_together: a step needs the batches of all, so nobody ends before the last one;
-        otherwise each ends when it has read its shard so often as `epochs` says.
+      size: the number of processes that read, each one its shard.
+      index: the index of this process; the chief's index is 0.
+      batches_a_step: how many batches, of all processes together, make one global step.
+      ends_together: if True, a step needs the batches of all processes, so all end at the same
+        step. If False, each process ends when it has read its shard --epochs times.
     """
 
     size: int = 1
@@ -33,7 +33,7 @@ class Team:
 
     @classmethod
     def of(cls, config: ExperimentConfig, view: ClusterView, devices: int = 1) -> Team:
-        """The team of a cluster's task that trains; `devices` of each do, in an all-reduce."""
+        """The team of a training task in a cluster. In an all-reduce it uses `devices` devices."""
         strategy = strategy_of(config, view)
         size, index = view.trainers, view.trainer_index
         if strategy == "sync_replicas":
@@ -44,32 +44,34 @@ class Team:
 
     @property
     def shard(self) -> Shard:
-        """What this one reads."""
+        """The shard that this process reads."""
         return Shard(self.size, self.index)
 
     @property
     def pads(self) -> bool:
-        """Whether one that has read its shard goes on with batches without weight.
+        """Whether a process that has read its shard continues with batches of weight 0.
 
-        So each row is read once an epoch however uneven shards are. With backup workers a step
-        takes the batches that come first, whosever they are, and nobody can say when all are read:
-        there each begins its shard anew, and training ends after so many batches as there are.
+        So each row is read once an epoch, even if the shards differ in size. Backup workers do not
+        allow this: a step takes the first batches that arrive, so no process knows when all rows
+        are read. There each process starts its shard again, and training ends after as many
+        batches as all shards have.
         """
         return self.ends_together and self.batches_a_step % self.size == 0
 
     def own_rows(self, steps: int, batch_size: int) -> int:
-        """Rows of its shard that this one reads in so many steps of all together.
+        """How many rows of its shard this process reads in `steps` global steps.
 
-        Each takes the same part of the steps, as far as the step tells. Asynchronous ones that ran
-        at different speeds read some rows again after a restart, and others not in that epoch.
+        The global step does not tell how many batches each process has contributed, so this assumes
+        equal parts. Asynchronous processes run at different speeds. After a restart they read some
+        rows again, and leave out some rows in that epoch.
         """
         return steps * self.batches_a_step // self.size * batch_size
 
     def steps_of(self, rows: Sequence[int], batch_size: int) -> int:
-        """Steps until the rows of all shards are read, given how many each has.
+        """The number of steps until all rows are read, given the rows of each shard.
 
-        Of 2 shards of 250 and 130 rows in batches of 100 it is 5 where each steps by itself, and 3
-        where a step takes a batch of both: the larger one has 3.
+        For example, two shards have 250 and 130 rows, and a batch has 100. If each process steps by
+        itself, this is 3 + 2 = 5. If a step takes a batch of both, it is 3.
         """
         batches = [-(-own // batch_size) for own in rows]
         if self.pads:
@@ -78,10 +80,10 @@ class Team:
 
 
 def needs_all_workers(config: ExperimentConfig) -> bool:
-    """Whether no step of a cluster can be made without one of its workers."""
+    """Whether every step of a cluster needs all of its workers."""
     together = config.strategy in ("sync_replicas", "multi_worker_mirrored")
     return together and not config.backup_workers
 
 
-# A process that trains by itself.
+# The team of a process that trains alone.
 ALONE = Team()

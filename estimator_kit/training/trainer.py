@@ -1,8 +1,8 @@
-"""`Trainer`: who makes the steps of a training. `Alone`: this process, by itself.
+"""`Trainer` runs the steps of a training. `Alone` runs them in one process.
 
-A training (`run`) goes the same way everywhere and leaves to its trainer what does not: who starts
-with it and is told of its end, which Estimator makes the steps, and how rows are accounted for. The
-trainers of devices and clusters are in `distributed`; `distributed.tasks` chooses one.
+The stages of a training (`run`) are the same everywhere. A trainer does what differs: it starts and
+ends with other tasks, makes the Estimator, and counts rows. The trainers of devices and clusters
+are in `distributed`, and `distributed.tasks` chooses one.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from input_pipelines.autograph import as_written
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """The steps that a trainer is to make.
+    """The steps that a trainer runs.
 
     Attributes:
       model: the model_fn.
-      estimator: of that model, as `Trainer.estimator` has made it.
+      estimator: the Estimator of that model, made by `Trainer.estimator`.
       make_input: makes the input_fn from the last checkpoint on.
-      max_steps: the global step to end at.
-      hooks: of each session, beside the one that saves.
-      saving_listeners: of the one that saves.
+      max_steps: the global step at which training ends.
+      hooks: the hooks of each session, without the hook that saves checkpoints.
+      saving_listeners: the listeners of the hook that saves checkpoints.
       eval_spec: the evaluation after each checkpoint; None without --eval_files.
     """
 
@@ -52,18 +52,18 @@ class Steps:
 
 
 class Trainer(abc.ABC):
-    """Makes the steps of one training.
+    """Runs the steps of one training.
 
-    Override `train` and `rows`, and what else differs from a process that is alone.
+    Override `train` and `rows`, and any other method that differs from training in one process.
 
     Args:
       config: the experiment.
-      request: where a stop is noted, whoever asks for it.
-      team: those that train together.
-      task: the name of this one in its cluster.
+      request: receives every request to stop.
+      team: the processes that train together.
+      task: the name of this task in its cluster.
 
     Attributes:
-      shared: whether other processes count the global step, too.
+      shared: whether other processes also increase the global step.
     """
 
     shared = False
@@ -80,45 +80,45 @@ class Trainer(abc.ABC):
         self.request, self.team, self.task = request, team, task
 
     def announcing_the_end(self) -> AbstractContextManager[None]:
-        """The block is the training, from its checks on; others are told how it ended."""
+        """Tells other tasks how the block ended. The block is the training and its checks."""
         return contextlib.nullcontext()
 
     def begin(self) -> None:  # noqa: B027
-        """Called when all checks are through, before anything is written."""
+        """Runs after all checks, before anything is written."""
 
     def estimator(self, model: ModelFn) -> Any:
-        """The Estimator that trains here, or scores and exports what was trained."""
+        """The Estimator that trains, or that evaluates and exports the trained model."""
         return make_estimator(self._config, model)
 
     @abc.abstractmethod
     def train(self, steps: Steps) -> None:
-        """Makes the steps, or as many as come before a stop that is asked for."""
+        """Runs the steps until the last one, or until a stop is requested."""
 
     @abc.abstractmethod
     def rows(
         self, source: TrainingInput, plan: Plan, *, read: int, step: int, exhausted: bool
     ) -> tuple[int, int]:
-        """Rows that were trained on, and those of the epochs that were lost.
+        """Returns how many rows were trained on, and how many rows of the epochs were lost.
 
         Args:
-          source, plan: of the training.
-          read: rows that this process has trained on.
+          source, plan: the input and the plan of the training.
+          read: how many rows this process has trained on.
           step: the global step at the end.
-          exhausted: whether the epochs are through.
+          exhausted: whether training has read all its epochs.
 
         Raises:
-          DataError: fewer rows came than the files had when they were counted.
+          DataError: the files had fewer rows than when they were counted.
         """
 
     def leaves_evaluation(self) -> bool:
-        """Whether another task scores the last checkpoint and writes the exports."""
+        """Whether another task evaluates the last checkpoint and writes the exports."""
         return False
 
 
 class Alone(Trainer):
-    """A process that makes all steps, and evaluates after its checkpoints."""
+    """A process that runs all steps, and evaluates after each checkpoint."""
 
-    @as_written  # A strategy would have AutoGraph read the model.
+    @as_written  # Otherwise a strategy would convert the model with AutoGraph.
     def train(self, steps: Steps) -> None:
         trained, input_fn = steps.estimator, steps.make_input()
         hooks = [SaverHook(trained.config), *steps.hooks]

@@ -137,7 +137,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     assert 0 < killed["rows_lost"] < epochs * FILES * ROWS / 2
     assert killed["global_step"] == -(-killed["rows_trained"] // 64)
     lost = processes.wait_for(
-        trainer, rf"--data_service: ([\d,]+) of {epochs * FILES * ROWS:,} rows did not come: a"
+        trainer, rf"--data_service: ([\d,]+) of {epochs * FILES * ROWS:,} rows were lost with a w"
     )
     assert int(lost.replace(",", "")) == killed["rows_lost"]
 
@@ -160,35 +160,35 @@ def test_servers_say_what_is_missing_and_come_back(processes, rows, tmp_path, ca
     with pytest.raises(tf.errors.UnavailableError) as error:
         ek.run(config)
     assert error.value.message == (
-        f"--data_service={address}: the dispatcher has no worker for 0.5 seconds (it has no "
-        "worker; start one with --mode=data_service_worker); look whether it runs and can be "
-        "reached, or raise --data_service_timeout_secs"
+        f"--data_service={address}: the dispatcher got no worker within 0.5 seconds (it has no "
+        "worker; start one with --mode=data_service_worker). Check that it runs and that this "
+        "machine can reach it, or raise --data_service_timeout_secs."
     )
     assert not os.path.exists(config.model_dir)  # Nothing was written.
 
-    # A dispatcher that is started again is where it was; before, nobody answers.
+    # Nothing answers while the dispatcher is down. After a restart it continues where it was.
     first.kill()
     first.wait(LIMIT)
     with pytest.raises(tf.errors.UnavailableError) as error:
         data_service.wait_for_service(config)
     assert error.value.message.startswith(
-        f"--data_service={address}: the dispatcher does not answer for 0.5 seconds ("
+        f"--data_service={address}: the dispatcher did not answer within 0.5 seconds ("
     )
     assert processes.dispatcher(kept)[1] == address
     processes.workers(address, 1)
     result = ek.run(config.model_copy(update={"data_service_timeout_secs": 60.0}))
     assert (result.global_step, result.rows_trained) == (3, 3 * 64)
 
-    # A restart ends at the same step, and says what it reads.
+    # A restart ends at the same step, and logs what it reads.
     with caplog.at_level(logging.WARNING, "estimator_kit"):
         result = ek.run(training(rows, tmp_path / "m", data_service=address, max_steps=5))
     assert (result.global_step, result.rows_trained) == (5, 2 * 64)
     assert (
-        "--data_service reads in no fixed order: this start begins with epoch 1 anew, and ends at "
-        "the same step; some of its rows are read again, others not"
+        "--data_service reads rows in no fixed order. This start begins epoch 1 again and ends at "
+        "the same step, so it reads some rows again and leaves some rows out."
     ) in caplog.messages
 
-    # A record that a worker cannot use is named as ever.
+    # The error names a record that a worker cannot use.
     bad = make_rows(ROWS)
     del bad[77]["city"]
     ek.write_examples(f"{tmp_path}/bad.tfrecord", bad)
@@ -211,11 +211,11 @@ def test_a_step_without_a_batch_ends_the_run(rows, tmp_path):
         data_service.naming_the_service(config),
         tf.Graph().as_default(),
     ):
-        element = tf.queue.FIFOQueue(1, [tf.int64]).dequeue()  # There never is one.
+        element = tf.queue.FIFOQueue(1, [tf.int64]).dequeue()  # The queue stays empty.
         with tf.compat.v1.train.MonitoredSession(hooks=data_service.hooks(config)) as session:
             session.run(element)
     assert error.value.message == (
-        "--data_service=grpc://localhost:1: a step took 0.15 seconds, three times "
-        "--data_service_timeout_secs, for want of a batch; look whether the dispatcher and a "
-        "worker run, and start again to go on from the last checkpoint"
+        "--data_service=grpc://localhost:1: a step got no batch within 0.15 seconds, three times "
+        "--data_service_timeout_secs. Check that the dispatcher and a worker run, then start again "
+        "to go on from the last checkpoint."
     )

@@ -124,13 +124,13 @@ def test_what_cannot_be_cached_is_refused(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(keep_negatives="click=0.5"))
     assert str(error.value) == (
-        "--input_cache_dir: each epoch keeps other negatives (--keep_negatives); leave the cache "
-        "out"
+        "--input_cache_dir: each epoch keeps other negatives (--keep_negatives). Remove "
+        "--input_cache_dir."
     )
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(input_cache_dir="gs://bucket/cache"))
     assert str(error.value) == (
-        "--input_cache_dir: got 'gs://bucket/cache', expected a folder on a local disk"
+        "--input_cache_dir: expected a folder on a local disk, got 'gs://bucket/cache'"
     )
     spec = config().spec
     with pytest.raises(ek.ConfigError) as error:

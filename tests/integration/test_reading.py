@@ -71,14 +71,14 @@ def test_a_filter_that_keeps_nothing_is_an_error_before_anything_is_written(
     with pytest.raises(ek.DataError) as error:
         ek.run(config(spec=spec))
     assert str(error.value) == (
-        f"none of the 400 rows of --train_files ({ads}/train-0.tfrecord and others) is kept; look "
-        "at `filter` in the spec and at --keep_negatives"
+        f"--train_files: none of its 400 rows is kept ({ads}/train-0.tfrecord and other files). "
+        "Check `filter` in the spec and --keep_negatives."
     )
     with pytest.raises(ek.DataError) as error:
         ek.run(config(spec=spec, mode="train_and_evaluate"))
     assert str(error.value) == (
-        f"none of the 200 rows of --eval_files ({ads}/eval.tfrecord) is kept; look at `filter` in "
-        "the spec"
+        f"--eval_files: none of its 200 rows is kept ({ads}/eval.tfrecord). Check `filter` in the "
+        "spec."
     )
     assert not (tmp_path / "model").exists()
 

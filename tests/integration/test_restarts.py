@@ -91,9 +91,11 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("input.json", "[]", "/input.json: the top level: got [], expected an object; repair"),
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing; repair or remove it"),
-        ("eval_history.jsonl", "{", "/eval_history.jsonl:1: no evaluation: .*; repair or remove"),
+        ("eval_history.jsonl", "{",
+         r"/eval_history.jsonl:1: this line is not an evaluation: .*\. Repair or remove"),
         ("eval_history.jsonl", '{"global_step": 1, "metrics": {"loss": []}}',
-         "/eval_history.jsonl:1: no evaluation: metrics.loss: got [], expected a valid number; "),
+         "/eval_history.jsonl:1: this line is not an evaluation: metrics.loss: got [], expected a "
+         "valid number. "),
         ("export/best/best.json", "{", "/best.json is no JSON: .*; repair or remove it"),
         ("export/best/best.json", '{"metric": "loss", "direction": "min", "history": [{}]}',
          "/best.json: history[0].value is missing; repair or remove it"),
@@ -146,17 +148,17 @@ def test_a_model_directory_may_be_moved_with_its_best_export(config, trained, tm
 
 def test_a_model_dir_that_is_a_file(config, tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ek.ConfigError, match="/file is a file; name a folder"):
+    with pytest.raises(ek.ConfigError, match="/file is a file"):
         ek.run(config(model_dir=str(tmp_path / "file")))
 
 
 def test_evaluating_no_record_is_an_error(config, made, tmp_path):
     writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
     empty = (f"{tmp_path}/empty.tfrecord.gz",)
-    with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
+    with pytest.raises(ek.DataError, match="--eval_files: its 1 files have no records"):
         ek.run(config(eval_files=empty))
     shutil.copytree(made[0], config().model_dir, dirs_exist_ok=True)
-    with pytest.raises(ek.DataError, match="the 1 files of --eval_files hold no record"):
+    with pytest.raises(ek.DataError, match="--eval_files: its 1 files have no records"):
         ek.run(config(mode="evaluate", eval_files=empty))
 
 
@@ -214,7 +216,7 @@ class Uncounted(ek.ModelFn):
 
 
 def test_a_train_op_that_does_not_count_is_stopped(config):
-    with pytest.raises(ek.ConfigError, match="train_op does not count the global step"):
+    with pytest.raises(ek.ConfigError, match="train_op does not increase the global step"):
         ek.run(config(model="tests.integration.test_restarts:Uncounted", mode="train"))
 
 
@@ -229,7 +231,7 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
     with caplog.at_level("WARNING", logger="estimator_kit"):
         result = ek.run(run)
     assert result.stop_reason == "max_steps" and np.isnan(result.metrics["auc/click"])
-    assert "auc/click is undefined: the rows that it is made of are not there" in caplog.text
+    assert "auc/click is undefined: the evaluation files have no rows for it" in caplog.text
 
 
 def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
@@ -261,8 +263,8 @@ def test_a_second_start_on_one_model_dir_is_refused(config):
     with lock.held(run.model_dir), pytest.raises(Locked) as error:
         ek.run(run)
     assert re.fullmatch(
-        rf"{run.model_dir} is locked by .* on .*, process {os.getpid()}; one start works in a "
-        "folder at a time: try again when it is through", str(error.value),
+        rf"{run.model_dir} is locked by .* on .*, process {os.getpid()}\. Only one start works in "
+        "a folder at a time. Try again when the other start has ended.", str(error.value),
     )  # fmt: skip
     assert not (pathlib.Path(run.model_dir) / "result.json").exists()
 
@@ -277,7 +279,7 @@ def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
         ek.run(run)
 
     monkeypatch.setattr(Training, "plan", overtaken)
-    with pytest.raises(Locked, match=r"another start has trained in .* since this one looked"):
+    with pytest.raises(Locked, match=r"another start has trained in .* since this start read it"):
         ek.run(run)
 
 
@@ -299,8 +301,8 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_named(config, ads, tmp_
         ek.run(run)
     now = os.path.getsize(paths[1])
     assert str(error.value) == (
-        "the training files had 90 rows less than were counted at the start (280): "
-        f"{paths[1]} had {size:,} bytes and has {now:,}. The model is trained to step 4 of 6; "
-        "leave files alone while they are read, and start again"
+        "the training files had 90 rows fewer than at the start, when they had 280: "
+        f"{paths[1]} had {size:,} bytes and now has {now:,}. The model is trained to step 4 of 6. "
+        "Start again, and do not change files while they are read."
     )
     assert read_result(run.model_dir)["status"] == "failed"

@@ -82,8 +82,8 @@ def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, t
     with pytest.raises(ek.NothingToDo) as error:
         ek.run(run)
     assert str(error.value) == (
-        f"{run.model_dir} is already trained to step 20 of 20; raise --max_steps or --epochs, or "
-        "choose another --model_dir"
+        f"{run.model_dir} is already trained to step 20 of 20. Raise --max_steps or --epochs, or "
+        "choose another --model_dir."
     )
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
@@ -301,7 +301,7 @@ def test_the_same_file_may_not_train_and_score(config, ads):
 
 def test_files_without_records_never_train_zero_steps(config, tmp_path):
     writing.write_examples(f"{tmp_path}/empty.tfrecord.gz", [])
-    with pytest.raises(ek.DataError, match="the 1 files of --train_files hold no record"):
+    with pytest.raises(ek.DataError, match="--train_files: its 1 files have no records"):
         ek.run(config(train_files=(f"{tmp_path}/empty.tfrecord.gz",)))
 
 
@@ -389,7 +389,9 @@ def test_modes_that_need_a_checkpoint_say_so(config, mode):
     run = config(mode=mode)
     with pytest.raises(ek.ConfigError) as error:
         ek.run(run)
-    assert str(error.value) == f"--model_dir={run.model_dir} has no checkpoint; train first"
+    assert str(error.value) == (
+        f"--model_dir={run.model_dir} has no checkpoint. Train the model first, or check the path."
+    )
 
 
 def test_a_mode_of_one_process_refuses_a_cluster(config, monkeypatch):

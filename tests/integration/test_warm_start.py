@@ -157,8 +157,8 @@ def test_all_needs_steps_beyond_those_of_the_source(config, old):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(new)
     assert str(error.value) == (
-        f"--warm_start_mode=all takes the step 6 of {old.model_dir}/model.ckpt-6, and "
-        "--max_steps=6 is not above it; raise it, or take all_but_step"
+        f"--warm_start_mode=all takes over step 6 from {old.model_dir}/model.ckpt-6, but "
+        "--max_steps=6 is not above it. Raise --max_steps, or use --warm_start_mode=all_but_step."
     )
     epochs = new.model_copy(update={"max_steps": None, "epochs": 2})
     result = ek.run(epochs)

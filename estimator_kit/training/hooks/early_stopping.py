@@ -1,7 +1,6 @@
-"""Early stopping: training ends when a metric has stopped getting better.
+"""Early stopping: training ends when a metric no longer improves.
 
-Looks at the evaluations in the model directory's history, so that a restart neither forgets nor
-repeats what it had seen.
+It reads the evaluations from the model directory's history, so a restart changes nothing.
 """
 
 from __future__ import annotations
@@ -16,15 +15,16 @@ from estimator_kit.exporters.best import is_better
 def has_stalled(
     evaluations: Sequence[dict[str, Any]], metric: str, direction: str, patience: int
 ) -> bool:
-    """Whether the last `patience` evaluations have not improved on the best one before them.
+    """Whether none of the last `patience` evaluations is better than the best one before them.
+
+    For the values 3, 2, 2, 2 and the direction `min`, training has stalled with a patience of 2,
+    but not with a patience of 3.
 
     Args:
-      evaluations: entries of the evaluation history, by step.
-      metric: whose values are compared; one that is missing or NaN never improves.
+      evaluations: the entries of the evaluation history, ordered by step.
+      metric: the metric to compare. A missing value or NaN is never better.
       direction: `min` or `max`.
       patience: 1 or more.
-
-    With values 3, 2, 2, 2, direction min: stalled for a patience of 2, not for one of 3.
     """
     best = math.nan
     since = 0
@@ -32,6 +32,6 @@ def has_stalled(
         value = evaluation["metrics"].get(metric)
         if value is not None and is_better(value, best, direction):
             best, since = value, 0
-        elif math.isfinite(best):  # Until there is a value, nothing can have stalled.
+        elif math.isfinite(best):  # Training cannot stall before the first value.
             since += 1
     return since >= patience

@@ -1,14 +1,14 @@
-"""`--profile_input`: how long training steps wait for input, and which stage of it is busiest.
+"""`--profile_input`: how long training steps wait for input, and which input stage is busiest.
 
-After some steps of warming up, TensorFlow's profiler runs for up to a hundred. Its trace says how
-long each step waited for a batch, and what the threads of the input did: the time that a stage
-worked is counted, not what it waited for another. What is read out of it is `analyze`.
+After some warm-up steps, TensorFlow's profiler runs for up to 100 steps. Its trace shows how long
+each step waited for a batch, and what the input threads did. `analyze` computes the working time of
+each stage from the trace, without the time in which it waited for another stage.
 
     profile = InputProfile()
     estimator.train(input_fn, hooks=[profile])
     print(text(profile.result))
 
-Costs the time of the profiler in those steps; nothing else is changed.
+The profiler slows these steps down. Nothing else changes.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ _log = logging.getLogger("estimator_kit")
 READING, SHUFFLING, PARSING = "reading files", "shuffling and batching", "parsing and transforming"
 
 _ADVICE = {
-    READING: "write more files of the same data, without GZIP, on a faster disk, or read with "
-    "several machines (--data_service)",
+    READING: "write the data to more files, without GZIP, use a faster disk, or read with several "
+    "machines (--data_service)",
     SHUFFLING: "raise --batch_size, or store the rows in random order "
     "(--mode=convert --convert_order=shuffled) and read with --noshuffle",
-    PARSING: "give it more cores, raise --batch_size, list what the model does not need under "
-    "`ignored` in the spec, keep transformed rows for later epochs and runs (--input_cache_dir), "
+    PARSING: "use more cores, raise --batch_size, list features that the model does not need under "
+    "`ignored` in the spec, cache transformed rows for later epochs and runs (--input_cache_dir), "
     "or parse on several machines (--data_service)",
 }
-_MODEL = "the model takes longer than its input; a faster input would gain little"
+_MODEL = "the model takes longer than its input, so a faster input would help little"
 
 _WAIT = "IteratorGetNextOp::DoCompute"
 _PICOSECONDS = 1e-12
 
 
 class InputProfile(tf.compat.v1.train.SessionRunHook):
-    """Profiles some steps, and logs what was found.
+    """Profiles some steps, and logs the result.
 
     Args:
-      warm_up: steps before the first that is profiled.
-      steps: that are profiled, fewer where training ends before.
+      warm_up: the number of steps before profiling starts.
+      steps: the number of steps to profile; fewer if training ends before.
+      clock: returns seconds; an argument for tests.
 
     Attributes:
-      result: as `analyze`, once the steps are through; None before.
+      result: the result of `analyze`, or None until the steps are done.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class InputProfile(tf.compat.v1.train.SessionRunHook):
         _log.info(text(self.result))
 
     def close(self) -> None:
-        """Ends a profile that an error has broken off; without effect after `end`."""
+        """Stops the profiler after an error. Does nothing after `end`."""
         if self._folder is not None:
             tf.profiler.experimental.stop(save=False)
             self._folder.cleanup()
@@ -104,16 +105,16 @@ class InputProfile(tf.compat.v1.train.SessionRunHook):
 
 
 def analyze(space: Any, *, steps: int, seconds: float) -> dict[str, Any]:
-    """What a trace says of the input.
+    """Computes the waiting time and the work of the input from a trace.
 
     Args:
       space: an XSpace of the profiler.
-      steps: that it is of.
-      seconds: that these steps took.
+      steps: how many steps the trace covers.
+      seconds: how long these steps took.
 
     Returns:
-      `steps`, `seconds_a_step`, `share_waiting` (of the time of the steps, from 0 to 1),
-      `busy_seconds` (of each stage, over all threads), `busiest` (None without a trace of the
+      `steps`, `seconds_a_step`, `share_waiting` (the share of the step time, from 0 to 1),
+      `busy_seconds` (for each stage, the sum over all threads), `busiest` (None if the trace has no
       input) and `advice`.
     """
     waited, busy = 0.0, {READING: 0.0, SHUFFLING: 0.0, PARSING: 0.0}
@@ -147,8 +148,8 @@ def text(result: dict[str, Any]) -> str:
     """The lines that are printed."""
     total = sum(result["busy_seconds"].values())
     lines = [
-        f"input of {result['steps']} steps: {result['share_waiting']:.0%} of a step's "
-        f"{1000 * result['seconds_a_step']:.2f} ms is waiting for a batch"
+        f"input of {result['steps']} steps: a step takes {1000 * result['seconds_a_step']:.2f} ms "
+        f"and waits for a batch {result['share_waiting']:.0%} of that time"
     ]
     for stage, seconds in sorted(result["busy_seconds"].items(), key=lambda item: -item[1]):
         lines.append(f"  {stage:<26} {seconds / total if total else 0:>4.0%} of the input's work")
@@ -156,7 +157,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def _own_times(line: Any) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Of each event of a thread its picoseconds without those inside it, and what is around it."""
+    """For each event of a thread, its own picoseconds (without nested events) and its parents."""
     order = sorted(
         range(len(line.events)),
         key=lambda i: (line.events[i].offset_ps, -line.events[i].duration_ps),
@@ -181,12 +182,12 @@ def _end(event: Any) -> int:
 
 
 def _stage(name: str, above: list[str]) -> Optional[str]:
-    """Which stage does the work of an event; None for one that waits, or starts others."""
+    """The stage that does the work of an event. None if the event waits or only starts others."""
     if name.startswith("Iterator::"):
         last = name.rpartition("::")[2]
         if "TFRecord" in last:
             return READING
-        if "Interleave" in name:  # The blocks of a file, and those of several in turn.
+        if "Interleave" in name:  # Cuts one file into blocks, and alternates between files.
             return READING if last.startswith("Batch") else None
         return SHUFFLING if last.startswith(("Rebatch", "Shuffle", "Batch")) else None
     _, colon, op = name.rpartition(":")

@@ -1,8 +1,8 @@
 """Progress of training, for a person and for the result.
 
-On a terminal one line that renews itself; elsewhere a plain line every few seconds. Counts rows
-and seconds of training alone: what checkpoints, evaluations and exports take in between is not part
-of the rate.
+On a terminal it updates one line; elsewhere it prints a plain line every few seconds. It counts the
+rows and seconds of training only: the time for checkpoints, evaluations and exports is not part of
+the rate.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
-    """Counts and shows.
+    """Counts rows and seconds, and prints the progress.
 
     Args:
-      max_steps: where training ends, for the time left; None when that is not known.
+      max_steps: the step at which training ends, to show the time left; None if it is not known.
       every_secs: seconds between plain lines.
-      stream: where lines go, standard error by default.
-      clock: seconds that only grow; an argument so that tests need not wait.
-      shared: whether other processes count the global step, too.
+      stream: where the lines are printed; standard error by default.
+      clock: a monotonic clock in seconds. It is an argument so that tests need not wait.
+      shared: whether other processes also increase the global step.
 
     Attributes:
-      rows: trained so far.
-      seconds: that the training steps took.
+      rows: how many rows were trained on so far.
+      seconds: how long the training steps took.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         return (self.rows - self._first_rows) / self.seconds if self.seconds else None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
-        # Counted from here on: fetched beside the train op it may be of before or after the step.
+        # Counted here, because a value fetched with the train op may be from before or after it.
         global_step = tf.compat.v1.train.get_global_step(session.graph)
         self._step = self._start_step = int(session.run(global_step))
 
     def pause(self) -> None:
-        """The step under way has ended; what follows, before the next one, is not training."""
+        """Stops the clock until the next step."""
         self._ended = self._clock()
 
     def before_run(self, run_context: Any) -> Any:
@@ -113,11 +113,11 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             self._show("\r" if self._terminal else "")
 
     def _check_step_counts(self, run_context: Any) -> None:
-        """A training op that does not count the global step would train for ever."""
+        """Raises ConfigError if the training op does not increase the global step."""
         if self._counted(run_context) == self._start_step:
             raise ConfigError(
-                "the model's train_op does not count the global step, so training would not end; "
-                "use ek.minimize, or pass the global step to the optimizer's minimize"
+                "the model's train_op does not increase the global step, so training would never "
+                "end. Use ek.minimize, or pass the global step to the optimizer's minimize."
             )
 
     def _counted(self, run_context: Any) -> int:
@@ -159,7 +159,7 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
 
 
 def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
-    """The tensor of a name, of each device that the graph trains on."""
+    """The tensor with a name on each device that the graph trains on."""
     found, prefix = [], ""
     while True:
         try:

@@ -1,8 +1,8 @@
 """Saves checkpoints at multiples of --save_checkpoints_steps, whatever step a start begins at.
 
-TensorFlow counts from the last checkpoint. A run that was stopped at step 26 would from there on be
-saved, and so evaluated, at 51, 76 and so on, where an undisturbed one is at 50 and 75: the best
-export and early stopping would judge other steps.
+TensorFlow counts from the last checkpoint. So a run that was stopped at step 26 would save and
+evaluate at steps 51, 76 and so on, and an undisturbed run at 50 and 75. The best export and early
+stopping would then compare other steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class AtMultiples(tf.compat.v1.train.SecondOrStepTimer):
-    """Triggers when a multiple of `every_steps` is reached; as its base class with `every_secs`."""
+    """Triggers at multiples of `every_steps`. With `every_secs` it acts like its base class."""
 
     def should_trigger_for_step(self, step: int) -> bool:
         last, every = self.last_triggered_step(), self._every_steps
@@ -23,10 +23,11 @@ class AtMultiples(tf.compat.v1.train.SecondOrStepTimer):
 
 
 class SaverHook(tf.compat.v1.train.CheckpointSaverHook):
-    """`CheckpointSaverHook` with that timer; Estimator makes none of its own beside it.
+    """`CheckpointSaverHook` with `AtMultiples`. The Estimator then adds no saver hook itself.
 
     Args:
-      run_config: the RunConfig, which says where and how often.
+      run_config: the RunConfig, with the model directory and the interval.
+      listeners: run when a checkpoint is saved.
     """
 
     def __init__(self, run_config: Any, listeners: Optional[list[Any]] = None):

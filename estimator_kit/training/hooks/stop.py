@@ -1,7 +1,7 @@
-"""Ends training in an orderly way: after the step under way, with a checkpoint saved.
+"""Ends training cleanly: after the current step, with a saved checkpoint.
 
-`StopRequest` is a note that anyone may set (a signal handler, early stopping); `StopHook` reads it
-after each step, and `InterruptHook` keeps an evaluation from delaying it.
+A signal handler or early stopping sets a `StopRequest`. `StopHook` checks it after each training
+step, and `InterruptHook` before each evaluation step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EARLY_STOPPED = "early_stopped"
 
 
 class StopRequest:
-    """Whether and why training is to end."""
+    """Whether and why training should end."""
 
     def __init__(self) -> None:
         self.reason: Optional[str] = None
@@ -32,7 +32,7 @@ class StopRequest:
 
 
 class StopHook(tf.compat.v1.train.SessionRunHook):
-    """Ends the training loop once a stop was asked for; the saver then writes a checkpoint."""
+    """Ends the training loop after a stop request. The saver hook then writes a checkpoint."""
 
     def __init__(self, request: StopRequest):
         self._request = request
@@ -43,13 +43,13 @@ class StopHook(tf.compat.v1.train.SessionRunHook):
 
 
 class InterruptHook(tf.compat.v1.train.SessionRunHook):
-    """Breaks an evaluation off on SIGTERM.
+    """Stops an evaluation on SIGTERM.
 
-    Evaluations run after a checkpoint was saved, so nothing is lost, and their partial metrics
-    would be wrong.
+    Evaluations run after a checkpoint was saved, so no training is lost. Metrics over a part of the
+    rows would be wrong, so they are dropped.
 
     Raises:
-      Stopped: before a step, once SIGTERM was received.
+      Stopped: before the next step after SIGTERM.
     """
 
     def __init__(self, request: StopRequest):
@@ -70,9 +70,10 @@ class InterruptHook(tf.compat.v1.train.SessionRunHook):
 def stop_on_sigterm(request: StopRequest) -> Iterator[None]:
     """Turns SIGTERM into a stop request while the block runs.
 
-    A second SIGTERM ends the process at once. Does nothing outside the main thread, where Python
-    allows no signal handlers. The request is made by a thread, too: a handler runs when the main
-    thread is back in Python, which may take as long as a call of TensorFlow's.
+    A second SIGTERM ends the process at once. Outside the main thread this does nothing, because
+    Python allows signal handlers only there. A thread sets the request as well: Python runs a
+    handler only when the main thread returns to Python, which may take as long as a call of
+    TensorFlow.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

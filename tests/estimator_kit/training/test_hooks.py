@@ -1,4 +1,4 @@
-"""Progress, stopping, early stopping: with a clock of the test's own."""
+"""Progress, stopping and early stopping, with a fake clock."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Terminal(io.StringIO):
 
 
 def train(hook, clock, steps, *, seconds, start=0, save_after=(), pause=100.0):
-    """Runs a training loop of ten rows a step in which time passes as told."""
+    """Runs a training loop with ten rows a step, in which each step takes `seconds`."""
     with tf.Graph().as_default():
         step = tf.compat.v1.train.get_or_create_global_step()
         tf.constant(10, name=ROWS_TENSOR)
@@ -66,7 +66,7 @@ def test_plain_lines_every_so_often():
     clock, stream = Clock(), io.StringIO()
     hook = ProgressHook(100, every_secs=4.0, stream=stream, clock=clock)
     train(hook, clock, 6, seconds=2.0, start=90)
-    # Ten rows in two seconds; the first step, which builds the graph, is not in the rate.
+    # Ten rows in two seconds. The rate leaves out the first step, which builds the graph.
     assert stream.getvalue().splitlines() == [
         "step 92 of 100  loss 0.25000  5 examples/s  0:16 left",
         "step 94 of 100  loss 0.25000  5 examples/s  0:12 left",

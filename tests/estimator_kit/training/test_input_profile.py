@@ -1,4 +1,4 @@
-"""The profile of the input: what a trace says, by hand, and two inputs of which one is slow."""
+"""The input profile: a trace made by hand, a slow input, and a slow model."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_own_time_counts_and_not_what_is_inside_or_waits():
     )
     assert result["busiest"] == PARSING
     assert input_profile.text(result) == (
-        "input of 2 steps: 60% of a step's 50.00 ms is waiting for a batch\n"
+        "input of 2 steps: a step takes 50.00 ms and waits for a batch 60% of that time\n"
         "  parsing and transforming    55% of the input's work\n"
         "  shuffling and batching      23% of the input's work\n"
         "  reading files               22% of the input's work\n"
-        "  give it more cores, raise --batch_size, list what the model does not need under "
-        "`ignored` in the spec, keep transformed rows for later epochs and runs "
+        "  use more cores, raise --batch_size, list features that the model does not need under "
+        "`ignored` in the spec, cache transformed rows for later epochs and runs "
         "(--input_cache_dir), or parse on several machines (--data_service)"
     )
 
@@ -109,6 +109,6 @@ def test_a_training_keeps_its_profile(ads, tmp_path):
     )  # fmt: skip
     ek.run(config)
     kept = json.loads((tmp_path / "m" / "result.json").read_text())["input_profile"]
-    assert kept["steps"] == 20  # After ten, and the training ends.
+    assert kept["steps"] == 20  # The training has 30 steps, and 10 are warm-up.
     assert 0 <= kept["share_waiting"] <= 1
     assert kept["busy_seconds"][PARSING] > 0

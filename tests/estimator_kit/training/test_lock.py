@@ -1,4 +1,4 @@
-"""The lock of a model directory: one owner at a time, whoever dies."""
+"""The lock of a model directory: one owner at a time, even after a kill."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_second_start_names_the_owner(tmp_path):
             pass
         assert lock.read(str(tmp_path / "lock.json")) == owner
     assert str(error.value) == (
-        f"{tmp_path} is locked by ann on here, process 12; one start works in a folder at a time: "
-        "try again when it is through"
+        f"{tmp_path} is locked by ann on here, process 12. Only one start works in a folder at a "
+        "time. Try again when the other start has ended."
     )
 
 
@@ -55,7 +55,7 @@ def test_a_living_owner_elsewhere_is_left_alone(tmp_path, age):
         lock.held(str(tmp_path), clock=lambda: 1000.0 + age),
     ):
         pass
-    # The refused start lets go of what it had taken.
+    # The refused start has released its flock.
     with lock.held(str(tmp_path), clock=lambda: 1200.0):
         pass
 
@@ -65,8 +65,8 @@ def test_a_stale_lock_is_taken_over_with_a_line_in_the_log(tmp_path, caplog):
     with caplog.at_level(logging.WARNING), lock.held(str(tmp_path), clock=lambda: 1120.0):
         assert lock.read(str(tmp_path / "lock.json")).token != "token"
     assert caplog.messages == [
-        f"the lock of {tmp_path} was left by ann on elsewhere, process 12, last heard of 120 s "
-        "ago; it is taken over"
+        f"taking over the lock of {tmp_path}: ann on elsewhere, process 12 left it behind, and "
+        "last renewed it 120 s ago"
     ]
 
 
@@ -120,7 +120,7 @@ def test_of_two_starts_at_once_exactly_one_works_50_times(tmp_path):
                     stack.enter_context(lock.held(str(tmp_path)))
                     worked.append(True)
                 finally:
-                    through.wait()  # The other has tried, too.
+                    through.wait()  # Until the other thread has tried too.
 
         threads = [threading.Thread(target=start) for _ in range(2)]
         for thread in threads:
@@ -148,7 +148,7 @@ def test_the_heartbeat_is_renewed(tmp_path):
         assert lock.read(str(tmp_path / "lock.json")).heartbeat == 7.0
 
 
-def test_a_lock_file_that_was_never_whole_is_no_owner(tmp_path):
+def test_a_lock_file_that_is_cut_off_stops_nobody(tmp_path):
     (tmp_path / "lock.json").write_text("{")
     with lock.held(str(tmp_path)):
         pass

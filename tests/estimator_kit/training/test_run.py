@@ -1,4 +1,4 @@
-"""The stages of a training, with a trainer that makes no step."""
+"""The stages of a training, with a trainer that runs no step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import small_run
 
 
 class Recording(Trainer):
-    """Says when it was asked for what, and whether there was a result then."""
+    """Records each call, and whether result.json existed then."""
 
     def __init__(self, config, **given):
         super().__init__(config, StopRequest(), **given)
