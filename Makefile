@@ -51,7 +51,7 @@ lint: environment
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 
-# A month of retraining on data that misbehave: the table in docs/retraining.md.
+# A month of retraining on data that misbehave: the table in docs/guides/retraining.md.
 simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs

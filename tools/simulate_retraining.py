@@ -10,7 +10,7 @@ Each night the day's folder of the default data appears, with new items, and the
 examples/retraining runs with --as_of as its clock. From day 15 on clicks are about twice as
 frequent. Day 8 never comes; a file of day 12 is corrupt until the day is written again on day 14;
 the labels of day 20 are all zero. Prints a table, in Markdown, one row a night; with --docs it
-takes the place of the one in docs/retraining.md. Exits 1 when a night ends otherwise than it
+takes the place of the one in docs/guides/retraining.md. Exits 1 when a night ends otherwise than it
 should: with another exit status, without a live version, with a bad day or file in its window,
 with a version that lost more than the gate allows, or with a training that took more than a third
 of the steps of the one from scratch, or whose AUC is more than 0.005 below.
@@ -259,7 +259,7 @@ def number(value: float | None) -> str:
 
 
 def write_docs(table: str) -> None:
-    path = ROOT / "docs" / "retraining.md"
+    path = ROOT / "docs" / "guides" / "retraining.md"
     text = path.read_text(encoding="utf-8")
     pattern = re.compile(f"({re.escape(MARKS[0])}\n).*({re.escape(MARKS[1])})", re.S)
     path.write_text(pattern.sub(lambda m: f"{m[1]}{table}\n{m[2]}", text), encoding="utf-8")

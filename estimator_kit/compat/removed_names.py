@@ -18,8 +18,8 @@ from typing import Any, Optional
 _TENSORFLOWS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 
 _CONTRIB = (
-    "tf.contrib ended with TensorFlow 1.15; docs/longevity.md lists what stands for its parts, as "
-    "tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    "tf.contrib ended with TensorFlow 1.15; docs/guides/longevity.md lists what stands for its "
+    "parts, as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
     "contrib.layers and contrib.slim"
 )
 _BOOSTED_TREES = (

@@ -38,8 +38,8 @@ def test_the_catalog_is_right(name):
 def test_the_specs_of_other_tests_are_right():
     CHECK.validate(DOCUMENT)
     CHECK.validate(test_embeddings.DOCUMENT)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    document, _ = read_text(readme.split("```yaml\n")[1].split("```")[0], "README.md")
+    guide = (ROOT / "docs/guides/data.md").read_text(encoding="utf-8")
+    document, _ = read_text(guide.split("```yaml\n")[1].split("```")[0], "data.md")
     CHECK.validate(document)
 
 

@@ -23,7 +23,7 @@ class ClusterSettings(Settings):
         "the variables on the ps tasks; the one that is taken where TF_CONFIG has ps. "
         "sync_replicas: the same cluster, where a step is one batch of each task that trains. "
         "mirrored: all devices of this machine. multi_worker_mirrored: several machines, each "
-        "with all variables. docs/distributed.md says when to take which. Not given: this "
+        "with all variables. docs/guides/distributed.md says when to take which. Not given: this "
         "process alone.",
     )
     job_name: Optional[Literal["chief", "worker", "ps", "evaluator"]] = setting(

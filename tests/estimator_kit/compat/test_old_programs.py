@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(
 v1 = tf.compat.v1
 
 CONTRIB = (
-    ": tf.contrib ended with TensorFlow 1.15; docs/longevity.md lists what stands for its parts, "
-    "as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    ": tf.contrib ended with TensorFlow 1.15; docs/guides/longevity.md lists what stands for its "
+    "parts, as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
     "contrib.layers and contrib.slim"
 )
 TREES = (
@@ -82,7 +82,7 @@ def test_classes_have_their_api_names_and_only_lists_of_names_lack_them():
     for symbol, name in ((tf.estimator.Estimator, "Estimator"), (estimator.Exporter, "Exporter")):
         canonical = tf_export.get_canonical_name_for_symbol(symbol, api_name="estimator")
         assert canonical == f"estimator.{name}"
-        # The one thing that tensorflow-estimator's own tests miss; see docs/longevity.md.
+        # The one thing that tensorflow-estimator's own tests miss; see docs/guides/longevity.md.
         assert tf_export.get_v1_names(symbol) == []
 
 

@@ -18,7 +18,7 @@ def test_no_name_is_missing_here():
 
 
 def test_the_counts_of_the_document():
-    text = (ROOT / "docs" / "longevity.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "longevity.md").read_text(encoding="utf-8")
     assert f"the reason for each: {len(private_names.OURS)} that" in text
     assert f"names\nof the distribute coordinator) and {len(private_names.ESTIMATORS)} that" in text
 

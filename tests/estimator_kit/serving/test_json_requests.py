@@ -144,7 +144,7 @@ def test_errors(body, kinds, message):
     ],
 )
 def test_what_tensorflow_serving_would_take(body, kinds, message):
-    """The differences that docs/serving.md lists."""
+    """The differences that docs/guides/serving.md lists."""
     with pytest.raises(RequestError) as error:
         arrays(body, **kinds)
     assert message in error.value.message

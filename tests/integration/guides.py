@@ -1,0 +1,106 @@
+"""The pages in docs/guides: their text, snippets and commands, and a folder to run them in.
+
+The block language says what a test does with a block: `sh` is run, page by page, in the folder of
+`home`. `console` starts servers or asks them, which test_guides.py does by hand. `text` is not run.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tensorflow as tf
+
+import estimator_kit as ek
+from input_pipelines.synthetic import impression_log
+from tests import programs
+from tests.conftest import ROOT
+
+GUIDES = ROOT / "docs" / "guides"
+NAMES = sorted(path.stem for path in GUIDES.glob("*.md"))
+SPEC, FLAGS = "data", "training"  # The pages with my_spec.yaml and my.flags.
+TRAINING = ["run.py", "--flagfile=my.flags"]  # A command of that page, which `make_home` does.
+VERSIONS = ("1767225600", "1767312000")  # Of the exports that the pages name.
+
+
+def text(name: str) -> str:
+    return (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def snippets(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text(name), re.M | re.S)
+
+
+def commands(name: str, language: str = "sh", program: str = "python") -> list[list[str]]:
+    """The arguments of the commands of one program, in the order of a page."""
+    joined = re.sub(r" *\\\n *", " ", "".join(snippets(name, language)))
+    whole = re.sub(r"(?<=-d )'[^']*'", lambda m: m[0].replace("\n", " "), joined)
+    found = re.findall(rf"^{program} (.*)$", whole, re.M)
+    return [shlex.split(line, comments=True) for line in found]
+
+
+def run(home: pathlib.Path, arguments: list[str]) -> programs.Done:
+    script, *flags = arguments
+    if script == "run.py":
+        return programs.run(home, *flags)
+    return programs.run_script(home, script, *flags)
+
+
+def programs_of_pages() -> dict[str, str]:
+    """{file: code} of the Python blocks whose first line is a comment with a file's name."""
+    found = (code.partition("\n") for name in NAMES for code in snippets(name, "python"))
+    return {
+        first.removeprefix("# "): f"{first}\n{rest}"
+        for first, _, rest in found
+        if re.fullmatch(r"# \w+\.py", first)
+    }
+
+
+def make_home(folder: pathlib.Path) -> None:
+    """A folder with what the pages name: little data, a table of them, and trained models."""
+    impression_log.generate(str(folder / "data" / "ads"), rows=8000)
+    write_logs(folder)
+    (folder / "my_spec.yaml").write_text(snippets(SPEC, "yaml")[0])
+    (folder / "my.flags").write_text(snippets(FLAGS, "flags")[0])
+    for name, code in programs_of_pages().items():
+        (folder / name).write_text(code)
+    for name in ("feature_specs", "exp.flags"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in ("next_purchase", "legacy_estimator"):
+        shutil.copytree(ROOT / "examples" / name, folder / "examples" / name)
+    assert TRAINING in commands("training")
+    done = run(folder, TRAINING)
+    assert done.returncode == 0, done.stderr
+    ads = ek.run(ek.ExperimentConfig(
+        spec=str(ROOT / "feature_specs/catalog/ads.yaml"), model_dir=f"{folder}/runs/ads",
+        max_steps=2, exporters=("final",),
+        train_files=(f"{folder}/data/ads/dt=2026-01-01/*.tfrecord",),
+        eval_files=(f"{folder}/data/ads/dt=2026-01-08/*.tfrecord",),
+    ))  # fmt: skip
+    (mine,) = (folder / "runs/mine/export/final").iterdir()
+    for export, places in (
+        (mine, ("mine/export/final", "mine/export/best", "next/export/best")),
+        (ads.export_path, ("ads/export/best",)),
+    ):
+        for place in places:
+            for version in VERSIONS:
+                shutil.copytree(export, folder / "runs" / place / version)
+
+
+def write_logs(folder: pathlib.Path) -> None:
+    """Some of the default data as a Parquet file."""
+    first = str(next((folder / "data" / "ads" / "dt=2026-01-01").glob("*.tfrecord")))
+    rows = []
+    for record in tf.data.TFRecordDataset(first).as_numpy_iterator():
+        row = {}
+        for name, feature in tf.train.Example.FromString(record).features.feature.items():
+            values = list(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
+            values = [v.decode() if isinstance(v, bytes) else v for v in values]
+            row[name] = values if name == "interests" else values[0]
+        rows.append(row)
+    (folder / "logs").mkdir()
+    pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / "2026-01-01.parquet")

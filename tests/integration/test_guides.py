@@ -1,0 +1,147 @@
+"""Every command, program and curl line of the pages in docs/guides works."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import sys
+import urllib.request
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from estimator_kit.config.flags import config_from_flags, define_flags
+from estimator_kit.serving import server
+from tests.integration import guides
+
+pytestmark = pytest.mark.ci
+
+COUNTS = {
+    "damaged_data": 1, "data": 4, "distributed": 1, "exports": 5, "first_spec": 6, "keras": 1,
+    "longevity": 1, "models": 1, "serving": 1, "tables": 2, "training": 6,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(folder))
+        patched.setenv("PYTHONPATH", f"{folder}:{guides.ROOT}")
+        patched.setenv("PATH", "")
+        guides.make_home(folder)
+        yield folder
+    for name in guides.programs_of_pages():
+        sys.modules.pop(name.removesuffix(".py"), None)
+
+
+def test_the_commands_are_those_that_are_tested_here():
+    found = {name: len(guides.commands(name)) for name in guides.NAMES}
+    assert {name: count for name, count in found.items() if count} == COUNTS
+    assert [len(guides.commands("serving", "console", p)) for p in ("python", "curl")] == [1, 4]
+
+
+def check_training(home, printed):
+    assert len((home / "runs/mine/predictions.jsonl").read_text().splitlines()) == 1000
+    outputs = {path.name for path in (home / "runs/mine").iterdir()}
+    (listed,) = [t for t in guides.snippets("training", "text") if t.startswith("model_dir/")]
+    for name in re.findall(r"^  ([\w./]+)", listed, re.M):
+        top = name.split("/")[0]
+        assert any(output.startswith(top.rstrip("*-")) for output in outputs), name
+
+
+def check_exports(home, printed):
+    scored = sorted(path.name for path in (home / "scored").iterdir())
+    assert scored == ["2026-01-01.parquet", "_MANIFEST.json", "_PLAN.json", "_SUCCESS"]
+    kept = json.loads((home / "runs/mine/evaluation-export.json").read_text())
+    assert kept["export_dir"].startswith("runs/mine/export/best/") and kept["rows_evaluated"]
+    assert "by runs/mine/export/final/1767225600: " in printed
+
+
+def check_serving(home, printed):
+    assert (home / "serving" / "models.config").exists()
+
+
+RESULTS = {"training": check_training, "exports": check_exports, "serving": check_serving}
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_command_of_a_page_works_in_its_order(home, name):
+    outputs = []
+    for command in guides.commands(name):
+        if command != guides.TRAINING:  # `home` has done it.
+            done = guides.run(home, command)
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            outputs.append(done.stdout)
+    if name in RESULTS:
+        RESULTS[name](home, "".join(outputs))
+
+
+def test_the_program_in_python_works(home):
+    done = guides.run(home, ["in_a_program.py"])
+    assert done.returncode == 0, done.stderr
+    auc, path = done.stdout.split()[-2:]
+    assert 0 < float(auc) < 1
+    assert (home / path / "saved_model.pb").exists()
+
+
+def test_the_servers_answer_the_curl_lines(home, monkeypatch):
+    with serving(home, monkeypatch) as addresses:
+        lines = guides.commands("serving", "console", "curl")
+        status, metadata, classes, labelled = (ask(line, addresses[1], home) for line in lines)
+    versions = {entry["version"]: entry["state"] for entry in status["model_version_status"]}
+    assert versions == dict.fromkeys(guides.VERSIONS, "AVAILABLE")
+    assert "predict_raw" in metadata["metadata"]["signature_def"]["signature_def"]
+    assert [len(row) for row in classes["results"]] == [2]
+    assert len(labelled["outputs"]["click/logits"]) == 1
+
+
+def test_the_example_of_the_client(home, monkeypatch):
+    """As it stands on the page, by gRPC and by REST, at the server that the page starts."""
+    (code,) = guides.snippets("serving", "python")
+    by_rest = code.replace('GrpcClient("localhost:8500"', 'RestClient("http://localhost:8501"')
+    assert by_rest != code
+    with serving(home, monkeypatch) as addresses:
+        for text in (code, by_rest):
+            text = text.replace("localhost:8500", addresses[0])
+            text = text.replace("http://localhost:8501", addresses[1])
+            found: dict = {}
+            exec(text.replace("timeout_secs=2", "timeout_secs=60"), found)
+            outputs, raw = found["outputs"], found["raw_outputs"]
+            assert set(outputs) == set(raw) and outputs["click/logits"].shape == (1, 1)
+            np.testing.assert_allclose(raw["click/logits"], outputs["click/logits"], rtol=1e-5)
+            (probability,) = outputs["click/logistic"].ravel()
+            np.testing.assert_allclose(found["classes"].scores[0, 1], probability, rtol=1e-5)
+            np.testing.assert_allclose(found["values"], [probability], rtol=1e-5)
+
+
+@contextlib.contextmanager
+def serving(home, monkeypatch):
+    """(gRPC address, URL) of the page's server, with the page's versions and labels."""
+    monkeypatch.chdir(home)
+    (command,) = guides.commands("serving", "console")
+    (written,) = guides.commands("serving")
+    more = [flag for flag in written if flag.startswith(("--serving_versions", "--serving_labels"))]
+    values = flags.FlagValues()
+    define_flags(values)
+    ports = ["--serving_grpc_port=0", "--serving_rest_port=0", "--serving_poll_secs=0.01"]
+    values([*command, *more, *ports])
+    with server.running(config_from_flags(values)) as (made, _):
+        yield made.addresses
+
+
+def ask(arguments, url, home):
+    """What a curl line gets; the record that the page leaves out is a real one."""
+    body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
+    address = arguments[-1].replace("http://127.0.0.1:8501", url)
+    if body is not None and "Cgk..." in body:
+        first = next((home / "data" / "ads" / "dt=2026-01-08").glob("*.tfrecord"))
+        record = next(tf.data.TFRecordDataset(str(first)).as_numpy_iterator())
+        body = body.replace("Cgk...", base64.b64encode(record).decode())
+    data = None if body is None else json.dumps(json.loads(body)).encode()
+    with urllib.request.urlopen(urllib.request.Request(address, data), timeout=60) as answer:
+        return json.loads(answer.read())
