@@ -1,22 +1,22 @@
-"""The tasks of a cluster: how they start, find each other, come back after a failure, and end.
+"""The tasks of a cluster: how they start, find each other, recover from a failure, and end.
 
-    tasks             which of these lives a process leads; here a training starts
-    chief             a trainer of `training` that is told of by marks
-    worker            the life of a worker
-    parameter_server  chief and worker whose variables are on the ps
-    collective        chief and worker with all variables each (multi_worker_mirrored)
+    tasks             chooses the task that a process runs; a training starts here
+    chief             the trainer of the chief, which tells the other tasks its state by marks
+    worker            a worker, from start to end
+    parameter_server  chief and worker with variables on parameter servers (ps)
+    collective        chief and worker with all variables in each (multi_worker_mirrored)
     all_reduce        several devices of one process (mirrored)
-    servers           the life of a ps
-    evaluation        the life of an evaluator
-    sessions          one training after the other, whenever a ps was lost
-    placement         which ps keeps which variable
-    marks             the files in model_dir by which tasks tell each other that training is over
-    watch             a thread that looks at them
-    waiting           waiting for other tasks, and saying for whom
-    listening         servers that take connections at their address in TF_CONFIG alone
+    servers           a ps, from start to end
+    evaluation        an evaluator, from start to end
+    sessions          starts training again in a new session when a ps was lost
+    placement         which ps stores which variable
+    marks             files in model_dir by which tasks tell each other their state
+    lost_tasks        a thread that watches the marks and the other tasks
+    waiting           waits for other tasks, and logs their names
+    listening         restricts a server to its address in TF_CONFIG
     launcher          a cluster on this machine, for development
 
-The engine is TensorFlow's own: its gRPC servers, parameter servers and collectives. Nothing here
-sends a message; tasks know of each other by who can be reached, and by files in the model
-directory, which all of them have to see.
+TensorFlow does the work, with its gRPC servers, parameter servers and collectives. The modules here
+send no messages. A task learns about the other tasks in two ways: it checks which ones it can
+reach, and it reads files in the model directory. So all tasks must share the model directory.
 """

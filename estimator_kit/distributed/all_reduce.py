@@ -1,8 +1,8 @@
-"""Training on several devices that all have all variables: mirrored, multi_worker_mirrored.
+"""Training on several devices that each have all variables: mirrored, multi_worker_mirrored.
 
-TensorFlow's strategies average the gradients of the devices; each device takes a batch of
---batch_size rows. Gradients of CPU devices are added up on one of them, as TensorFlow's default
-hangs there.
+TensorFlow's strategies average the gradients of the devices. Each device takes a batch of
+--batch_size rows. The gradients of CPU devices are summed on one of them, because TensorFlow's
+default hangs on CPUs.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from estimator_kit.training.run_config import make_estimator
 from estimator_kit.training.team import Team
 from estimator_kit.training.trainer import Alone
 
-# Optimizers whose step on a whole table is another one than that on the rows of a batch. (FTRL's
-# puts rows that are not zero at first to zero.)
+# Optimizers that also change rows outside the batch if the gradient is dense. (FTRL sets rows to
+# zero that have another initial value.)
 _ROW_BY_ROW = {"adadelta", "ftrl", "lazy_adam", "momentum", "rmsprop"}
 
 
 def devices(config: ModelDirConfig) -> list[str]:
-    """The devices of this machine that train: its GPUs, or else CPUs, one if not said otherwise.
+    """The devices of this machine that train: its GPUs, or else CPUs (one by default).
 
     Raises:
-      ConfigError: --mirrored_devices asks for more GPUs than there are.
+      ConfigError: this machine has fewer GPUs than --mirrored_devices.
     """
     gpus = len(tf.config.list_physical_devices("GPU"))
     count = config.mirrored_devices or max(1, gpus)
     if 0 < gpus < count:
-        raise ConfigError(f"--mirrored_devices: got {count}, and this machine has {gpus} GPUs")
+        raise ConfigError(
+            f"--mirrored_devices: expected at most {gpus}, the GPUs of this machine, got {count}"
+        )
     return [f"/{'gpu' if gpus else 'cpu'}:{i}" for i in range(count)]
 
 
 class Mirrored(Alone):
-    """A process that is alone, and trains on several devices.
+    """One process that trains on several devices.
 
     Raises:
-      ConfigError: --mirrored_devices asks for more GPUs than there are.
+      ConfigError: this machine has fewer GPUs than --mirrored_devices.
     """
 
     def __init__(self, config: ModelDirConfig, request: StopRequest):
@@ -52,13 +54,13 @@ class Mirrored(Alone):
     def estimator(self, model: ModelFn) -> Any:
         on_cpu = self._devices[0].startswith("/cpu")
         reduction = tf.distribute.ReductionToOneDevice() if on_cpu else None
-        with tf.Graph().as_default():  # Eagerly it would use the devices at once.
+        with tf.Graph().as_default():  # In eager mode the strategy would use the devices at once.
             strategy = tf.distribute.MirroredStrategy(self._devices, cross_device_ops=reduction)
         return make_estimator(self._config, model, train_distribute=strategy)
 
 
 def check_model(config: ModelDirConfig, model: ModelFn) -> None:
-    """Raises ConfigError for parameters whose result would be another one on several devices."""
+    """Raises ConfigError for parameters that would give another result on several devices."""
     p = model.params
     wrong = {
         "accumulate": p.accumulate > 1,
@@ -69,16 +71,16 @@ def check_model(config: ModelDirConfig, model: ModelFn) -> None:
     for name, given in wrong.items():
         if given:
             raise ConfigError(
-                f"the model parameter {name} does not go with --strategy={config.strategy}, where "
-                "it would be of each device's gradients by themselves; drop it"
+                f"the model parameter {name} does not work with --strategy={config.strategy}: it "
+                "would apply to the gradients of each device separately. Remove it."
             )
     named = {_name(choice) for choice in (p.optimizer, *(p.optimizers or {}).values())}
     other = sorted(named & _ROW_BY_ROW) if config.strategy == "multi_worker_mirrored" else []
     if other:
         raise ConfigError(
-            f"the optimizer {other[0]} does not go with --strategy=multi_worker_mirrored, where "
-            "gradients of tables are dense: it would change rows that no batch has; take adagrad, "
-            "adam or sgd"
+            f"the optimizer {other[0]} does not work with --strategy=multi_worker_mirrored: the "
+            "gradients of tables are dense there, so it would change rows that are in no batch. "
+            "Use one of: adagrad, adam, sgd."
         )
 
 

@@ -1,9 +1,8 @@
-"""The chief of a cluster: a trainer whose steps are made with others, who are told of it.
+"""The chief of a cluster: a trainer that runs its steps together with other tasks.
 
-It removes the marks of former starts, stays until the workers have trained to their ends, and says
-that training is over. What it writes in the model directory nobody else does: checkpoints, the
-record of the run, `input.json`, `result.json`. How its steps are made is `parameter_server`'s and
-`collective`'s.
+It removes the marks of earlier starts, stays until the workers have read their shards, and tells
+the other tasks that training is over. Only the chief writes checkpoints, the run record,
+`input.json` and `result.json`. `parameter_server` and `collective` run its steps.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from estimator_kit.training.trainer import Steps, Trainer
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds in which an evaluator that was there before this start says that it is there still.
-# A shared file system may tell of a file only when half a minute has gone.
+# How many seconds an evaluator of an earlier start has to set its mark again. On a shared file
+# system a new file may take half a minute to appear.
 _EVALUATOR_SAYS = 60.0
 
 
@@ -42,9 +41,9 @@ class Chief(Trainer):
     """The chief of a cluster; override `start_server` and `make_steps`.
 
     Args:
-      config, view: of the task.
-      request: where an early stop, which the evaluator asks for, is noted.
-      devices: of each task that train.
+      config, view: the config and the cluster view of this task.
+      request: receives the evaluator's request for an early stop.
+      devices: how many devices of each task train.
     """
 
     shared = True
@@ -64,15 +63,17 @@ class Chief(Trainer):
 
     @abc.abstractmethod
     def make_steps(self, steps: Steps) -> None:
-        """Makes the steps together with the workers, and saves checkpoints."""
+        """Runs the steps together with the workers, and saves checkpoints."""
 
     @contextlib.contextmanager
     def announcing_the_end(self) -> Iterator[None]:
-        """Starts the server, and says at the end of the block that training is over, and how.
+        """Starts the server. At the end of the block, tells the other tasks how training ended.
 
-        Not after an error that may pass: the chief is then started again, and others wait for it.
-        Nor where the server did not start: it may be a second chief, started by mistake, or one
-        whose name is not known yet, and the others' training is not over by that.
+        It writes no end mark in two cases, because the other tasks should keep waiting:
+
+        - after a temporary error: the chief will be started again;
+        - if the server did not start: this may be a second chief, started by mistake, or a chief
+          whose host name is not known yet.
         """
         status, reason, started, told = DONE, "", False, False
         try:
@@ -81,10 +82,10 @@ class Chief(Trainer):
             yield
             told = True
         except NothingToDo:
-            # Others that were started with it wait for no more than what the mark says.
+            # Tasks that were started with this chief wait only for the task that the mark names.
             result = read_result(self._config.model_dir) or {}
             if self._config.mode == "train_and_evaluate" and not result.get("metrics"):
-                self._scored_by = EVALUATOR  # It was to, and is not through.
+                self._scored_by = EVALUATOR  # The evaluator has not finished yet.
             raise
         except (Stopped, KeyboardInterrupt):
             status = STOPPED
@@ -96,7 +97,7 @@ class Chief(Trainer):
             raise
         finally:
             if status and started:
-                # An error that is under way says more.
+                # If an error is being raised, it must not be hidden by an error here.
                 with contextlib.nullcontext() if told else contextlib.suppress(Exception):
                     step = reading.latest_step(self._config.model_dir)
                     self._marks.write(
@@ -110,12 +111,12 @@ class Chief(Trainer):
 
     @contextlib.contextmanager
     def _heeding_the_evaluator(self) -> Iterator[None]:
-        """While the block runs, an evaluator can ask for an early stop."""
+        """While the block runs, an evaluator can request an early stop."""
         closed = threading.Event()
 
         def look() -> None:
             while not closed.wait(0.5):
-                # A storage that does not answer now may do so at the next look.
+                # The storage may answer again at the next look.
                 with contextlib.suppress(tf.errors.OpError, OSError, ConfigError):
                     if self._marks.read("stop") is not None and self.request.reason is None:
                         self.request.ask(EARLY_STOPPED)
@@ -129,15 +130,15 @@ class Chief(Trainer):
             thread.join()
 
     def begin(self) -> None:
-        """Removes the marks of former starts; all checks are through."""
+        """Removes the marks of earlier starts, after all checks."""
         self._had_evaluator = self._marks.read(EVALUATOR) is not None
         self._marks.clear()
 
     def leaves_evaluation(self) -> bool:
         """Whether an evaluator scores the last checkpoint and writes the exports.
 
-        One that TF_CONFIG names does, and is started again where it has failed. Another one has to
-        be there at the end: its mark is taken away, and it sets it anew.
+        An evaluator in TF_CONFIG does; if it has failed, it is started again. For any other
+        evaluator the chief removes its mark, and checks that the evaluator sets it again.
         """
         if not self._view.evaluators:
             known = self._marks.look(EVALUATOR) is not None or self._had_evaluator
@@ -146,7 +147,9 @@ class Chief(Trainer):
             while self._marks.look(EVALUATOR) is None:
                 if time.monotonic() >= end:
                     if known:
-                        _log.warning("the evaluator is gone; chief:0 scores the last checkpoint")
+                        _log.warning(
+                            "the evaluator has left, so chief:0 scores the last checkpoint"
+                        )
                     return False
                 threading.Event().wait(0.25)
         self._scored_by = EVALUATOR
@@ -164,18 +167,18 @@ class Chief(Trainer):
         if changes:
             raise fewer_than_counted(source, plan, lost, step, changes)
         if lost:
-            _log.warning("%s rows were not trained on: a task that was to read them is gone", lost)
+            _log.warning("the model was not trained on %s rows: the task with them was lost", lost)
         return trained, lost
 
 
 def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int]:
-    """Rows that the tasks of a cluster have trained on, and such as were to be and were not.
+    """Returns how many rows the tasks of a cluster have trained on, and how many were lost.
 
-    Each knows its own alone; the steps tell of all. A task that was lost for good, or whose files
-    became shorter, has made fewer steps than there were batches.
+    A task knows only its own rows, so the sums are computed from the global step. A task that was
+    lost, or whose files became shorter, has made fewer steps than it had batches.
 
     Args:
-      plan, source: of the chief.
+      plan, source: the plan and the input of the chief.
       step: the global step at the end.
     """
     team, batch_size = source.team, source.config.batch_size
@@ -184,6 +187,6 @@ def _rows_of_all(plan: Plan, source: TrainingInput, step: int) -> tuple[int, int
         return made, 0
     missing = 0 if team.ends_together else (plan.max_steps - step) * batch_size
     lost = min(max(0, missing), plan.rows)
-    if step < plan.max_steps:  # Stopped on the way.
+    if step < plan.max_steps:  # Stopped before the end.
         return min(made, plan.rows - lost), lost
     return plan.rows, 0

@@ -1,11 +1,11 @@
-"""multi_worker_mirrored: chief and workers with all variables each, which step together.
+"""multi_worker_mirrored: chief and workers step together, and each has all variables.
 
-TensorFlow's distribute coordinator runs each task; the server is ours, so that it is kept to its
-address. The strategy is made in a graph, as one that was made eagerly cannot be copied.
+TensorFlow's distribute coordinator runs each task. The kit starts the server itself, to restrict it
+to its address. It makes the strategy in a graph, because an eager strategy cannot be copied.
 
-A step needs all of them, and when one is lost the others can neither go on nor, for TensorFlow's
-collectives keep what they know of each other, let it in again. So they end, with the exit status of
-what may pass, and all are started again, from the last checkpoint.
+Every step needs all tasks. When one task is lost, the remaining tasks cannot go on, and they cannot
+let it join again, because TensorFlow's collectives remember the lost task. So they end with the
+exit status of a temporary error. Then all tasks are started again, from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from estimator_kit.training.trainer import Steps
 from feature_specs.spec import FeatureSpec
 from input_pipelines.autograph import as_written
 
-# Seconds between two looks at the others, and without one of them after which it is lost.
+# Seconds between two looks at the other tasks. A task is lost if it was unreachable for _LOST.
 _LOOK, _LOST = 2.0, 12.0
 
 
 class AllReduceChief(Chief):
-    """The chief that says how many steps there are, and saves checkpoints."""
+    """The chief. It computes the number of steps, and saves checkpoints."""
 
-    _strategy: Any  # Since the server was started.
+    _strategy: Any  # Set by start_server.
 
     def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
         super().__init__(config, view, request, devices=len(devices(config)))
 
     def start_server(self) -> None:
-        if not reachable(self._view.chief):  # Or else it is a second chief, by mistake.
+        if not reachable(self._view.chief):  # Otherwise this is a second chief, by mistake.
             self._marks.remove("ready")
         self._strategy = start_server(self._config, self._view)
 
@@ -72,9 +72,9 @@ class AllReduceChief(Chief):
 
 
 class AllReduceWorker(Worker):
-    """A worker of the same steps."""
+    """A worker that steps together with the chief."""
 
-    _strategy: Any  # Since the server was started.
+    _strategy: Any  # Set by start_server.
 
     def __init__(
         self, config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
@@ -86,13 +86,13 @@ class AllReduceWorker(Worker):
 
     def check_restarted_chief(self) -> None:
         raise tf.errors.UnavailableError(
-            None, None, f"{self._view.name}: chief:0 was started again; start all tasks again"
+            None, None, f"{self._view.name}: chief:0 was started again. Start all tasks again."
         )
 
     def make_steps(
         self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
     ) -> Optional[str]:
-        # All end with one step, and the chief has found out which.
+        # All tasks end at the same step, which the chief has computed.
         train(
             self._config,
             self._view,
@@ -108,7 +108,7 @@ class AllReduceWorker(Worker):
 
 
 def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
-    """Starts the server of this task, and returns the strategy that goes with it."""
+    """Starts the server of this task, and returns its strategy."""
     on_cpu = devices(config)[0].startswith("/cpu")
     communication = tf.distribute.experimental.CommunicationImplementation
     with tf.Graph().as_default(), cluster.visible(view):
@@ -117,7 +117,7 @@ def start_server(config: ModelDirConfig, view: ClusterView) -> Any:
                 implementation=communication.RING if on_cpu else communication.AUTO
             )
         )
-    # So that the coordinator starts none.
+    # So that the coordinator does not start a server.
     strategy.extended._std_server_started = True
     servers.start(config, view, strategy.update_config_proto(session_config(config)))
     return strategy
@@ -136,13 +136,13 @@ def train(
     over: Callable[[], bool],
     ended: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Trains this task's part of all steps; none where `over` comes before the others do.
+    """Trains this task's part of all steps. Does nothing if `over` becomes true while it waits.
 
-    Once `ended` says that the training is, one that has left is not lost; what waits for it still
-    is left to the watch.
+    Once `ended` returns True, training is over, and a task that leaves does not count as lost. If a
+    step still waits for it, the `Watch` ends the process.
 
     Raises:
-      tf.errors.UnavailableError: another task is not there in time.
+      tf.errors.UnavailableError: another task did not start in time.
     """
     others = [(name, host) for name, host in view.tasks() if name != view.name]
     if not wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=over):
@@ -154,7 +154,7 @@ def train(
         estimator.train_and_evaluate(
             trained,
             estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=list(hooks)),
-            # Not used: the evaluator is no task of the coordinator.
+            # Not used, because the evaluator does not belong to the coordinator's cluster.
             estimator.EvalSpec(input_fn),
         )
 
@@ -163,12 +163,12 @@ def train(
 def _noticing_losses(
     view: ClusterView, others: Sequence[tuple[str, str]], ended: Callable[[], bool]
 ) -> Iterator[None]:
-    """Ends the process when another task is gone while the block runs.
+    """Ends the process if another task is lost while the block runs.
 
-    A collective that waits for it cannot be interrupted.
+    A collective that waits for the lost task cannot be interrupted.
     """
     closed = threading.Event()
-    # At once: of many that do not answer, each takes a second.
+    # In parallel, because each task that does not answer takes a second.
     looks = futures.ThreadPoolExecutor(min(len(others), 32))
 
     def look() -> None:
@@ -181,8 +181,8 @@ def _noticing_losses(
             gone = [name for name, when in seen.items() if time.monotonic() - when > _LOST]
             if gone and not closed.is_set() and not ended():
                 leave(
-                    f"{view.name}: {', '.join(gone)} is lost, and no step can be made without; "
-                    "start all tasks again to go on from the last checkpoint",
+                    f"{view.name}: {', '.join(gone)} is lost, but every step needs all tasks. "
+                    "Start all tasks again to go on from the last checkpoint.",
                     exit_codes.TEMPORARY,
                 )
 

@@ -1,11 +1,12 @@
-"""The life of an evaluator: it scores each checkpoint that comes, the last one for certain.
+"""An evaluator, from start to end: it scores new checkpoints, and always the last one.
 
-Stands outside the cluster: it has no server, reads all of --eval_files in a graph of its own, and
-knows of the training what is in the model directory. It alone writes `eval_history.jsonl` and the
-exports, and at the end puts metrics and exports into the chief's `result.json`.
+It is not part of the cluster. It has no server, reads all of --eval_files in its own graph, and
+learns about the training only from the model directory. Only the evaluator writes
+`eval_history.jsonl` and the exports. At the end it adds metrics and exports to the chief's
+`result.json`.
 
-tf.estimator's own loop ends with the step `max_steps` alone: where training ends before, it never
-does. Here the chief's word ends it.
+tf.estimator's evaluator ends only at the step `max_steps`. If training ends earlier, it runs
+without end. This evaluator ends when the chief writes its end mark.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Evaluator:
         self._last = float("-inf")
 
     def newest(self) -> Optional[str]:
-        """The latest checkpoint that was trained at all, if it is not scored yet."""
+        """The latest checkpoint after step 0, if it is not scored yet."""
         found = tf.train.latest_checkpoint(self.model_dir)
         if found is None or found == self.scored or found.endswith("-0"):
             return None
@@ -75,7 +76,7 @@ class _Evaluator:
         return time.monotonic() - self._last >= self._config.eval_throttle_secs
 
     def score(self, checkpoint: str) -> None:
-        """Evaluates a checkpoint and writes what follows; leaves one out that is gone by now."""
+        """Evaluates and exports a checkpoint. Skips a checkpoint that was deleted meanwhile."""
         self._last = time.monotonic()
         try:
             with explained(
@@ -89,8 +90,8 @@ class _Evaluator:
             if tf.io.gfile.exists(f"{checkpoint}.index"):
                 raise
             _log.warning(
-                "%s was removed while it was scored or exported; a higher --keep_checkpoint_max "
-                "keeps more",
+                "%s was removed while it was scored or exported. Raise --keep_checkpoint_max to "
+                "keep more checkpoints.",
                 checkpoint,
             )
             return
@@ -105,16 +106,16 @@ class _Evaluator:
 def run_evaluator(
     config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, view: ClusterView
 ) -> RunResult:
-    """Scores checkpoints until training is over, and the last one; then writes the exports.
+    """Scores checkpoints until training is over, then the last one, and writes the exports.
 
     Raises:
-      Stopped: SIGTERM was received.
-      tf.errors.UnavailableError: the chief was stopped, or gone for longer than
+      Stopped: the process received SIGTERM.
+      tf.errors.UnavailableError: the chief was stopped, or could not be reached for
         --cluster_timeout_secs.
       DataError, ConfigError: see their docstrings.
     """
     request, marks = StopRequest(), Marks(config.model_dir)
-    # Watching first: it says that there is an evaluator.
+    # The watch starts first, because it sets the evaluator's mark.
     with (
         stop_on_sigterm(request),
         Watch(
@@ -129,7 +130,8 @@ def run_evaluator(
         own = _Evaluator(config, spec, model, request)
         said = False
         while True:
-            over = watch.over()  # Looked at first: what it said was saved before.
+            # Checked before `newest`: the last checkpoint is saved before training is over.
+            over = watch.over()
             if over and _is_all_done(config, watch.end):
                 _log.info("the last checkpoint is scored, and the exports are written")
                 return RunResult(mode=config.mode, task=view.name, metrics=own.after.metrics)
@@ -165,18 +167,18 @@ def run_evaluator(
 
 
 def _is_all_done(config: ModelDirConfig, end: Optional[dict[str, Any]]) -> bool:
-    """Whether the chief, or a former start of this task, has scored the last checkpoint."""
+    """Whether the chief, or an earlier start of this task, has scored the last checkpoint."""
     if end is None or end.get("status") != DONE:
         return False
     kept = read_result(config.model_dir) or {}
-    # The metrics of a cluster with an evaluator are its own, and written when all else is.
+    # In a cluster with an evaluator, the evaluator adds the metrics, and does so at the very end.
     completed = bool(kept.get("metrics"))
     is_last = kept.get("global_step") == reading.latest_step(config.model_dir)
     return end.get("scored_by") != EVALUATOR or (completed and is_last)
 
 
 def _complete(model_dir: str, result: RunResult) -> None:
-    """Puts what the evaluator knows into the result that the chief has written."""
+    """Adds the evaluator's metrics and exports to the result that the chief has written."""
     kept = read_result(model_dir)
     if kept is None or not result.metrics:
         return

@@ -1,10 +1,10 @@
 """`--launch_local`: a cluster on this machine, as real processes, for development.
 
-Each task runs the same command line with a TF_CONFIG of its own; its lines come with its name
-before them. Ports are free ones of the loopback interface. SIGTERM and Ctrl-C go to the chief,
-which saves a checkpoint and ends the others; what has not left 40 seconds later is ended, but for
-an evaluator with its last exports. A task that fails is not started again: a convenience for one
-machine, not a scheduler. Imports no TensorFlow.
+Each task runs the same command line with its own TF_CONFIG, and the launcher prints its lines with
+its name in front. The tasks use free ports of the loopback interface. SIGTERM and Ctrl-C go to the
+chief, which saves a checkpoint and ends the other tasks. After 40 seconds the launcher kills the
+tasks that still run, except an evaluator that writes its last exports. It does not start a failed
+task again; it is not a scheduler. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,34 +23,33 @@ from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterVi
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.cluster import local_jobs
 
-# Seconds that tasks have to leave after the chief has; an evaluator scores the last checkpoint.
+# How many seconds tasks have to end after the chief.
 _LEAVE = 40.0
 
-# How much the scheduler prefers others to a task that trains, so that the evaluator, which has to
-# keep up with them, is never starved.
+# The nice value of tasks that train, so that the evaluator can keep up with them.
 _NICENESS = 5
 
 _PR_SET_PDEATHSIG = 1
 
 
 def views_of(jobs: Mapping[str, int], ports: Sequence[int]) -> list[ClusterView]:
-    """The view of each task, the ps first and the chief last but the evaluator.
+    """The view of each task, in the order ps, workers, chief, evaluator.
 
     Args:
-      jobs: how many tasks of each.
-      ports: one for each chief, worker and ps.
+      jobs: the number of tasks of each job.
+      ports: one port for each chief, worker and ps.
     """
     left = [f"127.0.0.1:{port}" for port in ports]
     chief, left = left[0], left[1:]
     workers, ps = tuple(left[: jobs[WORKER]]), tuple(left[jobs[WORKER] :])
     order = [(PS, i) for i in range(jobs[PS])] + [(WORKER, i) for i in range(jobs[WORKER])]
     order += [(CHIEF, 0)] + [(EVALUATOR, 0)] * jobs[EVALUATOR]
-    named = ("127.0.0.1:1",) * jobs[EVALUATOR]  # Nobody connects to it.
+    named = ("127.0.0.1:1",) * jobs[EVALUATOR]  # No task connects to an evaluator.
     return [ClusterView(chief, workers, ps, named, job, index) for job, index in order]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that are free, all different."""
+    """`count` different free ports of the loopback interface."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -62,10 +61,10 @@ def free_ports(count: int) -> list[int]:
 
 
 def exit_status(codes: Mapping[str, int]) -> int:
-    """The status of a launch from those of its tasks: the chief's, or else the first that failed.
+    """The exit status of a launch: the chief's, or else the status of the first task that failed.
 
-    One that was killed says nothing where another has a status of its own. Of a task that a signal
-    ended it is 128 and the signal's number, as in a shell.
+    A task that was killed by SIGKILL counts only if no other task failed. For a task that a signal
+    ended, the status is 128 plus the signal's number, as in a shell.
     """
     ordered = [codes[f"{CHIEF}:0"], *(code for _, code in sorted(codes.items()))]
     failed = [code for code in ordered if code]
@@ -99,7 +98,7 @@ class _Tasks:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            # Its own group: the terminal sends Ctrl-C to this process alone, which passes it on.
+            # A new process group, so the terminal sends Ctrl-C only to the launcher.
             start_new_session=True,
             preexec_fn=_in_child(0 if view.task_type == EVALUATOR else _NICENESS),
         )
@@ -123,7 +122,7 @@ class _Tasks:
         return [name for name in self._processes if name not in self.codes]
 
     def wait(self, seconds: float) -> None:
-        """Until a task ends, at most so long."""
+        """Waits until a task ends, at most `seconds`."""
         with self._ended:
             self._ended.wait(seconds)
 
@@ -132,7 +131,7 @@ class _Tasks:
             self._processes[name].send_signal(number)
 
     def close(self) -> None:
-        """Kills what is left, and reads all lines."""
+        """Kills the tasks that still run, and prints all their lines."""
         for name in self.running():
             self._processes[name].kill()
         for thread in self._threads:
@@ -143,7 +142,7 @@ def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
     """Runs a cluster until it ends, and returns the exit status.
 
     Args:
-      config: its `launch_local` says which tasks.
+      config: `launch_local` lists the tasks.
       arguments: the flags of each task.
     """
     assert config.launch_local is not None
@@ -166,14 +165,14 @@ def launch(config: ExperimentConfig, arguments: Sequence[str]) -> int:
 
 
 def _spare_workers(config: ExperimentConfig, jobs: Mapping[str, int]) -> int:
-    """How many workers the others can go on without; none is started again."""
+    """How many workers may fail before the training must end. No worker is started again."""
     if not jobs[PS]:
-        return 0  # An all-reduce waits for each.
+        return 0  # An all-reduce needs every worker.
     return config.backup_workers if config.strategy == "sync_replicas" else jobs[WORKER]
 
 
 def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
-    """Waits for the end of all tasks, and ends those that would have none."""
+    """Waits until all tasks have ended, and kills tasks that would not end."""
     chief, passed = f"{CHIEF}:0", 0
     deadline: Optional[float] = None
     waited = 0.0
@@ -182,11 +181,11 @@ def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
         waited += 0.2
         for _ in received[passed:]:
             passed += 1
-            # A second one ends the chief at once, and it what it has not saved.
+            # A second SIGTERM ends the chief at once, without a checkpoint.
             tasks.send(chief, signal.SIGTERM)
         ends = chief in tasks.codes or passed > 0
         failed = [name for name, code in tasks.codes.items() if code]
-        # Without a ps there are no variables.
+        # Without its ps the training has no variables.
         ends |= any(name.startswith(PS) for name in failed)
         ends |= sum(name.startswith(WORKER) for name in failed) > spare
         if ends and deadline is None:
@@ -196,13 +195,13 @@ def _supervise(tasks: _Tasks, received: Sequence[int], *, spare: int) -> None:
         if deadline is not None and waited >= deadline:
             done = tasks.codes.get(chief) == 0 and not passed
             for name in tasks.running():
-                # The evaluator scores the last checkpoint and exports it, as long as that takes.
+                # The evaluator may take any time to score and export the last checkpoint.
                 if not (done and name.startswith(EVALUATOR)):
                     tasks.send(name, signal.SIGKILL)
 
 
 def _in_child(niceness: int) -> Any:
-    """What a new process does first: it gives way to others, and dies with this one."""
+    """What a new process does first: it lowers its priority, and ends when the launcher ends."""
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def prepare() -> None:

@@ -1,12 +1,12 @@
-"""Keeps a server to its own address: TensorFlow's listen on every interface and cannot be told not.
+"""Restricts a server to its own address, because TensorFlow's servers listen on every interface.
 
-The gRPC server of `tf.distribute.Server` binds the wildcard address. So, once it listens, its
-socket gets a filter of the kernel (a classic BPF program, as `SO_ATTACH_FILTER` takes without
-privileges): packets for any other address of the machine than the one in TF_CONFIG, and loopback,
-by which the server reaches itself, are dropped before a connection is made. Between the two lies
-the time of a few system calls.
+The gRPC server of `tf.distribute.Server` binds the wildcard address, and it has no option for that.
+So, as soon as it listens, its socket gets a kernel filter: a classic BPF program, which
+`SO_ATTACH_FILTER` accepts without privileges. The filter accepts packets for the address in
+TF_CONFIG and for loopback, by which the server reaches itself. It drops all other packets before a
+connection is made. The server is open only during the few system calls before the filter is set.
 
-It is no authentication: whoever reaches that address can still use the server.
+This is not authentication: everyone who can reach that address can use the server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Address = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 # <asm/socket.h>, the same on x86 and ARM.
 _SO_ATTACH_FILTER = 26
 
-# <linux/filter.h>: where an address above this is read from the network header.
+# <linux/filter.h>: offsets from this value on are read from the network header.
 _NETWORK_HEADER = 0xFFF00000  # SKF_NET_OFF
 _LOAD_WORD, _LOAD_BYTE, _SHIFT_RIGHT, _EQUAL, _RETURN = 0x20, 0x30, 0x74, 0x15, 0x06
 
@@ -38,44 +38,44 @@ _LOOPBACK: tuple[Address, ...] = (
 
 
 def own_addresses(address: str, others: Iterable[str] = ()) -> list[Address]:
-    """What the host of host:port is, among the addresses of this machine.
+    """The addresses of this machine that the host of host:port stands for.
 
     Args:
-      address: of this task.
-      others: those of the other tasks, which have to reach it.
+      address: the host:port of this task.
+      others: the addresses of the other tasks, which must reach this one.
 
     Raises:
-      ConfigError: it is none, so that a server could not be kept to it; or it is one of the
-        loopback interface by a name that another task would not come to.
+      ConfigError: the host is not an address of this machine, so its server cannot be restricted to
+        it. Or it is a name for the loopback interface, which other machines cannot reach.
     """
     host = address.rpartition(":")[0].strip("[]")
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ConfigError(
-            f"{address}: the own address of this task in TF_CONFIG has no known host: {error}"
+            f"{address}: the host of this task's address in TF_CONFIG is unknown: {error}"
         ) from error
     addresses = {ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found}
     own = sorted((a for a in addresses if _is_own(a)), key=str)
     if not own:
         raise ConfigError(
-            f"{address}: the own address of this task in TF_CONFIG is none of this machine's, so "
-            "its server cannot be kept to it; name an address that the machine has (in Kubernetes "
-            "that of the pod, as a headless service gives), or say --listen_on_all_interfaces"
+            f"{address}: expected an address of this machine for this task in TF_CONFIG, so that "
+            "its server can be restricted to it. Use an address of this machine (in Kubernetes the "
+            "pod's address, from a headless service), or set --listen_on_all_interfaces."
         )
     hosts = {other.rpartition(":")[0].strip("[]") for other in others} - {host}
     elsewhere = sorted(hosts - {"localhost", "::1"} - {h for h in hosts if h.startswith("127.")})
     if elsewhere and all(entry.is_loopback for entry in own):
         raise ConfigError(
-            f"{address}: the own address of this task in TF_CONFIG is {own[0]} here, of the "
-            f"loopback interface, where {elsewhere[0]} cannot come; name the machine's address in "
-            "the network, or mend its line in /etc/hosts"
+            f"{address}: on this machine the address of this task in TF_CONFIG is {own[0]}, a "
+            f"loopback address that {elsewhere[0]} cannot reach. Use the machine's address in the "
+            "network, or correct its line in /etc/hosts."
         )
     return own
 
 
 def is_number(address: str) -> bool:
-    """Whether the host of host:port is an address itself, and no name."""
+    """Whether the host of host:port is an IP address, not a name."""
     try:
         ipaddress.ip_address(address.rpartition(":")[0].strip("[]"))
     except ValueError:
@@ -94,7 +94,7 @@ def _is_own(address: Address) -> bool:
 
 
 def keep_to(addresses: Iterable[Address], port: int) -> None:
-    """Lets the sockets of this process that listen at a port take connections for some addresses.
+    """Restricts the sockets of this process that listen at a port to some addresses.
 
     Raises:
       ConfigError: this system has no such filters.
@@ -103,8 +103,8 @@ def keep_to(addresses: Iterable[Address], port: int) -> None:
     listening = _listening(port)
     if not listening or sys.platform != "linux":
         raise ConfigError(
-            "the server of this task cannot be kept to its address on this system, where it "
-            "listens on all interfaces; say --listen_on_all_interfaces if the network is safe"
+            "the server of this task listens on all interfaces, and on this system it cannot be "
+            "restricted to its address. Set --listen_on_all_interfaces if the network is safe."
         )
     buffer = ctypes.create_string_buffer(program)
     argument = struct.pack("HL", len(program) // 8, ctypes.addressof(buffer))
@@ -123,7 +123,7 @@ def _listening(port: int) -> list[socket.socket]:
     for number in numbers:
         try:
             candidate = socket.socket(fileno=os.dup(int(number)))
-        except OSError:  # No socket, or closed since.
+        except OSError:  # Not a socket, or already closed.
             continue
         try:
             name = candidate.getsockname()
@@ -138,10 +138,10 @@ def _listening(port: int) -> list[socket.socket]:
 
 
 def filter_program(addresses: Iterable[Address]) -> bytes:
-    """The BPF program that accepts packets for one of some addresses, and drops all others.
+    """The BPF program that accepts packets for the given addresses, and drops all other packets.
 
-    For each address: if the packet is of its version and each word of the destination is its own,
-    accept; else go on with the next one.
+    For each address it compares the IP version and each word of the destination. If all are equal,
+    it accepts the packet; else it goes on with the next address.
     """
     program: list[tuple[int, int, int, int]] = []
     for address in dict.fromkeys(addresses):
@@ -149,7 +149,7 @@ def filter_program(addresses: Iterable[Address]) -> bytes:
         offset = 16 if address.version == 4 else 24
         tests = [(_NETWORK_HEADER, address.version)]
         tests += [(_NETWORK_HEADER + offset + 4 * i, word) for i, word in enumerate(words)]
-        # The version takes three instructions, a word two, and the acceptance one.
+        # Three instructions check the version, two check a word, and one accepts.
         left = 3 + 2 * len(words) + 1
         for i, (where, value) in enumerate(tests):
             program.append((_LOAD_BYTE if i == 0 else _LOAD_WORD, 0, 0, where))

@@ -1,17 +1,17 @@
-"""A thread that knows when a training is over, or cannot go on.
+"""`Watch`: a thread that notices when a training is over, or cannot go on.
 
     with Watch(view, marks, seconds=600, on_end=lambda: ...) as watch:
         ...
         watch.over()
 
-Training is over when the chief sets the mark `end`. One that was there when this task started may
-be of a former training that this start continues: it counts only where that one's goal was the
-same, and once the chief, which removes it, cannot be reached for a while. A chief that cannot be
-reached, and has set no mark, is waited for; so is a ps, and a worker where a step needs all.
+Training is over when the chief sets the mark `end`. A mark that exists when this task starts may
+come from an earlier training that this start continues. It counts only if the goal is the same and
+the chief, which would remove it, cannot be reached for a while. The thread waits up to `seconds`
+for a chief or a ps that it cannot reach; if a step needs all workers, also for a worker.
 
-Where one of them is gone, TensorFlow may wait for ever, in C++, where no signal is answered: in
-closing a session, or in a step. So the thread ends the process, if it has to: some seconds after
-the training was given up, or after SIGTERM.
+When such a task is lost, TensorFlow may wait without end in C++, in a step or while it closes a
+session, and then it answers no signal. So the thread ends the process if necessary: some seconds
+after the training was given up, or after SIGTERM.
 """
 
 from __future__ import annotations
@@ -41,33 +41,34 @@ _CHIEF = "chief:0"
 # Seconds between two looks at the mark, and between two at the chief and the ps.
 _LOOK, _LOOK_AT_CHIEF = 0.5, 3.0
 
-# Seconds without the chief after which the end of a former start is that of this one.
+# Seconds without the chief after which an end mark of an earlier start counts for this start.
 _OLD_END_COUNTS = 15.0
 
-# Seconds after SIGTERM in which a task ends by itself, unless a ps is gone.
+# Seconds after SIGTERM in which a task ends by itself, unless a ps is lost.
 _ENDS_BY_ITSELF = 5.0
 
-# Seconds that a trainer has to leave its last step, which may wait for servers that are gone.
+# Seconds that a trainer has to end its last step, which may wait for lost servers.
 _LAST_STEP = 20.0
 
 
 class Watch(threading.Thread):
-    """Looks for the end until it is closed.
+    """Watches the training until `__exit__`.
 
     Args:
       view: the task that watches.
-      marks: of its model directory.
-      seconds: without the chief before the training is given up.
-      goal: of this start; see `goal_of`.
-      on_end: called once, when it is over or given up.
-      presence: a mark that is kept set until then, whoever removes it.
-      leaves: whether the process is ended where it has not closed the watch 20 seconds after.
-      request: where SIGTERM is noted, of a task whose session may not end for want of others.
-      workers_needed: whether no step can be made without one of the workers.
+      marks: the marks of its model directory.
+      seconds: how long a task may be unreachable before the training is given up.
+      goal: the goal of this start; see `goal_of`.
+      on_end: called once, when the training is over or given up.
+      presence: a mark that this thread sets again whenever another task removes it.
+      leaves: whether to end the process if it still runs 20 seconds after the end.
+      request: tells of SIGTERM. Give it for a task whose session may wait for lost tasks.
+      workers_needed: whether every step needs all workers.
+      clock: a monotonic clock in seconds; an argument for tests.
 
     Attributes:
-      end: the mark that ended it, or None.
-      gone: the name of the task that was gone for too long, or None.
+      end: the mark that ended the training, or None.
+      gone: the name of the task that was unreachable for too long, or None.
     """
 
     def __init__(
@@ -105,24 +106,24 @@ class Watch(threading.Thread):
         self._over, self._closed = threading.Event(), threading.Event()
 
     def over(self) -> bool:
-        """Whether the training is over, or was given up."""
+        """Whether the training is over or was given up."""
         return self._over.is_set()
 
     def may_be_over(self) -> bool:
-        """Whether a former start has reached the goal, and the chief has not been seen since."""
+        """Whether an earlier start has reached the goal, and the chief was not reachable since."""
         return self._is_reached(self._old) and not self._chief_was_there
 
     def check(self) -> None:
-        """Raises UnavailableError where the chief or a ps was gone for too long, or was stopped.
+        """Raises UnavailableError if the chief was stopped, or a task was lost for too long.
 
-        A training that was stopped is not done, and goes on when all are started again.
+        A stopped training is not finished. It goes on when all tasks are started again.
         """
         if self._was_stopped():
             raise tf.errors.UnavailableError(
                 None,
                 None,
-                f"{self._view.name}: chief:0 was stopped, and with it the training; start all "
-                "tasks again to go on from the last checkpoint",
+                f"{self._view.name}: chief:0 was stopped, so the training ends. Start all tasks "
+                "again to go on from the last checkpoint.",
             )
         if self.gone is not None:
             raise tf.errors.UnavailableError(None, None, self._given_up())
@@ -130,8 +131,8 @@ class Watch(threading.Thread):
     def _given_up(self) -> str:
         return (
             f"{self._view.name} could not reach {self.gone} at {self._others[self.gone or '']} for "
-            f"{self._seconds:g} seconds, and there is no word of an end; start it again, or "
-            "raise --cluster_timeout_secs"
+            f"{self._seconds:g} seconds, and the training is not over. Start {self.gone} again, or "
+            "raise --cluster_timeout_secs."
         )
 
     def run(self) -> None:
@@ -142,12 +143,12 @@ class Watch(threading.Thread):
                 if not over and self._presence and self._marks.read(self._presence) is None:
                     self._marks.write(self._presence)
             except (tf.errors.OpError, OSError, ConfigError) as error:
-                # A storage that does not answer now may do so at the next look.
+                # The storage may answer again at the next look.
                 over = self._is_gone_too_long(self._clock())
                 if not warned:
                     warned = True
                     _log.warning(
-                        "%s cannot look for the end: %s",
+                        "%s cannot read the marks in the model directory, and tries again: %s",
                         self._view.name,
                         str(error).splitlines()[0][:200],
                     )
@@ -161,14 +162,14 @@ class Watch(threading.Thread):
                 self._on_end()
                 break
         if self._leaves and not self._closed.wait(_LAST_STEP):
-            why = f"{self._view.name}: the training is over, and its last step does not end"
+            why = f"{self._view.name}: the training is over, but the last step does not end"
             if self.gone is not None:
                 why = self._given_up()
             ended_well = self.gone is None and not self._was_stopped()
             leave(why, 0 if ended_well else exit_codes.TEMPORARY)
 
     def _answer_sigterm(self) -> None:
-        """Ends the process where a session that waits for others keeps it from ending by itself."""
+        """Ends the process if its session waits for lost tasks and cannot end by itself."""
         if self._request is None or self._request.reason != SIGTERM:
             return
         now = self._clock()
@@ -178,8 +179,8 @@ class Watch(threading.Thread):
         gone = [name for name, host in self._others.items() if not reachable(host)]
         if gone:
             leave(
-                f"{self._view.name} was stopped by SIGTERM when {', '.join(gone)} was gone: what "
-                "was trained after the last checkpoint is lost",
+                f"{self._view.name} was stopped by SIGTERM while {', '.join(gone)} was lost. The "
+                "steps after the last checkpoint are lost.",
                 exit_codes.STOPPED,
             )
 
@@ -208,7 +209,7 @@ class Watch(threading.Thread):
         return mark is not None and mark.get("status") == DONE and mark.get("goal") == self._goal
 
     def _is_gone_too_long(self, now: float) -> bool:
-        """Whether the training is given up, a task not having been seen for so long."""
+        """Whether a task was unreachable for `seconds`, so the training is given up."""
         gone = [name for name, seen in self._seen.items() if now - seen >= self._seconds]
         self.gone = gone[0] if gone else None
         return bool(gone)
@@ -228,7 +229,7 @@ class Watch(threading.Thread):
 
 
 def leave(message: str, code: int) -> None:
-    """Ends the process at once, whatever its other threads wait for."""
+    """Ends the process at once, even if other threads are waiting."""
     _log.warning(message)
     sys.stdout.flush()
     sys.stderr.flush()

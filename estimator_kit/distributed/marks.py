@@ -1,15 +1,15 @@
-"""Files in `model_dir/cluster` by which the tasks of a training know where it stands.
+"""Files in `model_dir/cluster` by which the tasks of a training tell each other its state.
 
-    end.json             the chief: the training is over, how it ended, what its goal was, and
-                         who scores the last checkpoint and writes the exports
-    ready.json           the chief: its session is there, the variables have values
+    end.json             the chief: the training is over; how it ended, its goal, and which task
+                         scores the last checkpoint and writes the exports
+    ready.json           the chief: its session exists, and the variables have values
     stop.json            the evaluator: asks the chief for an early stop
-    evaluator.json       the evaluator: it is there, and will write the exports
-    joined-worker-0.json a worker: it has begun to train
-    ended-worker-0.json  a worker: it has trained to its end, of the chief's session `of`
+    evaluator.json       the evaluator: it runs, and will write the exports
+    joined-worker-0.json a worker: it has started to train
+    ended-worker-0.json  a worker: it has read its shard in the chief's session `of`
 
-The chief removes them all when it starts. A task that starts before it finds those of a former
-start, and so never believes a mark that was there before; see `watch`.
+The chief removes all marks when it starts. A task that starts before the chief finds the marks of
+an earlier start. So no task relies on a mark that was there before it started; see `lost_tasks`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from estimator_kit.errors import ConfigError
 
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
-# Who scores the last checkpoint; the evaluator's is the name of its mark, too.
+# The task that scores the last checkpoint. EVALUATOR is also the name of the evaluator's mark.
 CHIEF, EVALUATOR = "chief", "evaluator"
 
 
 def goal_of(config: ModelDirConfig) -> dict[str, Any]:
-    """What says how long a training is; one of another goal goes on from where this one ended."""
+    """The settings that decide when a training ends. With another goal, training goes on."""
     names = (
         "mode",
         "max_steps",
@@ -54,33 +54,33 @@ class Marks:
         self._folder = os.path.join(model_dir, "cluster")
 
     def write(self, name: str, **what: Any) -> str:
-        """Sets a mark, and returns its id, which no other has."""
+        """Sets a mark, and returns its unique id."""
         new = uuid.uuid4().hex
         storage.write_json(self._path(name), {"id": new, **what})
         return new
 
     def read(self, name: str) -> Optional[dict[str, Any]]:
-        """A mark, or None where it is not set."""
+        """Returns a mark, or None if it is not set."""
         try:
             found = storage.read_json(self._path(name))
-        except tf.errors.NotFoundError:  # Removed since it was looked for.
+        except tf.errors.NotFoundError:  # Removed in the meantime.
             return None
         return found if isinstance(found, dict) else None
 
     def look(self, name: str) -> Optional[dict[str, Any]]:
-        """As `read`, for who looks again and again: None where the storage does not answer now."""
+        """Like `read`, but returns None if the storage does not answer. For repeated calls."""
         try:
             return self.read(name)
         except (tf.errors.OpError, OSError, ConfigError):
             return None
 
     def remove(self, name: str) -> None:
-        """Takes a mark away, where it is set."""
+        """Removes a mark if it is set."""
         with contextlib.suppress(tf.errors.NotFoundError):
             tf.io.gfile.remove(self._path(name))
 
     def clear(self) -> None:
-        """Removes all marks of a former start."""
+        """Removes all marks."""
         if not tf.io.gfile.isdir(self._folder):
             return
         for name in tf.io.gfile.listdir(self._folder):

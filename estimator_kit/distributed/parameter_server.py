@@ -1,7 +1,7 @@
-"""parameter_server, sync_replicas: chief and workers whose variables are on the ps.
+"""parameter_server, sync_replicas: chief and workers with variables on parameter servers (ps).
 
-Each has a session of its own, and makes another one when a ps was lost; see `sessions`. The chief
-saves checkpoints, the last one when the workers have come to their ends.
+Each task has its own session, and makes a new one when a ps was lost; see `sessions`. The chief
+saves checkpoints, and saves the last one when all workers have read their shards.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from estimator_kit.training.trainer import Steps
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds after which a worker that had trained, and cannot be reached, is not waited for.
+# The chief stops waiting for a worker that has trained and was unreachable for this many seconds.
 _GONE = 30.0
 
 
 class ParameterServerChief(Chief):
-    """The chief that gives the variables on the ps their values, and saves them."""
+    """The chief. It initializes the variables on the ps, and saves them."""
 
     def __init__(self, config: ModelDirConfig, view: ClusterView, request: StopRequest):
         super().__init__(config, view, request)
         self._session = ""
-        # Since when workers cannot be reached.
+        # The time since when each worker is unreachable.
         self._gone: dict[str, float] = {}
 
     def start_server(self) -> None:
@@ -76,13 +76,13 @@ class ParameterServerChief(Chief):
             through = keep_training(config, view, attempt, lambda: self.request.reason == SIGTERM)
         if through is None:
             _log.warning(
-                "stopped by SIGTERM when a server was gone: what was trained after the last "
-                "checkpoint is lost"
+                "stopped by SIGTERM while a server was lost. The steps after the last checkpoint "
+                "are lost."
             )
 
     def _say_given_up(self) -> None:
-        """Notes that others are gone; the process may have to be ended before it can say so."""
-        error = f"a task was gone for {self._config.cluster_timeout_secs:g} seconds"
+        """Writes a failed result now, since the process may be ended before it reports."""
+        error = f"a task could not be reached for {self._config.cluster_timeout_secs:g} seconds"
         step = reading.latest_step(self._config.model_dir)
         result = RunResult(
             mode=self._config.mode,
@@ -97,11 +97,11 @@ class ParameterServerChief(Chief):
         self._session = self._marks.write("ready")
 
     def _has_ended(self, worker: str) -> bool:
-        """Whether a worker has trained to its end, and nothing of that was lost since."""
+        """Whether a worker has read its shard in the current session of the chief."""
         return (self._marks.look(f"ended-{worker}") or {}).get("of") == self._session
 
     def _are_done(self, step: int, max_steps: int) -> bool:
-        """Whether no step of a worker is to come that would have to be saved."""
+        """Whether the chief need not wait for further steps of the workers."""
         if step >= max_steps or self.request.reason is not None:
             return True
         waiting = []
@@ -118,8 +118,8 @@ class ParameterServerChief(Chief):
                 waiting.append(name)
             elif self._gone[name] > float("-inf"):
                 _log.warning(
-                    "%s cannot be reached and is not waited for; rows of its shard were not "
-                    "trained on",
+                    "%s cannot be reached, and the chief stops waiting for it; some rows of its "
+                    "shard were not trained on",
                     name,
                 )
                 self._gone[name] = float("-inf")
@@ -127,7 +127,7 @@ class ParameterServerChief(Chief):
 
 
 class ParameterServerWorker(Worker):
-    """A worker that trains the variables on the ps with its shard."""
+    """A worker. It trains the variables on the ps with its shard."""
 
     def start_server(self) -> None:
         servers.start(self._config, self._view)
@@ -148,7 +148,7 @@ class ParameterServerWorker(Worker):
 
 
 class _AfterSession(tf.compat.v1.train.SessionRunHook):
-    """Calls a function when there is a session, whose variables have values."""
+    """Calls a function after the session was made and the variables have values."""
 
     def __init__(self, call: Callable[[], None]):
         self._call = call
@@ -158,14 +158,14 @@ class _AfterSession(tf.compat.v1.train.SessionRunHook):
 
 
 class LastToSave(SaverHook):
-    """Saves checkpoints, the last one when the workers' last steps are made, too.
+    """Saves checkpoints, and saves the last one after the last steps of the workers.
 
-    With finite input the chief may come to the end of its shard before others do; a saver that ends
-    with it would lose their steps.
+    The chief may reach the end of its shard before the workers do. A saver that ends with the chief
+    would lose the later steps of the workers.
 
     Args:
-      run_config: as of the base class.
-      are_done: whether no further step is to come, given the global step.
+      run_config: see the base class.
+      are_done: whether all steps are made, given the global step.
     """
 
     def __init__(self, run_config: Any, are_done: Callable[[int], bool]):
@@ -180,7 +180,7 @@ class LastToSave(SaverHook):
                 break
             if not said:
                 said = True
-                _log.info("chief:0 has read its shard; waiting for the workers")
+                _log.info("chief:0 has read its shard, and waits for the workers")
             if self._timer.should_trigger_for_step(step):
                 self._timer.update_last_triggered_step(step)
                 self._save(session, step)

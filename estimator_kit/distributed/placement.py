@@ -1,8 +1,8 @@
-"""Which parameter server keeps which variable, and which process runs an op.
+"""Which parameter server stores which variable, and which process runs an op.
 
-Every trainer builds the same graph and places its variables in the order in which they are made, so
-all come to the same. A variable goes to the server with the fewest bytes so far; the slots of an
-optimizer are beside their variable, which TensorFlow sees to.
+Every trainer builds the same graph and places its variables in the order in which they are made. So
+all trainers place them the same way. A variable goes to the server with the fewest bytes so far.
+TensorFlow places the slots of an optimizer on the server of their variable.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from estimator_kit.config.cluster import ClusterView
 
 
 class LeastLoaded:
-    """A `ps_strategy` of `tf.compat.v1.train.replica_device_setter`: the greedy one, by size.
+    """A greedy `ps_strategy` by size, for `tf.compat.v1.train.replica_device_setter`.
 
-    Of variables of 4, 3 and 2 MiB on two servers the first gets 4, the second 3 and 2.
+    For example, with two servers and variables of 4, 3 and 2 MiB, the first server gets the
+    variable of 4 MiB and the second server gets the other two.
 
     Args:
-      servers: how many there are.
+      servers: the number of servers.
     """
 
     def __init__(self, servers: int):
@@ -34,9 +35,9 @@ class LeastLoaded:
 
 
 def size_of(op: Any) -> int:
-    """Bytes of the variable that an op makes; an axis of unknown length counts as 1.
+    """The size in bytes of the variable that an op makes. An axis of unknown length counts as 1.
 
-    A hash table, which has no shape until it is filled, is 1.
+    The size of a hash table is 1, because it has no shape until it is filled.
     """
     if "shape" not in op.node_def.attr:
         return 1
@@ -48,9 +49,9 @@ def size_of(op: Any) -> int:
 
 
 def device_fn(view: ClusterView) -> Callable[[Any], Any]:
-    """The device of each op of a training graph: variables on the ps, the rest in this process.
+    """Places the variables of a training graph on the ps, and all other ops in this process.
 
-    A new one for each graph: it counts what it has placed.
+    Make a new function for each graph, because it counts the bytes that it has placed.
     """
     setter = tf.compat.v1.train.replica_device_setter(
         ps_tasks=len(view.ps),
@@ -65,5 +66,5 @@ def device_fn(view: ClusterView) -> Callable[[Any], Any]:
 
 
 def device_filters(view: ClusterView) -> list[str]:
-    """The tasks that a session has to do with: the ps and itself. Others may come and go."""
+    """The tasks that a session talks to: the ps and its own task. Other tasks may come and go."""
     return ["/job:ps", f"/job:{view.task_type}/task:{view.task_index}"]

@@ -1,9 +1,9 @@
-"""TensorFlow's gRPC server of a task, and the life of a parameter server.
+"""TensorFlow's gRPC server of a task, and a parameter server from start to end.
 
-A `tf.distribute.Server` cannot be stopped; it ends with its process. So a ps does not join it: it
-waits for the word that training is over and for the trainers to leave, and then ends.
+A `tf.distribute.Server` cannot be stopped; it ends with its process. So a ps does not call `join`.
+It waits until training is over and the trainers have left, and then ends.
 
-The traffic is neither authenticated nor encrypted; see `listening` for what is done about that.
+The traffic is neither authenticated nor encrypted; `listening` restricts who can connect.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ from estimator_kit.training.team import needs_all_workers
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds that a ps stays for trainers that have not left when training is over.
+# Seconds that a ps waits, after the training, for trainers that have not left yet.
 _LAST_GUESTS = 15.0
 
-# Seconds that a ps which is to stop stays for trainers: they may save what it holds.
+# Seconds that a ps waits, after SIGTERM, for trainers that may still save its variables.
 _LAST_SAVES = 20.0
 
-# Seconds in which the name of a task has to become known.
+# Seconds that the host name of a task has to become known.
 _NAME = 30.0
 
-# A server that is collected would stop; it belongs to the process.
+# Keeps the servers alive until the process ends; a garbage-collected server would stop.
 STARTED: list[Any] = []
 
 
 def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any:
-    """Starts the server of this task, and keeps it to its address.
+    """Starts the server of this task, and restricts it to its address.
 
-    `session` is the ConfigProto of its sessions, where it is not that of the flags.
+    Args:
+      config: the experiment.
+      view: this task in its cluster.
+      session: the ConfigProto of its sessions; by default the one from the flags.
 
     Raises:
-      ConfigError: the address is taken, or none of this machine's.
+      ConfigError: the port is in use, or the address does not belong to this machine.
     """
     assert view.address is not None
     only: list[listening.Address] = []
@@ -56,7 +59,7 @@ def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any
         only = _own_addresses(view, min(_NAME, config.cluster_timeout_secs))
     session = session if session is not None else session_config(config)
     if view.task_type == "ps":
-        session.device_count["GPU"] = 0  # It keeps variables in memory, and leaves GPUs alone.
+        session.device_count["GPU"] = 0  # A ps stores variables in memory and needs no GPU.
     try:
         server = tf.distribute.Server(
             tf.train.ClusterSpec(view.cluster_dict()),
@@ -66,8 +69,8 @@ def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any
         )
     except tf.errors.OpError as error:
         raise ConfigError(
-            f"{view.name} cannot listen at its address {view.address}; is the port taken? "
-            f"({str(error).splitlines()[0]})"
+            f"{view.name} cannot listen at its address {view.address} "
+            f"({str(error).splitlines()[0]}). Check whether another process uses the port."
         ) from error
     if only:
         listening.keep_to(only, int(view.address.rpartition(":")[2]))
@@ -76,7 +79,7 @@ def start(config: ModelDirConfig, view: ClusterView, session: Any = None) -> Any
 
 
 def _own_addresses(view: ClusterView, seconds: float) -> list[listening.Address]:
-    """The addresses of this task, whose name may become known after its start, as that of a pod."""
+    """The addresses of this task. Waits for its host name, since a pod's name may come late."""
     assert view.address is not None
     end, said = time.monotonic() + seconds, False
     while True:
@@ -87,16 +90,16 @@ def _own_addresses(view: ClusterView, seconds: float) -> list[listening.Address]
                 raise
             if not said:
                 said = True
-                _log.warning("%s; looking again for %g seconds", error, seconds)
+                _log.warning("%s; trying again for %g seconds", error, seconds)
             threading.Event().wait(1)
 
 
 def run_ps(config: ModelDirConfig, view: ClusterView) -> RunResult:
-    """Keeps variables until training is over.
+    """Serves its variables until training is over.
 
     Raises:
-      Stopped: SIGTERM was received.
-      tf.errors.UnavailableError: the chief was stopped, or gone for longer than
+      Stopped: the process received SIGTERM.
+      tf.errors.UnavailableError: the chief was stopped, or could not be reached for
         --cluster_timeout_secs.
     """
     request = StopRequest()

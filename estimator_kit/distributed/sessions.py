@@ -1,11 +1,11 @@
-"""What chief and workers have in common: one training after the other until the steps are made.
+"""What chief and workers share: they train in one session after another until training is over.
 
-Between-graph replication, TensorFlow's classic one: each process has its own graph and session,
-variables are on the ps, and the chief alone gives them values and saves them. When a ps or the
-chief is lost, TensorFlow makes a new session by itself, which would read the input from the row of
-the process' start. So here a session that is lost ends the training, and the next one is made with
-the position of the last checkpoint. A worker notices by itself that a ps is lost; that a chief has
-taken the variables back to the last checkpoint it is told by the mark `ready`.
+This is TensorFlow's classic between-graph replication. Each process has its own graph and session,
+the variables are on the ps, and only the chief initializes and saves them. When a ps or the chief
+is lost, TensorFlow would make a new session, but that session would read the input from the row
+where the process started. So here a lost session ends the attempt, and the next attempt starts at
+the position of the last checkpoint. A worker notices a lost ps itself. The mark `ready` tells it
+that the chief has restored the variables from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ from estimator_kit.training.team import Team
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two looks of a worker whether the chief has made the variables.
+# How often, in seconds, a worker checks whether the chief has initialized the variables.
 _LOOK = 1
 
-# How often in a row a session may be lost, without a step in between, before it is an error.
+# How often in a row a session may be lost without a step before that is an error.
 _TRIES = 30
 
 
 class SessionLost(Exception):
-    """A session had to be made again, because a server that it was of is another one now."""
+    """A session was lost because a server of the cluster was started again."""
 
 
 class OneSession(tf.compat.v1.train.SessionRunHook):
-    """Raises SessionLost in the place of a second session, and ends one that was taken back.
+    """Raises SessionLost instead of making a second session. Ends an outdated session.
 
     Args:
-      ready: the id of the chief's session, or None where it cannot be told now; not for the chief.
+      ready: returns the id of the chief's session, or None if it cannot be read now. Only for
+        workers.
 
     Attributes:
-      steps: that were made.
-      of: the id of the chief's session that this one goes with.
-      taken_back: whether the chief has made another one since.
+      steps: how many steps were made.
+      of: the id of the chief's session in which this session trains.
+      taken_back: whether the chief has made a new session since then.
     """
 
     def __init__(self, ready: Optional[Callable[[], Optional[str]]] = None) -> None:
@@ -77,11 +78,11 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
             self.of = found if self.of is None else self.of
             if found is not None and found != self.of:
                 self.taken_back = True
-                session.close()  # A step that waits for others would not end by itself.
+                session.close()  # A step that waits for other tasks would not end by itself.
                 break
 
     def close(self) -> None:
-        """Looks no longer."""
+        """Stops watching the chief's session."""
         self._closed.set()
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
@@ -89,7 +90,7 @@ class OneSession(tf.compat.v1.train.SessionRunHook):
 
 
 def cluster_estimator(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> Any:
-    """The Estimator of one training of a task; of one graph, as it counts what it has placed."""
+    """The Estimator for one attempt of a task. Its `device_fn` allows only one graph."""
     model.together = _together(config, view)
     session = session_config(config)
     session.device_filters.extend(placement.device_filters(view))
@@ -111,19 +112,20 @@ def _together(config: ModelDirConfig, view: ClusterView) -> Optional[Synchronous
 
 
 def check_model(config: ModelDirConfig, model: ModelFn, view: ClusterView) -> None:
-    """Raises ConfigError for parameters that need the steps of one process one after the other."""
+    """Raises ConfigError for a model that cannot train in a cluster."""
     wrong = ["accumulate"] if model.params.accumulate > 1 else []
     if Team.of(config, view).ends_together:
         wrong += ["moving_average"] if model.params.moving_average is not None else []
         if type(model).train_op is not ModelFn.train_op:
             raise ConfigError(
-                f"{type(model).__name__} has a train_op of its own, which would not make its steps "
-                "together with the other tasks of --strategy=sync_replicas"
+                f"{type(model).__name__} overrides train_op, so it would not step together with "
+                "the other tasks of --strategy=sync_replicas. Use another --strategy, or remove "
+                "the method."
             )
     if wrong:
         raise ConfigError(
-            f"the model parameter {wrong[0]} does not go with a cluster, where the steps of other "
-            "tasks come in between; drop it, or train in one process"
+            f"the model parameter {wrong[0]} does not work in a cluster, where steps of other "
+            "tasks come in between. Remove it, or train in one process."
         )
 
 
@@ -134,17 +136,17 @@ def keep_training(
     over: Callable[[], bool],
     ready: Optional[Callable[[], Optional[str]]] = None,
 ) -> Optional[OneSession]:
-    """Trains, anew whenever a server is lost, until an attempt comes to its end.
+    """Trains until an attempt succeeds, with a new attempt whenever a server is lost.
 
     Args:
-      config: its `cluster_timeout_secs` is how long lost servers are waited for.
+      config: the experiment; `cluster_timeout_secs` limits the wait for lost servers.
       view: the task that trains.
-      attempt: one training, with the hook among its hooks; goes on from the last checkpoint.
-      over: whether the training is over, so that what is lost is no longer needed.
-      ready: as of `OneSession`.
+      attempt: trains from the last checkpoint on, with the given hook among its hooks.
+      over: whether the training is over, so no further attempt is needed.
+      ready: see `OneSession`.
 
     Returns:
-      The session of the attempt that came to its end; None where the training is over.
+      The session of the attempt that succeeded; None if the training is over.
     """
     fruitless = 0
     ps = [task for task in view.tasks() if task[0].startswith("ps:")]
@@ -171,7 +173,7 @@ def keep_training(
             reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
             if session.taken_back:
                 reason = "chief:0 has gone back to the last checkpoint"
-            _log.warning("%s: the session was lost (%s); making another one", view.name, reason)
+            _log.warning("%s: the session was lost (%s); starting a new one", view.name, reason)
             threading.Event().wait(_LOOK)
         finally:
             session.close()
@@ -179,10 +181,10 @@ def keep_training(
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error of a session says that a server is not there or not the one it was."""
+    """Whether an error of a session means that a server is lost or was started again."""
     if isinstance(error, (SessionLost, tf.errors.AbortedError, tf.errors.UnavailableError)):
         return True
-    # Of a server that was started again, before the chief has made its variables.
+    # From a server that was started again, before the chief has initialized its variables.
     text = str(error)
     if isinstance(error, tf.errors.FailedPreconditionError):
         return "uninitialized" in text or "Could not find variable" in text
@@ -191,9 +193,9 @@ def is_lost(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _quick_sessions() -> Iterator[None]:
-    """Lets a worker look every second whether variables have values, and not every thirty.
+    """Makes a worker check every second, not every 30, whether the variables have values.
 
-    tf.estimator makes the SessionManager and takes no such number.
+    tf.estimator makes the SessionManager itself and has no argument for this interval.
     """
     manager = tf.compat.v1.train.SessionManager
     original = manager.__init__

@@ -1,6 +1,6 @@
-"""`train`: a training, as whatever this process is in it: alone, chief, worker, ps or evaluator.
+"""`train`: runs this process's task in a training: alone, chief, worker, ps or evaluator.
 
-The one place that chooses. `training.run` is the life of a process that is alone, and of the chief.
+Only this module chooses the task. `training.run` runs a process without a cluster, and the chief.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from feature_specs.spec import FeatureSpec
 
 
 def train(config: ModelDirConfig) -> RunResult:
-    """Runs `train` or `train_and_evaluate` as the task of a cluster that this is, or alone.
+    """Runs `train` or `train_and_evaluate`, as the task that TF_CONFIG names or alone.
 
     Raises:
-      SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
+      SpecError, ConfigError: the config or the spec cannot be used. Nothing was written.
       NothingToDo, Stopped, DataError, LossError, CheckpointError, tf.errors.UnavailableError: see
         `Training.run` and `Worker.run`.
     """
@@ -56,7 +56,7 @@ def _live(
 
 
 def trainer_of(config: ModelDirConfig, view: Optional[ClusterView]) -> Trainer:
-    """The trainer of a process that is alone, or the chief."""
+    """The trainer of the chief, or of a process without a cluster."""
     request = StopRequest()
     if view is None:
         trainer = Mirrored if config.strategy == "mirrored" else Alone

@@ -1,6 +1,6 @@
-"""Waiting for other tasks of the cluster: with a time-out, and saying for whom.
+"""Waits for other tasks of the cluster, with a timeout, and logs their names.
 
-A task is there when its server takes a connection; nothing is sent.
+A task counts as running when its server accepts a connection. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import tensorflow as tf
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two looks, and between two lines that say for whom a task waits.
+# Seconds between two checks, and between two log lines that name the missing tasks.
 _LOOK, _SAY = 0.25, 10.0
 
 
 def reachable(address: str, seconds: float = 1.0) -> bool:
-    """Whether the server at host:port takes a connection."""
+    """Whether the server at host:port accepts a connection."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds):
@@ -40,17 +40,17 @@ def wait_for(
     """Waits until the servers of all tasks can be reached.
 
     Args:
-      tasks: name and address of each.
+      tasks: the name and the address of each task.
       this: the name of the task that waits.
-      seconds: that it waits at most.
-      over: looked at meanwhile; once it says yes there is nothing to wait for.
-      clock: seconds that only grow.
+      seconds: how long it waits at most.
+      over: checked while waiting; the wait ends when it returns True.
+      clock: a monotonic clock in seconds; an argument for tests.
 
     Returns:
-      Whether they are all there; False where `over` came first.
+      True if all servers can be reached; False if `over` ended the wait.
 
     Raises:
-      tf.errors.UnavailableError: one is not there in time; the message names those missing.
+      tf.errors.UnavailableError: a server was not reachable in time; the message names it.
     """
 
     def missing() -> list[str]:
@@ -70,7 +70,7 @@ def wait_until(
     over: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> bool:
-    """As `wait_for`, for anything: waits until nothing is missing."""
+    """Like `wait_for`, for any condition: waits until `missing` returns nothing."""
     end, said = clock() + seconds, float("-inf")
     while True:
         absent = missing()
@@ -84,8 +84,8 @@ def wait_until(
             raise tf.errors.UnavailableError(
                 None,
                 None,
-                f"{this} waited {seconds:g} seconds for {what} {names}; look whether it runs and "
-                "can be reached from here, or raise --cluster_timeout_secs",
+                f"{this} waited {seconds:g} seconds for {what} {names}. Check that it runs and "
+                "that this machine can reach it, or raise --cluster_timeout_secs.",
             )
         if now - said >= _SAY:
             said = now

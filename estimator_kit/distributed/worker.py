@@ -1,10 +1,9 @@
-"""The life of a worker: it trains on its shard, and writes no checkpoint.
+"""A worker, from start to end: it trains on its shard, and writes no checkpoint.
 
-A worker that is started again takes the position of the last checkpoint for its own. One that
-has come to its end stays until the training is over: where the chief or a ps is lost, what it has
-trained since the last checkpoint is, too, and it trains that again. One that cannot go on for good
-leaves the others: the chief ends without it. How its steps are made is `parameter_server`'s and
-`collective`'s.
+A worker that is started again goes on from the position of the last checkpoint. A worker that has
+read its shard stays until the training is over: if the chief or a ps is lost, the steps since the
+last checkpoint are lost too, and the worker trains them again. If a worker fails permanently, the
+chief ends without it. `parameter_server` and `collective` run its steps.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from feature_specs.spec import FeatureSpec
 
 _OVER = "over"
 
-# Seconds between two looks of a worker that has come to its end.
+# How often, in seconds, a worker that has read its shard checks for a new session of the chief.
 _LOOK = 0.5
 
-# Seconds that a worker goes on after SIGTERM where a step needs all.
+# How many seconds a worker goes on after SIGTERM if a step needs all workers.
 _LAST_STEPS = 15.0
 
 
@@ -50,11 +49,11 @@ class Worker(abc.ABC):
 
     Args:
       config, spec, model: what is trained.
-      view: of the task.
-      devices: of each task that train.
+      view: the cluster view of this task.
+      devices: how many devices of each task train.
     """
 
-    _watch: Watch  # While it runs.
+    _watch: Watch  # Set while `run` runs.
 
     def __init__(
         self,
@@ -83,22 +82,22 @@ class Worker(abc.ABC):
         Args:
           source: the input of this worker.
           ready: the mark of the chief's session.
-          hooks: of each session.
+          hooks: the hooks for each session.
 
         Returns:
-          The id of the chief's session with which it came there; None where the training is over.
+          The id of the chief's session in which it read the shard; None if the training is over.
         """
 
     def check_restarted_chief(self) -> None:  # noqa: B027
-        """Raises UnavailableError where a chief that was started again cannot be gone on with."""
+        """Raises UnavailableError if this worker cannot go on with a restarted chief."""
 
     def run(self) -> RunResult:
-        """Trains until the training is over, or the rows of the shard are through.
+        """Trains on the shard, and stays until the training is over.
 
         Raises:
-          Stopped: SIGTERM was received; the others go on.
-          tf.errors.UnavailableError: the chief was stopped, or it or a ps was gone for longer than
-            --cluster_timeout_secs.
+          Stopped: the process received SIGTERM. The other tasks go on.
+          tf.errors.UnavailableError: the chief was stopped, or the chief or a ps could not be
+            reached for --cluster_timeout_secs.
           DataError, LossError, ConfigError: see their docstrings.
         """
         config, view, request = self._config, self._view, self._request
@@ -126,7 +125,7 @@ class Worker(abc.ABC):
             wait_for(others, this=view.name, seconds=config.cluster_timeout_secs, over=self.is_over)
             self._train_with_each_session(progress)
             if request.reason == SIGTERM:
-                raise Stopped(f"{view.name} was stopped by SIGTERM; the others go on")
+                raise Stopped(f"{view.name} was stopped by SIGTERM; the other tasks go on")
             self._watch.check()
         return RunResult(
             mode=config.mode,
@@ -136,11 +135,11 @@ class Worker(abc.ABC):
         )
 
     def is_over(self) -> bool:
-        """Whether the training is over, or this task is to stop."""
+        """Whether the training is over, or this task should stop."""
         return self._request.reason is not None
 
     def input_from_checkpoint(self, source: TrainingInput) -> Any:
-        """The input_fn from the last checkpoint on; the chief learns that this task trains."""
+        """The input_fn from the last checkpoint on. Sets the mark that this worker trains."""
         step = reading.latest_step(self._model_dir) or 0
         input_fn = source.input_from(source.position(step))
         self._marks.write(f"joined-{self._view.name}")
@@ -156,19 +155,19 @@ class Worker(abc.ABC):
             if before is not None:
                 self.check_restarted_chief()
             if (self._marks.look(f"ended-{name}") or {}).get("of") == ready["id"]:
-                continue  # A former start of this task has trained to its end.
+                continue  # An earlier start of this worker has read the shard.
             try:
                 of = self._train(ready, progress)
             except (tf.errors.OpError, SessionLost) as error:
-                # Where all are stopped at once, others may leave in a step that needs them.
+                # If all tasks are stopped at once, a task may leave during a step that needs it.
                 if self._request.reason == SIGTERM:
                     break
                 if isinstance(error, SessionLost):
                     raise tf.errors.UnavailableError(
                         None,
                         None,
-                        f"{name}: another task of the step is gone; start all tasks again to go on "
-                        "from the last checkpoint",
+                        f"{name}: another task of the step is lost. Start all tasks again to go on "
+                        "from the last checkpoint.",
                     ) from error
                 raise
             if of is not None and not self.is_over():
@@ -176,10 +175,10 @@ class Worker(abc.ABC):
                 self._marks.write(f"ended-{name}", of=of)
 
     def _next_session(self, last: Optional[dict[str, Any]]) -> Optional[dict[str, Any]]:
-        """Waits for a session of the chief, another one than the last; None where it is over.
+        """Waits for a new session of the chief, and returns its mark; None if training is over.
 
         Raises:
-          tf.errors.UnavailableError: there is no first one in time.
+          tf.errors.UnavailableError: the chief did not make its first session in time.
         """
         found: list[dict[str, Any]] = []
 
@@ -203,7 +202,7 @@ class Worker(abc.ABC):
         return found[0] if found else None
 
     def _train(self, ready: dict[str, Any], progress: ProgressHook) -> Optional[str]:
-        """Trains to the end of the shard; as `make_steps`."""
+        """Trains to the end of the shard, and returns the result of `make_steps`."""
         source = TrainingInput.of(self._config, self._spec, self._team)
         screened = bad_data.screen(self._config, self._spec, {source.flag: source.files})
         source = source.without_bad(screened)
@@ -218,7 +217,7 @@ class Worker(abc.ABC):
 class _StopAfterOthers(StopHook):
     """Goes on for some seconds after SIGTERM, until the training is over.
 
-    Where all are stopped at once the chief may be in a step that needs this task's part.
+    If all tasks are stopped at once, the chief may be in a step that needs this worker.
     """
 
     def __init__(self, request: StopRequest, over: Callable[[], bool]):

@@ -1,4 +1,4 @@
-"""What tasks know of each other, where variables go, who may connect; without any process."""
+"""Marks and watches, placement of variables, and who may connect; without real processes."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_addresses_that_are_not_of_this_machine():
     with pytest.raises(ek.ConfigError) as error:
         listening.own_addresses("203.0.113.7:2222")
     assert str(error.value) == (
-        "203.0.113.7:2222: the own address of this task in TF_CONFIG is none of this machine's, so "
-        "its server cannot be kept to it; name an address that the machine has (in Kubernetes that "
-        "of the pod, as a headless service gives), or say --listen_on_all_interfaces"
+        "203.0.113.7:2222: expected an address of this machine for this task in TF_CONFIG, so that "
+        "its server can be restricted to it. Use an address of this machine (in Kubernetes the "
+        "pod's address, from a headless service), or set --listen_on_all_interfaces."
     )
-    with pytest.raises(ek.ConfigError, match="TF_CONFIG has no known host"):
+    with pytest.raises(ek.ConfigError, match="the host of this task's address in TF_CONFIG is unk"):
         listening.own_addresses("nowhere.invalid:2222")
 
 
@@ -79,8 +79,8 @@ def test_waiting_names_those_that_are_not_there(server, caplog):
     with pytest.raises(tf.errors.UnavailableError) as error:
         wait_for(tasks, this="chief:0", seconds=6, clock=lambda: float(next(now)))
     assert error.value.message == (
-        f"chief:0 waited 6 seconds for the server of ps:1 at {away}; look whether it runs and can "
-        "be reached from here, or raise --cluster_timeout_secs"
+        f"chief:0 waited 6 seconds for the server of ps:1 at {away}. Check that it runs and that "
+        "this machine can reach it, or raise --cluster_timeout_secs."
     )
     assert f"chief:0 waits for the server of ps:1 at {away}, up to 2 seconds" in caplog.text
     assert wait_for(tasks[:1], this="chief:0", seconds=6)
@@ -137,8 +137,8 @@ def test_a_training_that_was_stopped_is_not_done(tmp_path, server):
     with pytest.raises(tf.errors.UnavailableError) as error:
         watch.check()
     assert error.value.message == (
-        "ps:0: chief:0 was stopped, and with it the training; start all tasks again to go on from "
-        "the last checkpoint"
+        "ps:0: chief:0 was stopped, so the training ends. Start all tasks again to go on from the "
+        "last checkpoint."
     )
 
 
@@ -170,7 +170,7 @@ def test_who_scores_after_a_chief_that_has_nothing_to_do(tmp_path, monkeypatch):
 @pytest.mark.parametrize("status", [None, "stopped"])
 def test_a_chief_that_is_gone_without_a_word_is_given_up(tmp_path, status):
     marks = Marks(str(tmp_path))
-    if status is not None:  # Of a start before, which this one goes on from.
+    if status is not None:  # From an earlier start, which this start continues.
         marks.write("end", status=status)
     a_view = view(launcher.free_ports(1)[0])
     watch = watching(marks, a_view, seconds=30.0)
@@ -178,8 +178,8 @@ def test_a_chief_that_is_gone_without_a_word_is_given_up(tmp_path, status):
     with pytest.raises(tf.errors.UnavailableError) as error:
         watch.check()
     assert error.value.message == (
-        f"ps:0 could not reach chief:0 at {a_view.chief} for 30 seconds, and there is no word of "
-        "an end; start it again, or raise --cluster_timeout_secs"
+        f"ps:0 could not reach chief:0 at {a_view.chief} for 30 seconds, and the training is not "
+        "over. Start chief:0 again, or raise --cluster_timeout_secs."
     )
 
 
@@ -255,11 +255,11 @@ def test_a_chief_that_is_started_again_leaves_the_exports_to_the_evaluator_that_
         assert chief.leaves_evaluation()
     chief.begin()
     monkeypatch.setattr(chief_module, "_EVALUATOR_SAYS", 0.1)
-    assert not chief.leaves_evaluation()  # It has left.
+    assert not chief.leaves_evaluation()  # The evaluator has left.
 
 
 class StandIns:
-    """Tasks that end at a time, and what was sent to them; instead of processes."""
+    """Stands for processes: tasks that end at given times. Records the signals sent to them."""
 
     def __init__(self, **ends: tuple[float, int]):
         self._ends = {name.replace("_", ":"): end for name, end in ends.items()}
@@ -325,7 +325,7 @@ def test_a_storage_that_does_not_answer_once_ends_no_watch(tmp_path, server, mon
         assert wait_until(lambda: [] if watch.over() else ["x"], what="", this="", seconds=60)
     assert watch.end["status"] == "done" and len(failed) == 2
     assert [r.message for r in caplog.records] == [
-        "ps:0 cannot look for the end: stale file handle"
+        "ps:0 cannot read the marks in the model directory, and tries again: stale file handle"
     ]
 
 
@@ -343,12 +343,12 @@ def test_who_leaves_at_the_end_is_not_lost(monkeypatch, ended):
     worker = ClusterView("a:1", ("b:1",), (), (), "worker", 0)
     with collective._noticing_losses(worker, [("chief:0", free_address())], has_ended):
         assert wait_until(lambda: [] if len(asked) > 2 else ["x"], what="", this="", seconds=60)
-    lost = "worker:0: chief:0 is lost, and no step can be made without"
-    assert [message.partition(";")[0] for message in messages[:1]] == ([] if ended else [lost])
+    lost = "worker:0: chief:0 is lost, but every step needs all tasks"
+    assert [message.partition(".")[0] for message in messages[:1]] == ([] if ended else [lost])
 
 
 def test_a_name_may_become_known_after_the_start(monkeypatch, caplog):
-    """As that of a pod; and an address that is none of this machine's stays so."""
+    """The name of a pod may; an IP address of another machine is refused at once."""
     known, asked = [(socket.AF_INET, 1, 6, "", ("127.0.0.1", 0))], []
 
     def resolve(host, *arguments, **named):
@@ -361,10 +361,10 @@ def test_a_name_may_become_known_after_the_start(monkeypatch, caplog):
     named = ClusterView("chief:2222", (), ("localhost:1",), (), "chief", 0)
     with caplog.at_level("WARNING", logger="estimator_kit"):
         assert servers._own_addresses(named, 60) == [ipaddress.ip_address("127.0.0.1")]
-    assert "no known host: not yet; looking again for 60 seconds" in caplog.text
+    assert "TF_CONFIG is unknown: not yet; trying again for 60 seconds" in caplog.text
     monkeypatch.undo()
     numbered = ClusterView("203.0.113.7:2222", (), ("localhost:1",), (), "chief", 0)
-    with pytest.raises(ek.ConfigError, match="is none of this machine's"):
+    with pytest.raises(ek.ConfigError, match="expected an address of this machine"):
         servers._own_addresses(numbered, 60)
 
 
@@ -376,19 +376,22 @@ def test_a_name_that_is_loopback_here_is_no_address_for_others(monkeypatch):
     with pytest.raises(ek.ConfigError) as error:
         listening.own_addresses("host0:2222", ["host0:2222", "host1:2222"])
     assert str(error.value) == (
-        "host0:2222: the own address of this task in TF_CONFIG is 127.0.0.1 here, of the loopback "
-        "interface, where host1 cannot come; name the machine's address in the network, or mend "
-        "its line in /etc/hosts"
+        "host0:2222: on this machine the address of this task in TF_CONFIG is 127.0.0.1, a "
+        "loopback address that host1 cannot reach. Use the machine's address in the network, or "
+        "correct its line in /etc/hosts."
     )
 
 
 def test_a_chief_whose_server_does_not_start_ends_nobody(tmp_path, server):
-    """As a second chief by mistake: the port is that of the one at work."""
+    """It may be a second chief, started by mistake; the first one still works."""
     config = ek.ExperimentConfig(
         mode="validate", spec="s", model_dir=str(tmp_path), cluster_timeout_secs=0.1
     )
     lone = ClusterView("nowhere.invalid:2222", (), (f"127.0.0.1:{server}",), (), "chief", 0)
     chief = ParameterServerChief(config, lone, StopRequest())
-    with pytest.raises(ek.ConfigError, match="has no known host"), chief.announcing_the_end():
+    with (
+        pytest.raises(ek.ConfigError, match="TF_CONFIG is unknown"),
+        chief.announcing_the_end(),
+    ):
         raise AssertionError("it has no server")
     assert Marks(str(tmp_path)).read("end") is None
