@@ -31,7 +31,12 @@ PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy protobuf \
   pyarrow pydantic pytest pytest-xdist PyYAML scikit-learn
 
-.PHONY: demo simulate test test-no-tensorflow test-nightly install environment lint clean
+
+# The environment of the documentation, which needs no TensorFlow.
+DOCS := .venv/docs-py$(PY)
+DOCS_PACKAGES := absl-py mkdocs-material mkdocstrings-python pydantic pyphen PyYAML
+
+.PHONY: demo simulate test test-no-tensorflow test-nightly docs install environment lint clean
 
 demo: environment
 	$(BIN)/python run.py --flagfile=exp.flags --model_dir=$(DEMO_DIR) || [ $$? -eq 99 ]
@@ -56,6 +61,10 @@ simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs
 
+# The documentation site, in build/site. A warning is an error.
+docs: $(DOCS)/installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
+
 install: environment $(PLAIN)/installed
 
 environment: $(VENV)/installed
@@ -70,6 +79,11 @@ $(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 $(PLAIN)/installed: Makefile $(PLAIN_CONSTRAINTS)
 	$(OLDEST) -m venv $(PLAIN)
 	$(PLAIN)/bin/python $(PIP_INSTALL) -c $(PLAIN_CONSTRAINTS) $(PLAIN_PACKAGES)
+	touch $@
+
+$(DOCS)/installed: Makefile $(CONSTRAINTS)
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP_INSTALL) -c $(CONSTRAINTS) $(DOCS_PACKAGES)
 	touch $@
 
 clean:

@@ -1,0 +1,83 @@
+"""The files that a run and its exports leave, and what each is. Imports no TensorFlow.
+
+    meaning_of("export/best/1767225600/saved_model.pb")
+
+The tables are for readers: the reference of the documentation is made from them. A test compares
+them with what a run writes. In a pattern `<x>` stands for one name and `**` for anything below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Optional
+
+# Below `--model_dir`.
+MODEL_DIR: Mapping[str, str] = {
+    "result.json": "The result of the last run: status, stop reason, step, metrics, paths of "
+    "exports, rates and row counts.",
+    "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step.",
+    "flags.txt": "Every flag of the last training, as a flagfile.",
+    "input.json": "What the steps count: files, batch size and seed. A restart reads it to go on "
+    "at the right row.",
+    "versions.json": "The versions of Python, TensorFlow and other packages, and a digest of the "
+    "spec.",
+    "feature_spec/spec.json": "The feature spec of the last training.",
+    "feature_spec/digests.json": "A digest of each file that the spec names.",
+    "feature_spec/places.json": "Which column each row of a kernel belongs to, for a changed spec "
+    "and for warm starts.",
+    "feature_spec/**": "The files that the spec names, such as vocabularies.",
+    "checkpoint": "TensorFlow's list of the checkpoints that are kept.",
+    "model.ckpt-<step>.<part>": "A checkpoint.",
+    "graph.pbtxt": "The training graph, as text.",
+    "events.out.tfevents.<process>": "Summaries of training for TensorBoard.",
+    "eval/events.out.tfevents.<process>": "Summaries of evaluations for TensorBoard.",
+    "eval_<name>/events.out.tfevents.<process>": "Summaries of evaluations with `--eval_name`.",
+    "lock.json": "Which process works in this directory.",
+    "_LOCK": "The file that a process locks while it works in this directory.",
+    "bad_data.json": "What was skipped because it was damaged.",
+    "check_data.json": "The findings of `--mode=check_data`.",
+    "evaluation-<name>.json": "The result of `--mode=evaluate` with `--eval_name`.",
+    "warm_start_report.json": "What a warm start did with each variable.",
+    "cluster/**": "Marks by which the tasks of a cluster know of each other.",
+    "export/<exporter>/best.json": "The best metric so far, for the exporter `best`.",
+    "export/<exporter>/best_k.json": "The metrics of the kept exports, for the exporter `best_k`.",
+    "export/<exporter>/step.json": "The step of the last export, for the exporter `step`.",
+    "export/<exporter>/keep.json": "Versions that are never deleted: those that you pinned and "
+    "those that are live.",
+    "export/<exporter>/<version>/**": "An export: see the next table.",
+    "cycles/<cycle>/**": "A cycle of `--mode=retrain`: the result of each stage, its spec, the "
+    "model directory of its training (`train/`) and its report (`report.md`).",
+}
+
+# Below the folder of one export.
+EXPORT: Mapping[str, str] = {
+    "saved_model.pb": "The graph and the signatures.",
+    "fingerprint.pb": "TensorFlow's fingerprint of the SavedModel.",
+    "variables/<file>": "The weights.",
+    "assets/<file>": "Vocabulary files.",
+    "assets.extra/feature_spec/**": "The feature spec and the files that it names.",
+    "assets.extra/flags.txt": "Every flag of the training, as a flagfile.",
+    "assets.extra/metrics.json": "The metrics of the checkpoint.",
+    "assets.extra/lineage.json": "Checkpoint, step, files and versions, and how the export was "
+    "checked.",
+    "assets.extra/retraining.json": "The cycle of `--mode=retrain` that made the export.",
+    "assets.extra/tf_serving_warmup_requests": "One request for each signature, made from real "
+    "rows. TensorFlow Serving sends them to itself before it takes requests.",
+    "client_examples/<file>": "Clients (`curl.sh`, `predict_grpc.py`) and their requests, made "
+    "from a real row.",
+}
+
+
+def meaning_of(path: str, files: Mapping[str, str] = MODEL_DIR) -> Optional[str]:
+    """What a file is; None if no pattern fits it."""
+    return next((text for pattern, text in files.items() if _fits(pattern, path)), None)
+
+
+def _fits(pattern: str, path: str) -> bool:
+    parts = re.split(r"(<\w+>|\*\*)", pattern)
+    forms = {"**": ".+"}
+    text = "".join(
+        forms.get(part, "[^/]+") if i % 2 else re.escape(part) for i, part in enumerate(parts)
+    )
+    return re.fullmatch(text, path) is not None

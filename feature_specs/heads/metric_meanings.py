@@ -1,0 +1,97 @@
+"""What each metric of an evaluation is, and which metrics each head reports. No TensorFlow.
+
+    MEANINGS["auc"], ALWAYS["binary"]
+
+A run names a metric `<metric>/<objective>`, as in `auc/click`. A metric with a number in its name
+has one entry in `MEANINGS`: `ndcg_at_10` is in the entry `ndcg`. A test compares both tables with
+what the objectives report. `estimator_kit.model.objectives` computes the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_MEANS = ("loss", "weight_sum", "label_mean", "prediction_mean")
+_CONFUSION = ("accuracy", "precision", "recall", "f1")
+_NUMBER = (*_MEANS, "mean_absolute_error", "mean_squared_error", "root_mean_squared_error")
+
+# The metrics that a head reports without being asked, by the name of the head.
+ALWAYS: Mapping[str, tuple[str, ...]] = {
+    "binary": (
+        *_MEANS, *_CONFUSION, "auc", "auc_precision_recall", "accuracy_baseline", "calibration",
+    ),
+    "multi_class": ("loss", "weight_sum", "accuracy"),
+    "regression": _NUMBER,
+    "multi_label": (*_MEANS, *_CONFUSION),
+    "poisson": _NUMBER,
+    "logistic_regression": _NUMBER,
+    "cosine": ("loss", "weight_sum", "cosine_similarity"),
+    "quantile": ("loss", "weight_sum", "label_mean", "coverage"),
+    "ranking": ("loss", "weight_sum", "label_mean", "lists", "rows_without_order_share"),
+}  # fmt: skip
+
+# Metrics that come with others: with `true_probability` in the label, and with metrics of groups.
+WITH_TRUE_PROBABILITY = ("bayes_auc", "bayes_loss")
+WITH_GROUPS = ("groups", "group_rows_share")
+
+# w is the weight of a row, y its label, p its prediction. A sum without a weight is written as if
+# every row had the weight 1.
+MEANINGS: Mapping[str, str] = {
+    "accuracy": "The share of rows whose predicted class is the label. Two classes are separated "
+    "at the probability 0.5: (TP + TN) / (TP + FP + FN + TN).",
+    "accuracy_baseline": "The accuracy of always predicting the more frequent class: "
+    "max(label_mean, 1 - label_mean).",
+    "auc": "The area under the ROC curve: the probability that a row of class 1 is scored above a "
+    "row of class 0. Ties count half. Scores are put into 16,384 bins of the logit.",
+    "auc_precision_recall": "The area under precision and recall: the sum over all thresholds of "
+    "precision times the step of recall (average precision, not interpolated).",
+    "bayes_auc": "The AUC of the true probabilities, which is the best that a model can reach. "
+    "It needs `true_probability` in the label.",
+    "bayes_loss": "The log loss of the true probabilities, which is the best that a model can "
+    "reach. It needs `true_probability` in the label.",
+    "calibration": "prediction_mean / label_mean. It is 1 if the model predicts as many events as "
+    "occur.",
+    "confusion": "The weights of each pair of label and predicted class: `true_positives`, "
+    "`false_positives`, `false_negatives` and `true_negatives` for two classes, and "
+    "`label_<i>_predicted_<j>` for more.",
+    "cosine_similarity": "The mean cosine of the angle between the logits and the label.",
+    "coverage": "The share of labels that are at most the prediction, as `coverage_<quantile>`. It "
+    "is as large as the quantile if the prediction is right.",
+    "expected_calibration_error": "The mean distance between probability and outcome in 15 bins of "
+    "the probability: sum over bins of |sum(w y) - sum(w p)| / sum(w).",
+    "f1": "2 TP / (2 TP + FP + FN). For more than two classes: the mean over the classes that "
+    "occur.",
+    "gauc": "The mean of the AUCs of the groups, weighted by the weight of their rows. Groups "
+    "whose rows all have one class are left out.",
+    "group_rows_share": "The share of the rows that group metrics count. It is below 1 if an "
+    "evaluation has more than 1,048,576 rows; a sample of the groups then makes the metrics.",
+    "groups": "How many groups the group metrics count.",
+    "hit_rate": "The share of groups with a relevant row among the first k ranks, as "
+    "`hit_rate_at_<k>`.",
+    "label_mean": "The mean label: sum(w y) / sum(w).",
+    "lists": "The sum of the weights of the lists that `loss` counts.",
+    "log_loss": "The mean cross-entropy, -y log p - (1 - y) log(1 - p), whatever loss the "
+    "objective is trained with.",
+    "loss": "The loss of the objective over all rows, by its `reduction`.",
+    "mean_absolute_error": "The mean of |p - y|.",
+    "mean_iou": "The mean over the classes that occur of hits / (labels + predictions - hits).",
+    "mean_relative_error": "The mean of |p - y| / |y| over the rows whose label is not 0.",
+    "mean_squared_error": "The mean of (p - y)^2.",
+    "mrr": "The mean over the groups with a relevant row of 1 / rank of the first relevant row.",
+    "ndcg": "The mean over the groups of DCG / best DCG of the first k ranks, as `ndcg_at_<k>`. "
+    "DCG is the sum of gain / log2(1 + rank). The gain is the label; the head `ranking` takes "
+    "2^label - 1.",
+    "precision": "TP / (TP + FP), at the probability 0.5.",
+    "precision_at_recall": "The largest precision at a threshold whose recall is at least the "
+    "given number, as `precision_at_recall_<recall>`.",
+    "prediction_mean": "The mean prediction: sum(w p) / sum(w).",
+    "recall": "TP / (TP + FN), at the probability 0.5.",
+    "recall_at_precision": "The largest recall at a threshold whose precision is at least the "
+    "given number, as `recall_at_precision_<precision>`.",
+    "root_mean_squared_error": "The square root of mean_squared_error.",
+    "rows_without_order_share": "The share of the rows that are in no list: they are alone in "
+    "their group, or all labels of the group are equal.",
+    "top_k_accuracy": "The share of rows whose label is among the k classes with the largest "
+    "logits, as `top_<k>_accuracy`.",
+    "weight_sum": "The sum of the weights of the rows.",
+}  # fmt: skip
