@@ -1,7 +1,9 @@
 """The pages in docs/guides: their text, snippets and commands, and a folder to run them in.
 
-The block language says what a test does with a block: `sh` is run, page by page, in the folder of
-`home`. `console` starts servers or asks them, which test_guides.py does by hand. `text` is not run.
+The language of a block says what the tests do with it. `sh`: the commands run, page by page, in the
+folder that `make_home` makes. `console`: test_guides.py starts the servers and sends the requests.
+`yaml`: it must fit the JSON Schema. `python`: a block whose first line is `# NAME.py` is that file.
+`text`: nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from tests.conftest import ROOT
 GUIDES = ROOT / "docs" / "guides"
 NAMES = sorted(path.stem for path in GUIDES.glob("*.md"))
 SPEC, FLAGS = "data", "training"  # The pages with my_spec.yaml and my.flags.
-TRAINING = ["run.py", "--flagfile=my.flags"]  # A command of that page, which `make_home` does.
+# A command of that page, which `make_home` runs.
+TRAINING = ["estimator-kit", "train_and_evaluate", "--flagfile=my.flags"]
 VERSIONS = ("1767225600", "1767312000")  # Of the exports that the pages name.
 
 
@@ -35,19 +38,20 @@ def snippets(name: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text(name), re.M | re.S)
 
 
-def commands(name: str, language: str = "sh", program: str = "python") -> list[list[str]]:
-    """The arguments of the commands of one program, in the order of a page."""
+def commands(
+    name: str, language: str = "sh", program: str = "estimator-kit|python"
+) -> list[list[str]]:
+    """The words of the commands of these programs, in the order of a page."""
     joined = re.sub(r" *\\\n *", " ", "".join(snippets(name, language)))
     whole = re.sub(r"(?<=-d )'[^']*'", lambda m: m[0].replace("\n", " "), joined)
-    found = re.findall(rf"^{program} (.*)$", whole, re.M)
+    found = re.findall(rf"^(?:{program}) .*$", whole, re.M)
     return [shlex.split(line, comments=True) for line in found]
 
 
-def run(home: pathlib.Path, arguments: list[str]) -> programs.Done:
-    script, *flags = arguments
-    if script == "run.py":
-        return programs.run(home, *flags)
-    return programs.run_script(home, script, *flags)
+def run(home: pathlib.Path, command: list[str]) -> programs.Done:
+    program, *arguments = command
+    start = programs.run if program == "estimator-kit" else programs.run_script
+    return start(home, *arguments)
 
 
 def programs_of_pages() -> dict[str, str]:

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
+from estimator_kit.commands import command_line
 from estimator_kit.config.flags import config_from_flags, define_flags
 from estimator_kit.serving import server
 from tests.integration import guides
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.ci
 
 COUNTS = {
     "damaged_data": 1, "data": 4, "distributed": 1, "exports": 5, "first_spec": 6, "keras": 1,
-    "longevity": 1, "models": 1, "serving": 1, "tables": 2, "training": 6,
+    "longevity": 1, "models": 1, "serving": 1, "tables": 2, "training": 6, "tuning_speed": 1,
 }  # fmt: skip
 
 
@@ -42,7 +43,8 @@ def home(tmp_path_factory):
 def test_the_commands_are_those_that_are_tested_here():
     found = {name: len(guides.commands(name)) for name in guides.NAMES}
     assert {name: count for name, count in found.items() if count} == COUNTS
-    assert [len(guides.commands("serving", "console", p)) for p in ("python", "curl")] == [1, 4]
+    servers = guides.commands("serving", "console", "estimator-kit")
+    assert (len(servers), len(guides.commands("serving", "console", "curl"))) == (1, 4)
 
 
 def check_training(home, printed):
@@ -82,7 +84,7 @@ def test_every_command_of_a_page_works_in_its_order(home, name):
 
 
 def test_the_program_in_python_works(home):
-    done = guides.run(home, ["in_a_program.py"])
+    done = guides.run(home, ["python", "in_a_program.py"])
     assert done.returncode == 0, done.stderr
     auc, path = done.stdout.split()[-2:]
     assert 0 < float(auc) < 1
@@ -123,13 +125,13 @@ def test_the_example_of_the_client(home, monkeypatch):
 def serving(home, monkeypatch):
     """(gRPC address, URL) of the page's server, with the page's versions and labels."""
     monkeypatch.chdir(home)
-    (command,) = guides.commands("serving", "console")
+    (command,) = guides.commands("serving", "console", "estimator-kit")
     (written,) = guides.commands("serving")
     more = [flag for flag in written if flag.startswith(("--serving_versions", "--serving_labels"))]
     values = flags.FlagValues()
     define_flags(values)
     ports = ["--serving_grpc_port=0", "--serving_rest_port=0", "--serving_poll_secs=0.01"]
-    values([*command, *more, *ports])
+    values([command[0], *command_line.with_mode(command[1:]), *more, *ports])
     with server.running(config_from_flags(values)) as (made, _):
         yield made.addresses
 

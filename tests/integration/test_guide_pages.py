@@ -1,0 +1,54 @@
+"""What can be said of the pages in docs/guides without running them.
+
+Each YAML block fits the JSON Schema of specs, each link leads to a page or a heading, and no page
+is too long to scan.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from feature_specs import json_schema
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted((DOCS / "guides").glob("*.md"))
+ELSEWHERE = (DOCS / "reference", DOCS / "tutorials")  # `make docs` checks links to these.
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+
+
+@every_page
+def test_yaml_fits_the_schema_of_specs(page):
+    schema = {**json_schema.json_schema(), "required": []}  # Most blocks are parts of a spec.
+    for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S):
+        jsonschema.validate(yaml.safe_load(block), schema)
+
+
+@every_page
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        name, _, heading = target.partition("#")
+        other = (page.parent / name).resolve() if name else page
+        if re.match(r"https?:", target) or set(ELSEWHERE).intersection(other.parents):
+            continue
+        assert other.is_file(), target
+        assert not heading or heading in headings(other), target
+
+
+def headings(page: pathlib.Path) -> set[str]:
+    """The anchors of a page's headings, as MkDocs makes them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+            for title in found}  # fmt: skip
+
+
+@every_page
+def test_a_page_is_short_enough_to_scan(page):
+    text = re.sub(r"<!-- simulation -->.*<!-- end of simulation -->", "", page.read_text("utf-8"),
+                  flags=re.S)  # fmt: skip
+    assert len(text.split()) <= 1500
