@@ -1,1 +1,1 @@
-"""Whether records can be used, and which one broke a run."""
+"""Checks whether records can be used, and finds the record that stopped a run."""

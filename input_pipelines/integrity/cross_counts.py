@@ -1,9 +1,9 @@
-"""How many different combinations a crossed column meets, for `spec_check`.
+"""Counts the different combinations of values in a crossed column, for `spec_check`.
 
-Counted where every key is one value a record: a feature, or an identity or vocabulary column over
-one. Values are told apart as they are stored, so that words outside a vocabulary, which
-share an id, count one by one. Crosses of lists, buckets and other columns are not counted, and
-`CrossCounter.of` says so.
+A cross is counted if each of its keys has one value in a record: a feature, or an identity or
+vocabulary column of one. Stored values are compared, so words outside a vocabulary count
+separately although they share an id. Crosses of lists, buckets and other columns are not counted:
+`CrossCounter.of` returns None.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from input_pipelines.integrity import stored_records
 
 
 class CrossCounter:
-    """The different combinations of the records added so far.
+    """The different combinations in the records that were added so far.
 
     Args:
       spec: the feature spec.
-      column: the cross; `of` makes a counter only where it can be counted.
+      column: the cross. Use `of`, which makes a counter only if the cross can be counted.
     """
 
     def __init__(self, spec: FeatureSpec, column: Crossed):
@@ -31,7 +31,7 @@ class CrossCounter:
 
     @staticmethod
     def of(spec: FeatureSpec, column: Crossed) -> Optional[CrossCounter]:
-        """A counter, or None for a cross that is not counted."""
+        """A counter, or None for a cross that cannot be counted."""
         for key in column.sources:
             source = spec.columns.get(key)
             if source is not None and not source.looks_up:
@@ -45,14 +45,14 @@ class CrossCounter:
         return len(self._seen)
 
     def add(self, features: Mapping[str, Any]) -> None:
-        """Adds a record, given as `stored_records.read` gives it; it fits the spec."""
+        """Adds a record in the form that `stored_records.read` returns. It must fit the spec."""
         combination = []
         for name, is_column in self._keys:
             values = stored_records.values(features.get(name))
             value = values[0] if values else self._spec.features[name].default
             value = value.encode() if isinstance(value, str) else value
             if is_column and value in (b"", -1):
-                return  # A missing value; of a feature itself it crosses as any other.
+                return  # A missing id has no cross. (A feature crosses even when it is empty.)
             combination.append(value)
         self._seen.add(tuple(combination))
 

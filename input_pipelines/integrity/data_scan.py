@@ -1,8 +1,8 @@
-"""Looks at every record of many files, several files at a time: what cannot be read or used?
+"""Checks every record of many files, several files at a time: can it be read and used?
 
-A clean file costs what reading it with TensorFlow costs, and parsing it where a spec is given, both
-in C++ and without the interpreter's lock; so the files are spread over threads. The result depends
-on the files and the spec alone: each of several workers finds the same. Reads only.
+A clean file costs as much as reading it with TensorFlow, and parsing it if a spec is given. Both
+run in C++ without the interpreter's lock, so threads share the files. The result depends only on
+the files and the spec: all workers get the same result. Only reads files.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ def scan(
     workers: Optional[int] = None,
     progress: Progress = lambda size, bad: None,
 ) -> list[FileReport]:
-    """What is in each of some TFRecord files, in their order.
+    """Reports what is in each TFRecord file, in the order of the files.
 
     Args:
-      files: paths; GZIP when their name ends in .gz or .gzip.
-      spec: a record is bad when a run with this spec would stop with it; without a spec when it is
-        no serialized Example or SequenceExample.
-      with_labels: whether labels have to be there, too.
-      workers: files that are read at the same time; by default as many as there are cores.
-      progress: called, one call at a time, with numbers of bytes that were read and of bad records.
+      files: paths; GZIP if their name ends in .gz or .gzip.
+      spec: a record is bad if it would stop a run with this spec. Without a spec, a record is bad
+        if it is not a serialized Example or SequenceExample.
+      with_labels: whether records must also have their labels.
+      workers: how many files are read at the same time; by default the number of cores.
+      progress: called with the number of bytes that were read and the number of bad records, since
+        the last call. Calls never overlap.
     """
     with tf.init_scope():
         check = (
@@ -64,8 +65,8 @@ def scan(
 def _examples() -> FileCheck:
     """Finds records that are neither an Example nor a SequenceExample.
 
-    The parser walks through all of a record to find that a feature of no name is not there. What it
-    refuses though protobuf does not would stop a run, too.
+    The parser must read a whole record to learn that it has no feature named "". A few records are
+    refused by TensorFlow's parser but not by protobuf. They would also stop a run.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
@@ -78,7 +79,7 @@ def _examples() -> FileCheck:
         try:
             tf.train.SequenceExample.FromString(record)
         except DecodeError:
-            return "is no serialized tf.train.Example or SequenceExample"
+            return "is not a serialized tf.train.Example or SequenceExample"
         return None
 
     return FileCheck(parsed, reason)

@@ -1,9 +1,9 @@
-"""Finds the record that broke a run, after the fact.
+"""Finds the record that stopped a run, after the run has failed.
 
-Training parses whole batches and moves no file names about, which is what makes it fast; a failure
-there names a feature at best. This reads the same files again, in order, until they cannot be read
-or the same parse and transform fails, and then looks at that one record in Python. Reads only;
-takes about as long as one epoch of input in the worst case. `data_scan` finds all of them so.
+To be fast, training parses whole batches and does not keep file names, so its errors name at most a
+feature. This module reads the same files again, in order, until they cannot be read or the same
+parse and transform fails. Then it checks this one record in Python. It only reads files, and takes
+at most about as long as reading one epoch. `data_scan` finds all bad records in this way.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ def find_bad_record(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     also: Optional[CheckLabels] = None,
 ) -> Optional[str]:
-    """A sentence naming the first bad record: file, number from 0, byte, what is wrong.
+    """A sentence that names the first bad record: file, number from 0, byte, what is wrong.
 
-    Returns None when every record of the files is read and transformed without an error.
+    Returns None if every record of the files can be read and transformed without an error.
 
     Args:
       spec: the feature spec.
       files: paths; they are read in sorted order.
-      with_labels: whether labels were read, too.
-      damaged: files of which bad records were left out; they are not looked at.
-      also: called with the labels of records, to raise as `checks` do; with `with_labels`.
+      with_labels: whether the run also read labels.
+      damaged: files whose bad records the run skipped. They are not checked.
+      also: called with the labels of records, to raise errors like `checks`. Used only with
+        `with_labels`.
     """
     with tf.init_scope():
         check = file_check(spec, with_labels=with_labels, also=also)
@@ -64,11 +65,11 @@ def file_check(
     compiled: bool = False,
     also: Optional[CheckLabels] = None,
 ) -> FileCheck:
-    """A check of files that finds the records with which a run would stop.
+    """Makes a check that finds the records that would stop a run.
 
-    Make it where TensorFlow executes eagerly. `compiled` pays off after some thousand records.
-    What the spec's `filter` drops is read no further, where labels are read. Other arguments are
-    those of `find_bad_record`.
+    Call this where TensorFlow executes eagerly. `compiled` pays off after some thousand records.
+    With labels, records that the spec's `filter` drops are not checked further. For the other
+    arguments see `find_bad_record`.
     """
     transform = Transform(spec)
     selection = Selection(spec)
@@ -89,14 +90,14 @@ def file_check(
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def all_values(block: tf.Tensor) -> Any:
-        # As results, so that nothing is left out of the graph.
+        # Return all values, so that TensorFlow does not prune any of them from the graph.
         return tf.nest.flatten(function(block), expand_composites=True)
 
     return FileCheck(all_values, reason)
 
 
 def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:
-    """What is wrong with one serialized record, or None when these checks find nothing."""
+    """What is wrong with one serialized record, or None if these checks find nothing."""
     try:
         features = stored_records.read(spec, record)
     except stored_records.RecordError as error:
@@ -137,7 +138,7 @@ def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
         return (
             f"{what} is missing from its feature_lists, and the spec says required: true; remove "
             "that if records may lack it (and if these are tf.train.Examples, which have no "
-            "feature_lists, say shape: variable in place of feature_list: true)"
+            "feature_lists, use shape: variable instead of feature_list: true)"
         )
     if not values:
         if feature.is_required and not feature.feature_list:
@@ -181,10 +182,10 @@ def _lengths_reason(name: str, feature: Feature, features: Any) -> Optional[str]
     lengths = list(stored_records.values(features.get(feature.row_lengths)))
     count = len(stored_records.values(features.get(name)))
     if any(length < 0 for length in lengths):
-        return f"feature {feature.row_lengths!r} has {min(lengths)}, expected lengths of lists"
+        return f"feature {feature.row_lengths!r} is {min(lengths)}, expected a length of 0 or more"
     if sum(lengths) != count:
         return (
-            f"feature {name!r} has {count} values, and its row_lengths {feature.row_lengths!r} add "
+            f"feature {name!r} has {count} values, but its row_lengths {feature.row_lengths!r} add "
             f"up to {sum(lengths)}"
         )
     return None
@@ -199,8 +200,8 @@ def _weights_reason(spec: FeatureSpec, column: Column, features: Any) -> Optiona
     )
     if ids != weights:
         return (
-            f"feature {column.weighted_by!r} has {weights} weights, and feature {source!r} has "
-            f"{ids} values; there must be one weight a value"
+            f"feature {column.weighted_by!r} has {weights} weights, but feature {source!r} has "
+            f"{ids} values; expected one weight for each value"
         )
     return None
 
@@ -215,7 +216,7 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
         }
         if len(set(lengths.values())) > 1:
             counts = ", ".join(f"{name!r} has {count}" for name, count in lengths.items())
-            return f"its lists of steps differ in length: {counts}; a group's must be equal"
+            return f"its lists of steps differ in length: {counts}; in a group they must be equal"
     return None
 
 

@@ -1,12 +1,12 @@
-"""Looks at every record of one file: whether it can be read, and whether it can be used.
+"""Checks every record of one file: can it be read, and can it be used?
 
-A file is read by TensorFlow first, at its speed. Only one in which TensorFlow fails, or which ends
-before it should, is read again by `record_scanner`. What is asked of a payload is the caller's: a
-function that fails for a block of records, and one that says of a single record why. A good block
-costs nothing more. One that fails is halved a few times; then each of its records is looked at in
-Python, which costs less than asking TensorFlow again and again. TensorFlow has the last word: a
-record that Python suspects is bad if the function fails for it alone, and where the others fail
-without it, they are halved down to one.
+TensorFlow first reads the file at full speed. Only if it fails, or the file ends too early, does
+`record_scanner` read the file again. The caller passes two functions that check payloads: one fails
+for a block of records, and one explains what is wrong with a single record. A good block costs
+nothing more. A block that fails is halved a few times. Then Python checks each of its records,
+which costs less than more calls of TensorFlow. TensorFlow decides: a record that Python suspects is
+bad if the function fails for it alone. If the function still fails for the records that Python does
+not suspect, these are halved down to single records.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from input_pipelines.record_files.crc32c import FRAME
 from input_pipelines.record_files.record_scanner import BadRecord, Record
 from input_pipelines.transform import checks
 
-# Bad records of a file that a report lists; all are counted.
+# The most bad records of a file that a report lists. All of them are counted.
 LISTED = 1000
 
-# Blocks that are read ahead.
+# How many blocks are read ahead.
 _AHEAD = 4
 
-# Records of a block that fails from which on each is looked at in Python.
+# If a failing block has at most this many records, Python checks each of them.
 _LOOKED_AT = 128
 
-# Called with the bytes that were read since the last call, and the bad records found since.
+# Called with the number of bytes that were read, and of bad records found, since the last call.
 Progress = Callable[[int, int], None]
 
 
@@ -49,12 +49,12 @@ class FileReport:
 
     Attributes:
       path: the file.
-      size: its bytes, as it is stored.
-      records: good and bad ones.
-      bad_records: those that cannot be used, as `record_scanner` counts them.
-      lost_bytes: of bad records; of a GZIP file mostly unpacked ones.
+      size: the size of the stored file in bytes.
+      records: the number of records, good and bad.
+      bad_records: the number of records that cannot be used, as `record_scanner` counts them.
+      lost_bytes: the bytes of bad records. In a GZIP file, mostly unpacked bytes.
       listed: the first bad records.
-      left_out: numbers of the records whose framing is right and that cannot be used.
+      left_out: the numbers of the bad records whose framing is correct.
     """
 
     path: str
@@ -71,16 +71,17 @@ class FileReport:
 
 
 class _CannotRead(Exception):
-    """TensorFlow does not read a file to its end; says why where it is known."""
+    """TensorFlow cannot read a file to its end. The message says why."""
 
 
 class FileCheck:
-    """Checks files, also several at once from several threads.
+    """Checks files. Several threads may use it at the same time.
 
     Args:
-      function: raises one of `checks.BAD_RECORD_ERRORS` for a string tensor [rows] with a record
-        that cannot be used, and returns anything otherwise.
-      explain: what is wrong with a record, as the end of a sentence; None if Python finds nothing.
+      function: takes a string tensor [rows]. Raises one of `checks.BAD_RECORD_ERRORS` if a record
+        cannot be used; the result is ignored.
+      explain: returns what is wrong with a record, as the end of a sentence; None if Python finds
+        nothing.
     """
 
     def __init__(
@@ -100,11 +101,11 @@ class FileCheck:
             return found or _unknown(error)
 
     def report(self, path: str, progress: Progress = lambda size, bad: None) -> FileReport:
-        """All that there is to say of a file.
+        """The full report on a file.
 
         Args:
           path: the file.
-          progress: how far the reading is. A file that is read a second time counts once.
+          progress: called as the file is read. A file that is read twice counts only once.
         """
         size = file_bytes.size(path)
         told = told_bad = 0
@@ -141,7 +142,7 @@ class FileCheck:
     def _quickly(self, path: str, sums: _Sums) -> Iterator[tuple[Optional[BadRecord], int]]:
         """Bad records, or None after a block, each with the bytes read so far."""
         if file_lengths.says_too_much(path):
-            raise _CannotRead("a record says more bytes than the file has")
+            raise _CannotRead("a record is longer than the file")
         packed = file_bytes.is_gzip(path)
         records = tf.data.TFRecordDataset(path, tfrecords.compression_type(path))
         offset = 0
@@ -187,7 +188,7 @@ class FileCheck:
             yield BadRecord(number, offset, reason, len(payload) + FRAME, packed), offset
 
     def _bad_of(self, block: tf.Tensor, first: int) -> Iterator[tuple[int, str]]:
-        """The place in a block of each record that cannot be used, and why, in order."""
+        """The place of each bad record in a block, and what is wrong with it, in order."""
         error = self._error_of(block)
         if error is None:
             return
@@ -209,7 +210,7 @@ class FileCheck:
             yield first + i, found[i]
 
     def _without_a_reason(self, records: np.ndarray, places: list[int]) -> dict[int, str]:
-        """Those of some records that cannot be used, and TensorFlow's words, by their places."""
+        """The bad ones among some records: TensorFlow's error message by the record's place."""
         error = self._error_of(tf.constant(records)) if places else None
         if error is None:
             return {}

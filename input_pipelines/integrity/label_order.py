@@ -1,10 +1,10 @@
-"""Warns of records that lie sorted by a label, when shuffling cannot mix them.
+"""Warns about records that are sorted by a label if shuffling cannot mix them.
 
-Training reads up to 16 files at a time, in turn, and shuffles 64 blocks of 1024 rows. Where what is
-open at one time has other labels than the rest (files of one class each, or a file that is sorted
-inside), a model learns one class, then forgets it for the next. Looks at the first records of each
-file, and at the start of every block at the beginning of the largest; a sample, so silence proves
-nothing. Never changes the order.
+Training reads up to 16 files in turn, and shuffles 64 blocks of 1024 rows. If the open files have
+other labels than the rest (each file has one class, or a file is sorted inside), a model learns one
+class and then forgets it for the next. This module checks the first records of each file, and the
+start of each block in the first part of the largest file. This is only a sample, so no warning does
+not prove that records are mixed. It never changes the order.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from input_pipelines.integrity import stored_records
 from input_pipelines.reading import shuffling
 from input_pipelines.record_files import tfrecords
 
-# How much the share of a class may differ between what is open at one time and all that is looked
-# at. Of some hundred records 0.25 is many times what chance makes.
+# How much the share of a class in the open files may differ from its share in the whole sample.
+# With a few hundred records, 0.25 is many times the random variation.
 _APART = 0.25
 
-# Records that a share is made of, at least.
+# The fewest records from which a share is computed.
 _ENOUGH = 256
 
-# Blocks of the largest file that are read: two fillings of the shuffle buffer.
+# How many blocks of the largest file are read: twice the shuffle buffer.
 _BLOCKS = 2 * shuffling.BLOCK_BUFFER
 
 
@@ -44,7 +44,7 @@ def warnings(
 
     Args:
       spec: the feature spec.
-      first: the first records of each file, as `tfrecords.first_records` gives them.
+      first: the first records of each file, as `tfrecords.first_records` returns them.
       damaged: files of which only the good records are read.
     """
     labels = [
@@ -66,10 +66,10 @@ def warnings(
             at, value, share, overall = found
             yield (
                 f"label {label!r} is sorted over the files: it is {value} in {share:.0%} of the "
-                f"records looked at in the {tfrecords.OPEN_FILES} files from {paths[at]} on, and "
-                f"in {overall:.0%} of all. Shuffling mixes what lies in {tfrecords.OPEN_FILES} "
-                "files that follow each other by name: write files that each have all classes, or "
-                "name them so that they alternate"
+                f"sampled records of the {tfrecords.OPEN_FILES} files from {paths[at]} on, but in "
+                f"{overall:.0%} of all sampled records. Shuffling mixes only "
+                f"{tfrecords.OPEN_FILES} files that follow each other by name. Write files that "
+                "each have all classes, or name them so that the classes alternate"
             )
             continue
         each = max(1, shuffling.BLOCK_BUFFER // min(len(paths), tfrecords.OPEN_FILES))
@@ -78,21 +78,21 @@ def warnings(
             at, value, share, overall = found
             yield (
                 f"label {label!r} is sorted inside {largest}: it is {value} in {share:.0%} of the "
-                f"records looked at from record {at * tfrecords.BLOCK} on, and in {overall:.0%} "
-                f"of its first {len(inside[label]) * tfrecords.BLOCK:,}. Shuffling mixes about "
-                f"{each * tfrecords.BLOCK:,} records of a file that follow each other: shuffle "
-                "the records before they are written"
+                f"sampled records from record {at * tfrecords.BLOCK} on, but in {overall:.0%} of "
+                f"the first {len(inside[label]) * tfrecords.BLOCK:,}. Shuffling mixes only about "
+                f"{each * tfrecords.BLOCK:,} records of a file that follow each other. Shuffle the "
+                "records before you write them"
             )
 
 
 def _apart(
     counts: Sequence[Counter[Any]], together: int
 ) -> Optional[tuple[int, Any, float, float]]:
-    """Where a class has another share than overall, among so many neighbours.
+    """Where a class has a different share than overall, in `together` counts in a row.
 
     Returns:
-      (index of the first neighbour, the class, its share there, its share overall) of the largest
-      difference; None where none is large.
+      (index of the first count, the class, its share there, its share overall) for the largest
+      difference; None if no difference is large.
     """
     if len(counts) <= together:
         return None
@@ -118,15 +118,15 @@ def _block_starts(path: str, damaged: tfrecords.Damaged) -> Iterator[list[bytes]
         for block in starts.as_numpy_iterator():
             yield list(block)
     except tfrecords.READ_ERRORS:
-        return  # The run itself will say so.
+        return  # The run itself reports the damaged file.
 
 
 def _values(records: Sequence[bytes], label: str) -> Iterator[Any]:
-    """The values of a label; nothing of records that have none or cannot be read."""
+    """The values of a label. Ignores records that lack the label or cannot be read."""
     for record in records:
         try:
             parsed = tf.train.Example.FromString(record)
-        except DecodeError:  # The run itself will say so.
+        except DecodeError:  # The run itself reports the bad record.
             continue
         stored = stored_records.values(parsed.features.feature.get(label))
         if len(stored) == 1:

@@ -1,12 +1,13 @@
-"""Whether some records fit a spec: `--mode=validate --validate_rows=N`.
+"""Checks whether some records fit a spec: `--mode=validate --validate_rows=N`.
 
-Looks at the first rows of the files, spread evenly over them, one record at a time: what stops a
-run is an error, what makes a model worse than it looks is a warning. Prints rates a feature, a
-label and a table, so that a person can judge. "Missing" is what the model takes for it: a feature
-that is absent, and "" or -1 where they stand for that (`feature_specs.reference.missing_values`).
-What share
-of values collides in hash buckets is not measured but expected, from how many there are. Reads
-only, and needs no session.
+Reads the first rows of the files, the same number from each file, and checks them one by one. A
+record that would stop a run is an error. Something that makes a model worse than it looks is a
+warning. Prints rates for each feature, label, column and table, so that a person can judge.
+
+"Missing" means what the model treats as missing: an absent feature, and "" or -1 if they stand for
+a missing value (`feature_specs.reference.missing_values`). The share of values that collide in hash
+buckets is not measured, but estimated from the number of different values. Only reads files, and
+needs no session.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from input_pipelines.integrity.diagnosis import explain
 from input_pipelines.prepare.analyze.sizes import collision_share
 from input_pipelines.record_files import tfrecords
 
-# From here on a rate is a warning. They are for a first look: low enough to see what is forgotten,
-# high enough that ordinary data pass.
+# From these rates on there is a warning. They are low enough to find mistakes in a spec, and high
+# enough to accept ordinary data.
 MANY_MISSING = 0.5
 MANY_OUTSIDE = 0.2
 MANY_COLLIDE = 0.2
@@ -39,18 +40,18 @@ Line = tuple[str, Optional[str]]
 _MIB = 2**20
 _EXAMPLES = 3
 
-# A label of more classes than this is told by its most frequent ones.
+# If a label has more classes than this, only the most frequent ones are listed.
 _CLASSES_ALL_TOLD = 10
 _CLASSES_TOLD = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class DataReport:
-    """What was found.
+    """What the check found.
 
     Attributes:
       lines: the report, for people.
-      errors: what would stop a run, with the first records that have it.
+      errors: what would stop a run, with the first records where it was found.
       warnings: what a person should look at.
     """
 
@@ -60,10 +61,10 @@ class DataReport:
 
 
 def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
-    """Holds up to `rows` records of some TFRecord files against a spec.
+    """Checks up to `rows` records of TFRecord files with a spec.
 
     Raises:
-      DataError: a file is corrupt, or there is no record.
+      DataError: a file is corrupt, or the files have no records.
     """
     counts = _Counts(spec)
     share = -(-rows // len(files))
@@ -71,8 +72,9 @@ def check(spec: FeatureSpec, files: Sequence[str], *, rows: int) -> DataReport:
         for number, record in enumerate(itertools.islice(_records(path), share)):
             counts.add(path, number, record)
     if not counts.rows:
-        others = " and the others" if len(files) > 1 else ""
-        raise DataError(f"there is no record in {files[0]}{others}")
+        if len(files) == 1:
+            raise DataError(f"{files[0]} has no records")
+        raise DataError(f"{files[0]} and the other {len(files) - 1} files have no records")
     return counts.report()
 
 
@@ -94,7 +96,7 @@ class _Counts:
         self._missing: Counter[str] = Counter()
         self._values: dict[str, Counter[Any]] = {name: Counter() for name in spec.used_features()}
         self._labels: dict[str, Counter[Any]] = {name: Counter() for name in spec.labels}
-        # As they are stored.
+        # The values that stand for "missing", as they are stored.
         words = {name: missing_value(spec, name) for name in spec.features}
         self._words = {n: w.encode() if isinstance(w, str) else w for n, w in words.items()}
         self._weights: dict[str, Counter[str]] = {
@@ -121,7 +123,7 @@ class _Counts:
         for name, counter in self._values.items():
             values = present(name)
             if values and self._spec.features[name].decode is not None:
-                continue  # Long, and each another one.
+                continue  # Encoded values are long and usually all different.
             if values:
                 counter.update(values)
             else:
@@ -174,7 +176,7 @@ class _Counts:
             if missing >= MANY_MISSING:
                 warning = f"feature {name!r} is missing in {missing:.1%} of the records"
             elif len(counter) == 1:
-                warning = f"feature {name!r} has one value only, {next(iter(counter))!r}"
+                warning = f"feature {name!r} has only one value, {next(iter(counter))!r}"
             yield line, warning
 
     def _label_lines(self) -> Iterator[Line]:
@@ -187,7 +189,7 @@ class _Counts:
             else:
                 line = f"label {name}: {_class_shares(counter, classes)}"
             only = [_shown(value) for value in counter]
-            warning = f"label {name!r} has one value only, {only[0]}" if len(only) == 1 else None
+            warning = f"label {name!r} has only one value, {only[0]}" if len(only) == 1 else None
             yield line, warning
 
     def _weight_lines(self, good: int) -> Iterator[Line]:
@@ -201,7 +203,7 @@ class _Counts:
             yield line, warning
 
     def _column_lines(self) -> Iterator[Line]:
-        """What can be said of a column; of other kinds nothing."""
+        """The lines about columns. Kinds without a rate have no line."""
         lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[Line]]] = {
             kinds.Vocabulary: self._outside_words,
             kinds.Identity: self._outside_size,
@@ -236,7 +238,7 @@ class _Counts:
             yield f"column {name}: a cross of lists or buckets, which is not counted", None
 
     def _table_lines(self) -> Iterator[Line]:
-        """The tables of the groups; kinds without a table of note have no line."""
+        """The lines about tables of columns in the groups, for kinds that have large tables."""
         lines: dict[type[kinds.Column], Callable[[str, Any], Iterator[str]]] = {
             kinds.Embedding: self._table,
             kinds.DynamicEmbedding: self._dynamic_table,
@@ -255,14 +257,14 @@ class _Counts:
             used, tables = self._spec.used_columns(), self._spec.of_kind(kinds.Embedding)
             members = [n for n in used if n in tables and tables[n].shared == column.shared]
             if name != members[0]:
-                return  # The same table.
+                return  # The line of the first member describes the shared table.
             of = f"{column.shared} of {', '.join(members)}"
         mib = size * column.dimension * 4 / _MIB
         yield f"table {of}: {size:,} x {column.dimension}, {mib:,.1f} MiB"
 
     def _weights_of_ids(self, name: str, column: kinds.Column) -> Iterator[str]:
         size = self._spec.size_of(name)
-        yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB a logit"
+        yield f"weights of {name}: {size:,}, {size * 4 / _MIB:,.1f} MiB for each logit"
 
     def _dynamic_table(self, name: str, column: kinds.DynamicEmbedding) -> Iterator[str]:
         if column.max_rows is None:
@@ -275,7 +277,7 @@ class _Counts:
 
 
 def _class_shares(counter: Counter[Any], classes: int) -> str:
-    """The share of each class; of many classes how many were seen, and the most frequent ones."""
+    """The share of each class; with many classes only their number and the most frequent ones."""
     told, begin = sorted(counter.items()), ""
     if len(told) > _CLASSES_ALL_TOLD:
         told = sorted(told, key=lambda item: -item[1])[:_CLASSES_TOLD]

@@ -1,13 +1,13 @@
-"""One record in Python: its features by name, whether it is an Example or a SequenceExample.
+"""Reads one record in Python: its features by name, for an Example or a SequenceExample.
 
-For looking at single records (`diagnosis`, `spec_check`, the start of a run), never for training.
+This is for single records (`diagnosis`, `spec_check`, the start of a run), never for training.
 
-The two messages cannot be told apart in general: `Example.features` and `SequenceExample.context`
-are both field 1, and either parser passes over what it does not know. An Example read as a
-SequenceExample silently has no feature lists; a SequenceExample read as an Example silently loses
-them. What gives a record away: only a SequenceExample has field 2, `feature_lists`; and a record
-without it that has one of the spec's feature lists among its features was written as an Example.
-`record_kind` is the same for whole batches.
+In general the two messages cannot be distinguished: `Example.features` and
+`SequenceExample.context` are both field 1, and each parser ignores unknown fields. An Example that
+is read as a SequenceExample silently has no feature lists. A SequenceExample that is read as an
+Example silently loses them. Two facts reveal the kind of a record. Only a SequenceExample has field
+2, `feature_lists`. If a record lacks this field but has a feature with the name of one of the
+spec's feature lists, it was written as an Example. `record_kind` does the same for whole batches.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RecordError(ValueError):
 def read(spec: FeatureSpec, record: bytes) -> dict[str, Any]:
     """The `tf.train.Feature`s of a serialized record, by name.
 
-    A feature list that the spec uses is given as one Feature with the values of all its steps.
+    A feature list that the spec uses becomes one Feature with the values of all its steps.
 
     Raises:
-      RecordError: the record is not of the spec's kind, or a step has another number of values than
-        one (where it is no list itself), or another type than the spec says.
+      RecordError: the record is not of the spec's kind, a step does not have exactly one value
+        (unless it is a list itself), or a step has another type than the spec says.
     """
     parsed = _parsed(record, "SequenceExample" if spec.sequence_examples else "Example")
     wrong = wrong_kind(spec, parsed)
@@ -54,69 +54,69 @@ def read(spec: FeatureSpec, record: bytes) -> dict[str, Any]:
 
 
 def wrong_kind(spec: FeatureSpec, record: Any) -> Optional[str]:
-    """Why a record, parsed as a SequenceExample, is none of the spec's; None if it may be one.
+    """Why a record, parsed as a SequenceExample, has the wrong kind for the spec.
 
-    None is also the answer for a record of the wrong kind in which nothing gives it away.
+    Returns None if the kind is right, or if nothing in the record reveals its kind.
     """
     lists = list(record.feature_lists.feature_list)
     if not spec.sequence_examples:
         if not lists:
             return None
         return (
-            f"is a tf.train.SequenceExample (it has feature_lists: {_some(lists)}), and the spec "
-            "reads tf.train.Examples, in which these would be lost; declare them as features "
-            "with feature_list: true, those that are not used under ignored too"
+            f"is a tf.train.SequenceExample (it has feature_lists: {_some(lists)}), but the spec "
+            "describes tf.train.Examples, so these lists would be lost; declare them as features "
+            "with feature_list: true, and list unused ones under ignored"
         )
     stored = record.context.feature
     inside = [name for name in spec.feature_lists if name in stored and values(stored[name])]
     if record.feature_lists.feature_list or not inside:
         return None
     return (
-        f"is a tf.train.Example, as it seems: it has no feature_lists, but {_some(inside)} among "
-        "its features; the spec says feature_list: true there and so reads SequenceExamples, in "
-        "which these would be empty: say shape: variable instead"
+        f"seems to be a tf.train.Example: it has no feature_lists, but {_some(inside)} among its "
+        "features; the spec declares these with feature_list: true, so they would be empty; use "
+        "shape: variable instead"
     )
 
 
 def check_kind(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
-    """Looks at some records of each file, before a run would read them the wrong way.
+    """Checks the kind of some records of each file before a run reads them in the wrong way.
 
     Args:
       spec: the feature spec.
-      records: serialized ones by file, as `tfrecords.first_records` gives them.
+      records: serialized records of each file, as `tfrecords.first_records` returns them.
 
     Raises:
-      DataError: one is of the other kind than the spec's.
+      DataError: a record has a different kind than the spec.
     """
     for path, some in records.items():
         for number, record in enumerate(some):
             try:
                 reason = wrong_kind(spec, tf.train.SequenceExample.FromString(record))
             except DecodeError:
-                continue  # The run itself will say so.
+                continue  # The run itself reports the bad record.
             if reason:
                 raise DataError(f"{path}: record {number}: {reason}")
 
 
 def values(stored: Any) -> Any:
-    """The values of a `tf.train.Feature`, of whatever type; none for None."""
+    """The values of a `tf.train.Feature` of any type; an empty list for None."""
     kind = stored.WhichOneof("kind") if stored is not None else None
     return getattr(stored, kind).value if kind else []
 
 
 def _parsed(record: bytes, kind: str) -> Any:
-    """A record as a SequenceExample, which an Example is one of: with a context alone."""
+    """A record as a SequenceExample. An Example becomes one that has only a context."""
     try:
         return tf.train.SequenceExample.FromString(record)
     except DecodeError:
         pass
-    if kind == "Example":  # With something of its own where a SequenceExample has its lists.
+    if kind == "Example":  # It may have an unknown field where a SequenceExample has its lists.
         try:
             features = tf.train.Example.FromString(record).features
             return tf.train.SequenceExample(context=features)
         except DecodeError:
             pass
-    raise RecordError(f"is no serialized tf.train.{kind}")
+    raise RecordError(f"is not a serialized tf.train.{kind}")
 
 
 def _check_defaults(spec: FeatureSpec, features: Mapping[str, Any]) -> None:
@@ -124,8 +124,8 @@ def _check_defaults(spec: FeatureSpec, features: Mapping[str, Any]) -> None:
         empty = name in features and not values(features[name])
         if empty and feature.default is not None and name not in spec.ignored:
             raise RecordError(
-                f"feature {name!r} is in the context without a value; there TensorFlow's parser "
-                "gives the default to an absent feature alone: leave it out of the record"
+                f"feature {name!r} is in the context without a value; TensorFlow's parser uses the "
+                "default only if a feature is absent from the context: leave it out of the record"
             )
 
 
@@ -146,7 +146,7 @@ def _joined(name: str, feature: Feature, steps: Sequence[Any]) -> Any:
                 f"feature {name!r} is {DTYPE_OF_LIST[kind]} in step {number} of its feature list, "
                 f"expected {feature.dtype}"
             )
-        joined.MergeFrom(step)  # Adds its values to those before.
+        joined.MergeFrom(step)  # Appends the values.
     return joined
 
 

@@ -1,4 +1,4 @@
-"""Finds input files by pattern, in one order everywhere."""
+"""Finds input files by pattern. Every process lists them in the same order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from input_pipelines.record_files import file_systems
 
 Glob = Callable[[str], Sequence[str]]
 
-# What names begin with that patterns leave out: files of a shell, and what says of a folder's data.
+# Patterns ignore names with these first characters: hidden files, and files that describe a folder.
 _HIDDEN = (".", "_")
 
 
@@ -28,25 +28,26 @@ def expand(
     days: Sequence[str] = (),
     glob: Glob = _glob,
 ) -> list[str]:
-    """All files that match, sorted and each once.
+    """Lists all files that match, sorted and without duplicates.
 
-    Two spellings of a local path (`a`, `./a`) are one file. As in a shell, a name that begins with
-    a dot matches only a pattern that does: such are the files that are being written.
+    Two spellings of a local path (`a`, `./a`) are one file. A name that begins with a dot or an
+    underscore matches only if the last part of the pattern does too. Files that are still being
+    written have such names.
 
     Args:
       patterns: paths or globs as `tf.io.gfile.glob` takes them.
-      flag: what an error calls the patterns.
-      days: with these, each pattern has a part `dt=*`, whose place each of them takes
+      flag: the name of the patterns in error messages.
+      days: if given, each pattern must have a part `dt=*`, and each day replaces its star
         (`days.of_days`).
-      glob: the files that match one of them; by default TensorFlow looks, which is imported then.
+      glob: returns the files that match one pattern. The default imports TensorFlow and uses it.
 
     Raises:
-      DataError: a pattern or one of its days matches nothing, or there is no pattern. Training on
-        no file would otherwise end after 0 steps without an error.
+      DataError: a pattern or one of its days matches nothing, or `patterns` is empty. Without this
+        error, training on zero files would end after 0 steps and look successful.
       MissingPackageError: TensorFlow cannot read such paths.
     """
     if not patterns:
-        raise DataError(f"{flag} is empty; name the TFRecord files to read")
+        raise DataError(f"{flag} is empty. Name the TFRecord files to read")
     found: set[str] = set()
     for pattern in patterns:
         file_systems.check(pattern, flag=flag)
@@ -67,8 +68,8 @@ def _of_days(pattern: str, days: tuple[str, ...], flag: str, glob: Glob) -> list
     if missing:
         some = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
         raise DataError(
-            f"{flag}: {len(missing)} of {len(days)} days are not there ({some}): no file matches "
-            f"{by_day[missing[0]]!r}; write them, or choose other days"
+            f"{flag}: {len(missing)} of {len(days)} days are missing ({some}): no file matches "
+            f"{by_day[missing[0]]!r}. Write them, or choose other days"
         )
     return [path for found in matches.values() for path in found]
 

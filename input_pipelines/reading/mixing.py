@@ -1,11 +1,13 @@
-"""Several sets of files in one stream, each with its share of the rows.
+"""Mixes several sets of files into one stream. Each set has a fixed share of the rows.
 
-Rows come in rounds: of the shares 3 and 1, three rows of the first part, one of the second, and so
-on, whatever the sizes of the parts. So the shares are exact in every batch (but for a round that it
-cuts), and how many rows of each part were read is known for any number of rows: a restart goes on
-exactly. Each part is shuffled by itself and begins its next epoch when it ends. An epoch of the mix
-is as many rows as all parts together have; a part whose share is larger than its size is then read
-more than once, and one whose share is smaller not whole.
+Rows come in rounds. With the shares 3 and 1, three rows of the first part come first, then one row
+of the second, and so on. The sizes of the parts do not matter. So every batch has exactly the given
+shares, except where a batch ends inside a round. The number of rows that were read from each part
+is known for any number of rows, so a restart continues exactly.
+
+Each part is shuffled separately, and starts its next epoch when it ends. One epoch of the mix has
+as many rows as all parts together. In that time, a part whose share is larger than its size is read
+more than once, and a part whose share is smaller is not read completely.
 
     Mix.of(["data/ads/*.tfrecord=3", "data/search/*.tfrecord=1"], days=())
 """
@@ -29,9 +31,9 @@ class Part:
     """One set of files and its share.
 
     Attributes:
-      pattern: as it was given, for messages.
+      pattern: the user's pattern, for messages.
       files: the files.
-      share: rows of it in a round, 1 or more.
+      share: the number of its rows in a round, 1 or more.
     """
 
     pattern: str
@@ -41,16 +43,16 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """Sets of files that have no file in common."""
+    """Sets of files. No file belongs to two of them."""
 
     parts: tuple[Part, ...]
 
     @classmethod
     def of(cls, entries: Sequence[str], *, days: Sequence[str] = (), flag: str = "mix") -> Mix:
-        """The mix of some `pattern=share`, the shares divided by what they have in common.
+        """Makes a mix of `pattern=share` entries. Divides the shares by their common divisor.
 
         Raises:
-          ValueError: an entry is wrong.
+          ValueError: an entry is not `pattern=share`.
           DataError: a pattern matches nothing, or two match one file.
         """
         pairs = [share_of(entry) for entry in entries]
@@ -62,8 +64,8 @@ class Mix:
             for path in files:
                 if owner.setdefault(path, part) != part:
                     raise DataError(
-                        f"{flag}: {pairs[owner[path]][0]!r} and {pattern!r} both match {path}; a "
-                        "file is in one part of a mix"
+                        f"{flag}: {pairs[owner[path]][0]!r} and {pattern!r} both match {path}. "
+                        "A file can be in only one part of a mix"
                     )
             parts.append(Part(pattern, tuple(files), share // common))
         return cls(tuple(parts))
@@ -78,10 +80,10 @@ class Mix:
         return sum(part.share for part in self.parts)
 
     def only(self, files: Sequence[str], flag: str = "mix") -> Mix:
-        """The same mix of those of its files that are among some.
+        """The same mix, reduced to the given files.
 
         Raises:
-          DataError: a part has none of them.
+          DataError: a part has none of the given files.
         """
         kept = set(files)
         parts = []
@@ -89,24 +91,25 @@ class Mix:
             own = tuple(path for path in part.files if path in kept)
             if not own:
                 raise DataError(
-                    f"{flag}: all {len(part.files)} files of {part.pattern!r} are left out, as "
-                    "they have bad records; repair them, or take this part out of the mix"
+                    f"{flag}: all {len(part.files)} files of {part.pattern!r} are skipped because "
+                    "they have bad records. Repair them, or remove this part from the mix"
                 )
             parts.append(dataclasses.replace(part, files=own))
         return Mix(tuple(parts))
 
     def skips(self, rows: int) -> tuple[list[int], int]:
-        """Where each part is after so many rows of the stream.
+        """The position in each part after the first `rows` rows of the stream.
 
-        Returns: the rows of each part that whole rounds have taken, and how many rows of the round
-        that follows are gone, too.
+        Returns:
+          How many rows of each part the complete rounds have taken, and how many rows of the next
+          round are taken as well.
         """
         rounds, rest = divmod(rows, self.round)
         return [rounds * part.share for part in self.parts], rest
 
 
 def share_of(entry: str) -> tuple[str, int]:
-    """`("a/*.tfrecord", 3)` of `a/*.tfrecord=3`; raises ValueError."""
+    """Splits `a/*.tfrecord=3` into `("a/*.tfrecord", 3)`; raises ValueError for other forms."""
     pattern, _, share = entry.rpartition("=")
     if not pattern or not share.isdecimal() or not 1 <= int(share) <= 10_000:
         raise ValueError(
@@ -117,7 +120,7 @@ def share_of(entry: str) -> tuple[str, int]:
 
 
 def in_rounds(streams: Sequence[tf.data.Dataset], mix: Mix) -> tf.data.Dataset:
-    """String tensors of whole rounds, from one endless dataset of string tensors a part."""
+    """Joins one endless dataset of string tensors for each part into string tensors of rounds."""
     rounds = max(1, tfrecords.BLOCK // mix.round)
     pieces = [
         stream.rebatch(rounds * part.share, drop_remainder=True)

@@ -1,21 +1,21 @@
-"""Rows that belong together, kept together: for a spec with an objective of the head `ranking`.
+"""Keeps the rows of a group together, for a spec that has an objective with the head `ranking`.
 
-A *run* is the rows of one group that follow each other in a file; what the spec's `filter` drops is
-not among them, and does not part them. Where rows are shuffled one by one the rows of a group
-hardly ever meet in a batch, and a loss of pairs is about nothing, without an error. Here runs are
-read, shuffled and put into batches as wholes.
+A *run* is a sequence of rows of one group that follow each other in a file. Rows that the spec's
+`filter` drops do not belong to it and do not split it. If rows were shuffled one by one, the rows
+of a group would hardly ever meet in a batch, and a pairwise loss would have no pairs, without any
+error. This module reads, shuffles and batches whole runs.
 
     blocks = tfrecords.blocks(files, cut=runs_of_a_file(spec, longest=batch_size))
     batches = whole_batches(shuffled_runs(blocks, seed, epoch), batch_size)
 
-Elements are rows, a string [n], with the lengths of their runs, an int64 [runs] whose sum is n.
-Nothing is sorted: a group whose rows are apart in a file is several runs. `check_neighbours` says
-so when a training starts. Rows without a group (a missing value) are runs of one row, and a run
-longer than a batch is cut.
+Each element has rows, a string [n], and the lengths of their runs, an int64 [runs] with the sum n.
+Nothing is sorted: if the rows of a group are in several places of a file, they are several runs.
+`check_neighbours` warns about that when training starts. A row without a group (a missing value) is
+a run of one row. A run that is longer than a batch is cut.
 
-Two runs of one group may meet in a batch: those of two files, or of places apart in one, and where
-an epoch ends and the next one begins in the batch, the same run twice. They are one list to the
-loss, in the last case with each row twice.
+A batch may contain two runs of one group: from two files, or from two places of one file. If one
+epoch ends and the next one starts inside a batch, it may contain the same run twice. The loss sees
+two such runs as one list; in the last case this list has each row twice.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ _BLOCKS_A_WINDOW = shuffling.WINDOW // BLOCK
 def runs_of_a_file(
     spec: FeatureSpec, *, longest: int
 ) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
-    """For `tfrecords.blocks`: cuts the blocks of a file into whole runs, of about as many rows.
+    """Returns a `cut` for `tfrecords.blocks`: it cuts a file into blocks of whole runs.
+
+    The new blocks have about as many rows as the old ones.
 
     Args:
-      spec: one whose rows have to be `kept_together`.
-      longest: rows of a run; where one is longer, another begins.
+      spec: a spec with a `kept_together` feature.
+      longest: the most rows of a run. A longer one is split into several runs.
     """
     keys_of = _keys_of(spec)
 
@@ -60,7 +62,7 @@ def runs_of_a_file(
             rows, keys = (tf.concat(parts, axis=0) for parts in zip(held, block[:2]))
             count = tf.size(keys, tf.int64)
             starts = _starts(keys, longest)
-            # The last run may go on in the next block.
+            # The last run may continue in the next block.
             end = tf.where(block[2], count, tf.reduce_max(tf.concat([[0], starts], axis=0)))
             lengths = _differences(tf.boolean_mask(starts, starts < end), end)
             return (rows[end:], keys[end:]), (rows[:end], lengths)
@@ -71,7 +73,7 @@ def runs_of_a_file(
 
 
 def shuffled_runs(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """As `shuffling.shuffled_epoch`, of runs: they change places, their rows do not."""
+    """Like `shuffling.shuffled_epoch`, but moves whole runs. Rows keep their order inside a run."""
     shuffled = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=shuffling.mixed(seed, epoch))
 
     def permute(index: tf.Tensor, block: tuple) -> tuple:
@@ -100,9 +102,9 @@ def epochs(
     count: int | None,
     empty: str = "an epoch holds no record",
 ) -> tf.data.Dataset:
-    """Batches of one epoch after the other, as `shuffling.epochs` counts and skips them.
+    """Batches of one epoch after the other; counts and skips epochs like `shuffling.epochs`.
 
-    `one_epoch` gives runs; the result is a string [rows] a batch.
+    `one_epoch` returns runs. Each batch is a string tensor [rows].
     """
     first, offset = shuffling.epoch_of(skip_rows, rows_an_epoch)
     if count is None:
@@ -114,14 +116,15 @@ def epochs(
 def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) -> tf.data.Dataset:
     """Batches of whole runs, as string tensors of about `batch_size` rows.
 
-    A run belongs to the batch in which its last row would be if batches were cut after every
-    `batch_size` rows. So batches are of that size on average, none is empty, there are as many of
-    them as for single rows, and what a number of batches has read is known without reading.
+    Imagine batches that are cut after every `batch_size` rows. A run belongs to the batch that
+    would contain its last row. So batches have this size on average, no batch is empty, and there
+    are as many of them as with single rows. How many rows a number of batches has read is known
+    without reading them.
 
     Args:
-      runs: rows with lengths of up to `batch_size`.
-      batch_size: rows.
-      skip_rows: rows of batches that were read before.
+      runs: rows, with the lengths of their runs. No run is longer than `batch_size`.
+      batch_size: the average number of rows in a batch.
+      skip_rows: the rows of the batches that an earlier run has read.
     """
     nothing = (tf.constant(-skip_rows, tf.int64), tf.zeros([0], tf.string), tf.zeros([0], tf.int64))
 
@@ -129,7 +132,7 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
         position, *parts = held
         rows, lengths = (tf.concat(pair, axis=0) for pair in zip(parts, block[:2]))
         batch = (position + tf.cumsum(lengths) - 1) // batch_size
-        # More of the last batch may come.
+        # The last batch may get more runs.
         done = block[2] | (batch < tf.reduce_max(batch))
         whole = tf.math.count_nonzero(done)
         end = tf.reduce_sum(lengths[:whole])
@@ -150,10 +153,10 @@ def whole_batches(runs: tf.data.Dataset, batch_size: int, skip_rows: int = 0) ->
 
 
 def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> None:
-    """Warns when most records have no neighbour of their group; arguments as of `neighbours`.
+    """Warns if most records are not next to a record of their group. Arguments: see `neighbours`.
 
     Raises:
-      DataError: none of them has one.
+      DataError: no record is next to a record of its group.
     """
     text, unusable = neighbours(spec, records)
     if unusable:
@@ -163,15 +166,18 @@ def check_neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) 
 
 
 def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tuple[str, bool]:
-    """Looks at some records of each file, before a run would learn from groups of one row.
+    """Checks in some records of each file whether the rows of a group follow each other.
+
+    Otherwise training would learn from groups of one row.
 
     Args:
       spec: the feature spec.
-      records: serialized ones by file, as `tfrecords.first_records` gives them.
+      records: serialized records of each file, as `tfrecords.first_records` returns them.
 
     Returns:
-      (sentence, unusable): "" when half of them or more have a neighbour of their group, or the
-      spec has no objective of the head `ranking`; and whether none has one.
+      (sentence, unusable): what is wrong, and whether the files cannot be used because no record is
+      next to a record of its group. The sentence is "" if at least half of the records have such a
+      neighbor, or if the spec has no objective with the head `ranking`.
     """
     if spec.kept_together is None:
         return "", False
@@ -182,7 +188,7 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
         try:
             keys = keys_of(selection.passing(tf.constant(list(some))))
         except checks.BAD_RECORD_ERRORS:
-            continue  # The run itself will say so, with the record.
+            continue  # The run itself reports the bad record.
         same = (keys[1:] == keys[:-1]) & (keys[1:] >= 0)
         beside = tf.pad(same, [[1, 0]]) | tf.pad(same, [[0, 1]])
         alone += len(keys) - int(tf.math.count_nonzero(beside))
@@ -192,28 +198,27 @@ def neighbours(spec: FeatureSpec, records: Mapping[str, Sequence[bytes]]) -> tup
         return "", False
     if missing == total:
         text = (
-            f"the first {total} records of {len(records)} files all lack the feature "
-            f"{spec.kept_together!r}, or have a value of it that stands for none, and the head "
-            "ranking compares the rows of each value; write it into the records, or choose another "
-            "group_by"
+            f"none of the first {total} records of {len(records)} files has a value of the feature "
+            f"{spec.kept_together!r}, but the head ranking compares the rows that share a value. "
+            "Write the feature into the records, or choose another group_by"
         )
         return text, True
     text = (
-        f"of the first {total} records of {len(records)} files {alone} have no neighbour of the "
-        f"same {spec.kept_together!r}, and the head ranking learns from rows that follow each "
-        "other; sort the records of each file by it, or choose another group_by"
+        f"of the first {total} records of {len(records)} files, {alone} are not next to a record "
+        f"with the same {spec.kept_together!r}, but the head ranking learns from rows that follow "
+        "each other. Sort the records of each file by this feature, or choose another group_by"
     )
     return text, alone == total
 
 
 def row_changes(values: tf.Tensor) -> tf.Tensor:
-    """bool [rows]: whether a value differs from the one before it; the first one does."""
+    """bool [rows]: whether a value differs from the one before it. The first row is always True."""
     first = tf.ones_like(values[:1], tf.bool)
     return tf.concat([first, tf.not_equal(values[1:], values[:-1])], axis=0)
 
 
 def _keys_of(spec: FeatureSpec) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function from serialized rows to the int64 hashes of their groups, -1 for none."""
+    """A function from serialized rows to int64 hashes of their groups; -1 for a missing group."""
     name = spec.kept_together
     assert name is not None
     parser = RecordParser(spec)
@@ -230,13 +235,13 @@ def _starts(keys: tf.Tensor, longest: int) -> tf.Tensor:
 
 
 def _differences(starts: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
-    """The lengths of parts that begin at `starts`, the last of which ends at `end`."""
+    """The lengths of parts that begin at `starts`; the last part ends at `end`."""
     edges = tf.concat([starts, [end]], axis=0)
     return edges[1:] - edges[:-1]
 
 
 def _with_end(blocks: tf.data.Dataset) -> tf.data.Dataset:
-    """Blocks of (string, int64) with False, and an empty block with True after them."""
+    """Adds False to each block of (string, int64), and appends an empty block with True."""
     end = (tf.zeros([0], tf.string), tf.zeros([0], tf.int64), True)
     blocks = blocks.map(lambda rows, numbers: (rows, numbers, False))
     return blocks.concatenate(tf.data.Dataset.from_tensors(end))

@@ -1,18 +1,19 @@
-"""Which rows of the files are used: those that pass the spec's `filter`, and some of the negatives.
+"""Selects the rows that are used: those that pass the spec's `filter`, and some of the negatives.
 
-Rows are dropped where they are read, block by block and before they are shuffled, so that batches
-are full and windows hold nothing but what is used. Only the few features that decide are parsed
-there. Whether a negative is kept is a hash of (seed, epoch, file, place in the file): another part
-in each epoch, and the same part at each reading and over any number of workers.
+Rows are dropped block by block when they are read, before they are shuffled. So batches are full,
+and shuffle windows contain only rows that are used. Only the few features that decide are parsed
+at this point. A hash of (seed, epoch, file, place in the file) decides whether a negative is kept.
+So each epoch keeps different negatives, but every reading of an epoch keeps the same ones, with any
+number of workers.
 
     selection = Selection(spec, negatives=Negatives("click", 0.1), seed=1)
     selection.count(files)          # RowCounts(read=1000, kept=(190,))
 
-Of a file that is damaged the places are those among the records that are read of it. Rows that are
-kept together (`row_groups`) can be filtered, not sampled: a list to rank loses what does not pass,
-before it is cut into runs, and a list without some of its negatives is another list.
+In a damaged file, places count only the records that are read. Rows that are kept together
+(`row_groups`) can be filtered but not sampled. The filter drops rows before the file is cut into
+runs. Dropping some negatives of a list would make it a different list.
 
-Never changes a row. What the kept negatives weigh is put beside the labels by `weigh`.
+This module never changes a row. `weigh` adds the weights of the kept negatives to the labels.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.record_files.sharding import Shard
 from input_pipelines.transform import checks
 
-# Epochs that are counted in one pass.
+# The number of epochs that are counted each time the files are read.
 _EPOCHS_A_PASS = 64
 
 
@@ -42,10 +43,10 @@ class Negatives:
     """Negative down-sampling.
 
     Attributes:
-      label: of a binary head; rows where it is 0 are negatives.
-      share: the part of them that is kept, in (0, 1). Each kept one weighs 1 / share, in the losses
-        of all objectives: sums over all rows keep their expectation, and predictions stay
-        calibrated.
+      label: the label of a binary head. Rows where it is 0 are negatives.
+      share: the fraction of negatives to keep, in (0, 1). Each kept negative has the weight
+        1 / share in the losses of all objectives. So sums over all rows keep their expectation, and
+        predictions stay calibrated.
     """
 
     label: str
@@ -53,10 +54,10 @@ class Negatives:
 
     @classmethod
     def of(cls, text: str, spec: FeatureSpec) -> Negatives:
-        """`click=0.1`, or `0.1` where the spec has one label of a binary head.
+        """Parses `click=0.1`, or `0.1` if the spec has exactly one label of a binary head.
 
         Raises:
-          ValueError: the text is neither, or the label cannot be sampled by.
+          ValueError: the text has another form, or the label cannot be used for sampling.
         """
         name, _, number = text.rpartition("=")
         try:
@@ -73,29 +74,31 @@ class Negatives:
         if spec.kept_together is not None:
             raise ValueError(
                 f"got {text!r}: the head ranking learns from all rows of one "
-                f"{spec.kept_together!r}, and a list without some of its negatives is another one"
+                f"{spec.kept_together!r}, so negatives cannot be dropped from a list"
             )
         if not name and len(labels) == 1:
             name = labels[0]
         if name not in labels:
             known = f"labels of binary heads are: {', '.join(labels) or 'none'}"
-            problem = f"no binary head learns {name!r}" if name else "which label is it of?"
+            problem = f"no binary head learns {name!r}" if name else "name a label, as in click=0.1"
             raise ValueError(f"got {text!r}: {problem} ({known})")
         if spec.labels[name].missing is not None:
             raise ValueError(
                 f"got {text!r}: label {name!r} may be missing (missing: "
-                f"{spec.labels[name].missing}), and such rows are neither negative nor positive"
+                f"{spec.labels[name].missing}), and a row without it is neither negative nor "
+                "positive"
             )
         return cls(name, share)
 
 
 @dataclasses.dataclass(frozen=True)
 class RowCounts:
-    """Rows of some files.
+    """How many rows some files have.
 
     Attributes:
-      read: in the files (of a shard).
-      kept: of them in each epoch, from the first; one number where all epochs are alike.
+      read: rows in the files, or in the shard of them that is read.
+      kept: rows that each epoch keeps, from the first epoch on. One number if all epochs keep the
+        same rows.
     """
 
     read: int
@@ -103,21 +106,21 @@ class RowCounts:
 
     @property
     def rows_an_epoch(self) -> RowsAnEpoch:
-        """`kept`, as the input functions take it."""
+        """`kept` in the form that the input functions take."""
         return self.kept[0] if len(self.kept) == 1 else self.kept
 
     def in_epochs(self, number: int) -> int:
-        """Rows of so many epochs."""
+        """The rows of the first `number` epochs."""
         return rows_of_epochs(self.rows_an_epoch, number)
 
 
 class Selection:
-    """What is kept of the rows of a spec.
+    """Drops rows by the spec's `filter`, and samples negatives.
 
     Args:
       spec: the feature spec, with its `filter`.
-      negatives: in training, which negatives are kept; None keeps all.
-      seed: of the training.
+      negatives: which negatives training keeps; None keeps all.
+      seed: the seed of the training run.
     """
 
     def __init__(self, spec: FeatureSpec, *, negatives: Optional[Negatives] = None, seed: int = 1):
@@ -151,7 +154,7 @@ class Selection:
         `cut` gets the blocks without what the filter drops; it does not go with `negatives`.
         """
         if cut is not None and self._negatives is not None:
-            raise ValueError("of rows that are kept together no negatives can be dropped")
+            raise ValueError("negatives cannot be dropped from rows that are kept together")
         if cut is not None or not self.any:
             return tfrecords.blocks(
                 files, shard, interleaved=interleaved, cut=self._before(cut), damaged=damaged
@@ -165,7 +168,7 @@ class Selection:
         )
 
     def kept(self, block: tf.Tensor, path: tf.Tensor, places: tf.Tensor, epoch: Any) -> tf.Tensor:
-        """The records of a block of `numbered_blocks` that are kept in an epoch."""
+        """The records of a block of `numbered_blocks` that an epoch keeps."""
         if not self.any:
             return block
         epochs = tf.reshape(tf.cast(epoch, tf.int64), [1])
@@ -175,7 +178,7 @@ class Selection:
     def _before(
         self, cut: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]
     ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
-        """`cut`, behind the filter."""
+        """A `cut` that first drops the rows that the filter rejects."""
         if cut is None or not self.any:
             return cut
         then = cut
@@ -197,14 +200,14 @@ class Selection:
         epochs: int = 1,
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ) -> RowCounts:
-        """How many rows there are, and how many are kept in each of so many epochs.
+        """Counts all rows, and the rows that each epoch keeps.
 
-        Reads the files once for 64 epochs; parses what decides, and nothing where nothing does. Of
-        a damaged file the good records are its rows.
+        Reads the files once for every 64 epochs. Parses only the features that decide; if no rows
+        can be dropped, it parses nothing. Only the good records of a damaged file count.
 
         Raises:
-          DataError: a file is corrupt, and not among those that are known to be `damaged`.
-          tf.errors.InvalidArgumentError: a record lacks what decides.
+          DataError: a file is corrupt and not listed in `damaged`.
+          tf.errors.InvalidArgumentError: a record lacks a feature or label that decides.
         """
         if not self.any:
             rows = tfrecords.count_records(files, shard, damaged=damaged)
@@ -225,7 +228,7 @@ class Selection:
         epochs: int = 1,
         damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     ) -> RowCounts:
-        """As `count`, of at least `epochs` epochs, and of as many as hold more than `rows` rows."""
+        """Like `count`, but counts enough epochs to keep more than `rows` rows."""
         counts = self.count(files, shard, epochs=epochs, damaged=damaged)
         while not self.same_each_epoch and sum(counts.kept) <= rows:
             if not any(counts.kept):
@@ -236,9 +239,9 @@ class Selection:
         return counts
 
     def weigh(self, labels: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The labels of a training batch, all weights times 1 / share where a row is negative.
+        """Multiplies all weights of a training batch by 1 / share in negative rows.
 
-        A label with a weight a step, [rows, steps], keeps it: all steps of a row weigh that more.
+        If a label has a weight for each step, [rows, steps], all steps of a row are multiplied.
         """
         if self._negatives is None:
             return labels
@@ -259,7 +262,7 @@ class Selection:
         epochs: list[int],
         damaged: tfrecords.Damaged,
     ) -> np.ndarray:
-        """int64 [1 + epochs]: all rows, and those kept in each epoch."""
+        """int64 [1 + epochs]: the number of all rows, and of the rows that each epoch keeps."""
 
         def counted(block: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
             passes, drawn = self._masks(block, path, places, tf.constant(epochs, tf.int64))
@@ -307,13 +310,13 @@ class Selection:
 
 
 def uniform(seed: int, epochs: tf.Tensor, path: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """float64 [rows, epochs] in [0, 1), a hash of all arguments.
+    """float64 [rows, epochs] in [0, 1): a hash of all arguments.
 
     The hash is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014, "Fast splittable
-    pseudorandom number generators"), over one argument after the other.
+    pseudorandom number generators"), applied to one argument after the other.
 
     Args:
-      seed: of the training.
+      seed: the seed of the training run.
       epochs: int64 [epochs].
       path: the file.
       places: int64 [rows], the places of the rows in it.
@@ -322,7 +325,7 @@ def uniform(seed: int, epochs: tf.Tensor, path: tf.Tensor, places: tf.Tensor) ->
     state = _mix(tf.constant(seed % 2**63, tf.int64))
     for part in (epochs, file, places[:, tf.newaxis]):
         state = _mix(state + tf.bitcast(part, tf.uint64))
-    # The 53 upper bits, which a float64 holds.
+    # A float64 holds 53 bits, so use the 53 upper ones.
     bits = tf.bitcast(tf.bitwise.right_shift(state, tf.constant(11, tf.uint64)), tf.int64)
     return tf.cast(bits, tf.float64) * 2.0**-53
 

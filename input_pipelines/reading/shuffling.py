@@ -1,10 +1,10 @@
-"""Shuffles rows at the price of blocks.
+"""Shuffles rows, but works on whole blocks, which costs much less.
 
-An epoch reads blocks of several files in turn, shuffles the blocks, joins them into windows and
-permutes the rows of each window. A row so moves across a window and a window's blocks come from
-anywhere in the shuffle buffer: at least as far as with a row-wise buffer of the window's size, at
-a fraction of its cost. The order is a function of (seed, epoch) alone, so that an interrupted
-training can go on exactly where it was.
+An epoch reads blocks from several files in turn, shuffles the blocks, joins them into windows and
+permutes the rows of each window. So a row can move anywhere in its window, and the blocks of a
+window come from anywhere in the shuffle buffer. Rows move at least as far as with a row-wise
+shuffle buffer of the window's size, at a fraction of its cost. The order depends only on (seed,
+epoch), so an interrupted training run can continue exactly where it stopped.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from input_pipelines.transform import checks
 
-# Rows that are permuted together.
+# The number of rows that are permuted together.
 WINDOW = 16 * 1024
 
-# Rows of every epoch, or of one epoch after the other.
+# The number of rows of every epoch, or a list with the number for each epoch.
 RowsAnEpoch = Union[int, Sequence[int]]
 
 # Blocks (of 1024 rows) that the block shuffle holds at a time.
@@ -30,9 +30,9 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
     """The rows of one epoch in a random order, as tensors of up to `WINDOW` rows.
 
     Args:
-      blocks: rows, every one once: a tensor [rows, ...], or a tuple of such.
-      seed: of the whole training.
-      epoch: int64 scalar; each epoch has an order of its own.
+      blocks: all rows, each of them once: a tensor [rows, ...], or a tuple of such tensors.
+      seed: the seed of the whole training run.
+      epoch: int64 scalar. Each epoch has a different order.
     """
     windows = blocks.shuffle(BLOCK_BUFFER, seed=mixed(seed, epoch)).rebatch(WINDOW)
 
@@ -46,7 +46,7 @@ def shuffled_epoch(blocks: tf.data.Dataset, seed: int, epoch: tf.Tensor) -> tf.d
 
 
 def mixed(seed: int, epoch: tf.Tensor) -> tf.Tensor:
-    """A seed for one epoch of one training; any odd multiplier keeps neighbours apart."""
+    """A seed for one epoch of a training run. The odd multiplier keeps seeds of epochs apart."""
     return tf.constant(seed, tf.int64) + tf.cast(epoch, tf.int64) * 0x9E3779B1
 
 
@@ -58,17 +58,19 @@ def epochs(
     count: int | None,
     empty: str = "an epoch holds no record",
 ) -> tf.data.Dataset:
-    """One epoch after the other, beginning `skip_rows` rows into the first.
+    """One epoch after the other, without the first `skip_rows` rows.
 
     Args:
-      one_epoch: makes the dataset of an epoch (rows, as `shuffled_epoch`) from its int64 number.
-      rows_an_epoch: needed when rows are to be skipped; of each epoch, where they differ.
+      one_epoch: makes the dataset of an epoch (rows, like `shuffled_epoch`) from its int64 number.
+      rows_an_epoch: the rows of every epoch, or of each one if they differ. Required if
+        `skip_rows` is not 0.
       skip_rows: rows that an earlier, interrupted run has trained on.
-      count: number of epochs, or None for no end.
-      empty: what the error says.
+      count: the number of epochs; None repeats without end.
+      empty: the text of the error for an epoch without rows.
 
     Raises (in the graph):
-      tf.errors.InvalidArgumentError: without end, an epoch holds no row: there would never be one.
+      tf.errors.InvalidArgumentError: epochs repeat without end, and an epoch has no row. Without
+        this error, the dataset would search for a first row forever.
     """
     first, offset = epoch_of(skip_rows, rows_an_epoch)
     if count is None:
@@ -82,18 +84,19 @@ def epochs(
 
 
 def rows_of_epochs(rows_an_epoch: RowsAnEpoch, count: int) -> int:
-    """Rows of the first `count` epochs."""
+    """The number of rows of the first `count` epochs."""
     if isinstance(rows_an_epoch, int):
         return rows_an_epoch * count
     return sum(rows_an_epoch[:count])
 
 
 def epoch_of(skip_rows: int, rows_an_epoch: RowsAnEpoch | None) -> tuple[int, int]:
-    """The epoch that follows so many rows, and how many rows of it were among them.
+    """The epoch to continue in after `skip_rows` rows, and how many rows to skip in this epoch.
 
     Args:
-      skip_rows: how many.
-      rows_an_epoch: rows of each epoch; a sequence reaches beyond `skip_rows`.
+      skip_rows: the rows that were read before.
+      rows_an_epoch: the rows of every epoch, or a sequence with the rows of each epoch. The sum of
+        the sequence must be at least `skip_rows`.
     """
     if not skip_rows:
         return 0, 0
@@ -105,15 +108,15 @@ def epoch_of(skip_rows: int, rows_an_epoch: RowsAnEpoch | None) -> tuple[int, in
         skip_rows -= rows
     if not skip_rows:
         return len(rows_an_epoch or ()), 0
-    raise ValueError(f"rows_an_epoch ends {skip_rows} rows before what is to be skipped")
+    raise ValueError(f"rows_an_epoch has {skip_rows} rows fewer than skip_rows")
 
 
 def never_empty(
     one_epoch: Callable[[tf.Tensor], tf.data.Dataset], empty: str
 ) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """The epochs with an error in the place of one that holds no row.
+    """The same epochs, but an epoch without rows raises an error.
 
-    Elements are rows, or tuples of which rows are the first; those without a row are left out.
+    Elements are rows, or tuples whose first part is rows. Elements without a row are dropped.
     """
     message = f"{checks.PREFIX}{empty}"
 
@@ -127,7 +130,7 @@ def never_empty(
 
     def checked(number: tf.Tensor) -> tf.data.Dataset:
         windows = one_epoch(number).filter(has_rows)
-        # What comes last is empty, and must not be first.
+        # An empty element marks the end. If it is the first one, the epoch has no rows.
         nothing = tf.nest.map_structure(
             lambda of: tf.zeros([0, *of.shape[1:]], of.dtype), windows.element_spec
         )
@@ -138,7 +141,7 @@ def never_empty(
 
 
 def first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """String tensors of the first `count` rows of some."""
+    """String tensors with the first `count` rows."""
 
     def cut(left: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         rows = rows[:left]
@@ -149,7 +152,7 @@ def first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 def without_first_rows(windows: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """All rows but the first `count`, as `shuffled_epoch` gives them."""
+    """All rows except the first `count`, in the form of `shuffled_epoch`."""
 
     def drop(left: tf.Tensor, rows: Any) -> tuple[tf.Tensor, Any]:
         dropped = tf.minimum(left, _count(rows))

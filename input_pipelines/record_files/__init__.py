@@ -1,1 +1,1 @@
-"""TFRecord files: their form, reading, writing, and what is damaged in them."""
+"""TFRecord files: their format, reading, writing, and finding damaged records."""

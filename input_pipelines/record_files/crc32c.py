@@ -1,4 +1,4 @@
-"""The checksums of TFRecord framing: masked CRC-32C (Castagnoli), of single pieces and everywhere.
+"""The checksums of TFRecord framing: masked CRC-32C (Castagnoli).
 
 A record is stored as
 
@@ -7,8 +7,8 @@ A record is stored as
     payload   `length` bytes
     checksum  uint32, the masked CRC-32C of the payload
 
-The CRC itself is google-crc32c's, in C. Used where a file is known to be damaged; whole files are
-read, and checked, by TensorFlow.
+The package google-crc32c computes the CRC in C. The kit reads damaged files with these functions;
+TensorFlow reads and checks intact files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Optional
 import google_crc32c
 import numpy as np
 
-# Bytes of a record before its payload, and with what comes behind it.
+# The bytes of a record before its payload, and the bytes before and after it together.
 HEADER = 12
 FRAME = 16
 
@@ -33,7 +33,7 @@ def masked(data: bytes) -> int:
 
 
 def length_of(header: bytes) -> Optional[int]:
-    """The length in the first twelve bytes of a record, or None when its checksum is wrong."""
+    """The length in the first twelve bytes of a record, or None if its checksum is wrong."""
     if len(header) < HEADER:
         return None
     length, checksum = struct.unpack_from("<QI", header)
@@ -45,15 +45,15 @@ def payload_is_right(payload: bytes, checksum: bytes) -> bool:
 
 
 def first_header(data: bytes) -> Optional[int]:
-    """Where the first twelve bytes are that are a length with its right checksum, if any are.
+    """Where a length with its correct checksum (twelve bytes) is found first; None if nowhere.
 
-    Other bytes pass for one in one of 2^32 places.
+    Other bytes look like one at about one in 2^32 positions.
     """
     count = len(data) - HEADER + 1
     if count <= 0:
         return None
     values = np.frombuffer(data, np.uint8)
-    # CRCs of equally long inputs differ by a sum (exclusive or) of one term a byte.
+    # CRCs of inputs with the same length differ by a sum (exclusive or) of one term for each byte.
     crc = np.full(count, _OF_ZEROS, np.uint32)
     stored = np.zeros(count, np.uint32)
     for i in range(8):

@@ -1,8 +1,8 @@
-"""The bytes of a file as they were before compression, in order, as far as there are any.
+"""Reads the uncompressed bytes of a file in order, as far as a damaged file has them.
 
-A GZIP stream that breaks keeps all that came before the break, to the byte: zlib gives nothing of
-a piece that has an error in it, so such a piece is taken apart. Nothing is raised for broken
-content; `FileBytes.broken` says why the bytes end before they should.
+If a GZIP stream is broken, all bytes before the break are kept. zlib returns nothing for a piece
+that contains an error, so such a piece is decoded in smaller and smaller parts. Broken content
+raises no error: `FileBytes.broken` says why the bytes end too early.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _GZIP_CHUNK = 2**18
 
 
 def is_gzip(path: str) -> bool:
-    """Whether a file is GZIP, which its name says."""
+    """Whether a file is GZIP. Only its name decides."""
     return path.endswith(_GZIP_SUFFIXES)
 
 
 def size(path: str) -> int:
-    """Bytes of a file as it is stored."""
+    """The size of a file in bytes, as it is stored."""
     return int(tf.io.gfile.stat(path).length)
 
 
 def starts_as_gzip(path: str) -> bool:
-    """Whether the first bytes are those of GZIP, or fewer of the same."""
+    """Whether a file starts with the two bytes of GZIP, or is shorter and starts with a part."""
     with tf.io.gfile.GFile(path, "rb") as file:
         return _GZIP_START.startswith(file.read(2))
 
 
 def gzip_length(path: str) -> Optional[int]:
-    """Bytes that a whole GZIP file unpacks to, by unpacking it; None for one that is broken."""
+    """The unpacked size of a GZIP file, by unpacking it; None if the file is broken."""
     data = FileBytes(path)
     total = sum(len(chunk) for chunk in data.chunks())
     return None if data.broken else total
@@ -47,12 +47,12 @@ class FileBytes:
     """The unpacked bytes of one file.
 
     Args:
-      path: the file; GZIP when its name ends in .gz or .gzip.
+      path: the file; GZIP if its name ends in .gz or .gzip.
 
     Attributes:
       packed: whether the file is GZIP.
-      broken: once a GZIP stream has broken off, why; otherwise None.
-      unread: bytes of the file, as it is stored, behind that break.
+      broken: why the GZIP stream has ended too early; None as long as it has not.
+      unread: the stored bytes of the file after the break.
     """
 
     def __init__(self, path: str):
@@ -65,7 +65,7 @@ class FileBytes:
         self._start = 0
 
     def at(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from an offset on; fewer at the end. Earlier ones are forgotten."""
+        """Up to `count` bytes from an offset on, fewer at the end. Forgets all earlier bytes."""
         begin = offset - self._start
         if begin + count > len(self._held):
             parts = [self._held[begin:]]
@@ -82,7 +82,7 @@ class FileBytes:
         return self._held[begin : begin + count]
 
     def chunks(self) -> Iterator[bytes]:
-        """All of them, from the first on, piece by piece."""
+        """All bytes from the first on, piece by piece."""
         with tf.io.gfile.GFile(self._path, "rb") as file:
             if self.packed:
                 yield from self._unpacked(file)
@@ -95,7 +95,7 @@ class FileBytes:
 
     def _unpacked(self, file: Any) -> Iterator[bytes]:
         decoder = zlib.decompressobj(wbits=31)
-        inside = True  # Of a member; a file may be several, one after the other.
+        inside = True  # Inside a GZIP member; a file may have several members.
         while True:
             data = file.read(_GZIP_CHUNK)
             if not data:
@@ -121,13 +121,13 @@ class FileBytes:
                 else:
                     data = decoder.unconsumed_tail
                     if not data and len(piece) < _CHUNK:
-                        break  # All that there is of this chunk.
+                        break  # This chunk has no more bytes.
         if inside:
             self.broken = "the GZIP stream is cut off here"
 
 
 def _before_the_error(decoder: Any, data: bytes) -> Iterator[bytes]:
-    """What a decoder makes of data before the place at which they break it."""
+    """The bytes that a decoder returns before the place where the data is broken."""
     for step in (1024, 1):
         for i in range(0, len(data), step):
             before = decoder.copy()
@@ -138,7 +138,7 @@ def _before_the_error(decoder: Any, data: bytes) -> Iterator[bytes]:
                 break
             yield piece
         decoder, data = before, part
-    # Within one byte, which may end several symbols.
+    # Decode within one byte, because it may end several symbols.
     while True:
         try:
             piece = decoder.decompress(data, 1)

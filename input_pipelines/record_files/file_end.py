@@ -1,11 +1,11 @@
-"""Whether a reading of a TFRecord file came to its end, by the bytes that it found.
+"""Checks whether a reader reached the end of a TFRecord file, by the bytes that it found.
 
     total = sum(FRAME + len(record) for record in records)
     file_end.reached_end(path, total)
 
-TensorFlow's reader takes some files for read when they are not: one that is cut inside the first
-bytes of a record, a GZIP file that is cut between two records, a file without a byte. Nothing is
-read here beyond a file's size and its last bytes, but where a GZIP file is not of one member.
+TensorFlow's reader stops without an error in some truncated files: a file that is cut inside the
+first bytes of a record, a GZIP file that is cut between two records, and an empty file. This module
+looks only at a file's size and its last bytes, unless a GZIP file has more than one member.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ import tensorflow as tf
 
 from input_pipelines.record_files import file_bytes
 
-# Bytes of the smallest GZIP file.
+# The size of the smallest GZIP file, in bytes.
 _GZIP_LEAST = 20
 
-# Files that are asked for their length at the same time; remote ones take their time.
+# How many lengths are looked up at the same time, because remote file systems are slow.
 _ASKED = 16
 
 
 def stored_lengths(paths: Sequence[str]) -> np.ndarray:
-    """What files say that their bytes are, unpacked: int64 [paths].
+    """The unpacked sizes that files declare: int64 [paths].
 
-    Of a GZIP file it is modulo 2^32, its last four bytes. -1 for a file that says nothing: the look
-    at its end is then one of `reached_end`.
+    A GZIP file declares its size modulo 2^32, in its last four bytes. -1 for a file that declares
+    no size; `reached_end` then checks it.
     """
     with ThreadPoolExecutor(_ASKED) as threads:
         return np.array(list(threads.map(_stored_length, paths)), np.int64)
 
 
 def reached_end(path: str, total: int) -> bool:
-    """Whether a reader that found records of `total` bytes, framing included, read a whole file.
+    """Whether a reader that found records of `total` bytes, with framing, read the whole file.
 
-    A GZIP file says in its last four bytes how much it unpacks to. That is only so for a file of
-    one member; of another one all members are unpacked.
+    The last four bytes of a GZIP file are its unpacked size. If a file has several members, they
+    are the size of the last one only, so then the file is unpacked.
     """
     size = file_bytes.size(path)
     if not file_bytes.is_gzip(path):
@@ -57,7 +57,7 @@ def _stored_length(path: str) -> int:
             return size
         return _last_number(path, size) if size >= _GZIP_LEAST else -1
     except tf.errors.OpError:
-        return -1  # Reading it will say why.
+        return -1  # Reading the file reports the error.
 
 
 def _last_number(path: str, size: int) -> int:

@@ -1,12 +1,13 @@
-"""Looks for records that say more bytes than their file has, before TensorFlow reads the file.
+"""Finds records that are longer than their file before TensorFlow reads the file.
 
-TensorFlow's reader allocates what the length of a record says, if the checksum of the length is
-right. A length beyond the memory ends the process with a signal, which nobody can catch. So the
-lengths are followed from one to the next first. That takes about 0.2 s for a million records; no
-payload is looked at.
+TensorFlow's reader allocates as many bytes as the length of a record says, if the checksum of the
+length is correct. If they do not fit into memory, a signal ends the process, and no code can catch
+it. So this module first follows the lengths from record to record. That takes about 0.2 s for a
+million records, because it reads no payload.
 
-A process does so once for each file, as long as its size and time stay. It does not for files that
-are not local, and not for so many bytes that it takes minutes; see `check`. Raises DataError only.
+A process checks each file once, as long as its size and modification time stay the same. Remote
+files are not checked, and neither are files that are so large that the check would take minutes;
+see `check`. The only error is DataError.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from input_pipelines.record_files import file_bytes, file_systems, record_scanne
 from input_pipelines.record_files.crc32c import FRAME, HEADER, length_of
 from input_pipelines.record_files.file_bytes import FileBytes
 
-# What TensorFlow may allocate in vain.
+# TensorFlow may allocate this many bytes in vain.
 _HARMLESS = 2**30
 
-# Bytes of files that a run looks at, about ten seconds. A byte of a GZIP file, which has to be
-# unpacked, takes as long as many others.
+# The most bytes that are checked, which takes about ten seconds. A byte of a GZIP file has to be
+# unpacked, and takes as long as 32 other bytes.
 _MOST = 8 * 2**30
 _BYTES_OF_GZIP = 32
 
@@ -35,10 +36,11 @@ _length_at = struct.Struct("<Q").unpack_from
 
 
 def check(paths: Sequence[str]) -> None:
-    """Looks at some TFRecord files, if they are local and have at most 8 GiB together.
+    """Checks TFRecord files that are local, if they have at most 8 GiB together.
 
     Raises:
-      DataError: a record says more bytes than its file has, and 1 GiB or more. Names the record.
+      DataError: the length of a record is 1 GiB or more, and more than its file has. Names the
+        record.
     """
     sizes = [_size(path) * (_BYTES_OF_GZIP if file_bytes.is_gzip(path) else 1) for path in paths]
     if sum(sizes) > _MOST:
@@ -49,19 +51,19 @@ def check(paths: Sequence[str]) -> None:
 
 
 def says_too_much(path: str) -> bool:
-    """Whether TensorFlow would allocate 1 GiB or more for a record that is not there."""
+    """Whether TensorFlow would allocate 1 GiB or more for a record that does not exist."""
     if file_systems.scheme_of(path) is not None:
         return False
     try:
         found = os.stat(path)
         return _look(path, found.st_size, found.st_mtime_ns)
     except OSError:
-        return False  # Reading it will say why.
+        return False  # Reading the file reports the error.
 
 
 def _first_bad(path: str) -> str:
     bad = record_scanner.first_bad(path)
-    return bad.sentence if bad is not None else "the file changes while it is read"
+    return bad.sentence if bad is not None else "the file was changed while it was read"
 
 
 def _size(path: str) -> int:
@@ -88,7 +90,7 @@ def _look(path: str, size: int, time: int) -> bool:
 
 
 def _unpacked(data: FileBytes) -> Callable[[int], bytes]:
-    """The bytes of a GZIP file from an offset on, which never goes back."""
+    """A function that returns bytes of a GZIP file from an offset on. Offsets must not decrease."""
     reached = 0
 
     def at(offset: int) -> bytes:
@@ -104,10 +106,10 @@ def _unpacked(data: FileBytes) -> Callable[[int], bytes]:
 
 
 def _walk(at: Callable[[int], bytes]) -> bool:
-    """Follows lengths, up to one whose checksum is wrong: there TensorFlow's reader stops, too.
+    """Follows lengths up to one whose checksum is wrong, where TensorFlow's reader also stops.
 
-    The checksums of small lengths are not looked at. If one is wrong, what follows is read as
-    lengths that are none, and one of them seems to be right once in 2^32 times.
+    The checksums of small lengths are not checked. If one is wrong, other bytes are then taken for
+    lengths. The probability that such bytes have a correct checksum is 1 in 2^32.
     """
     offset = 0
     while True:

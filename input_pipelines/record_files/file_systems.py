@@ -1,9 +1,9 @@
-"""Whether TensorFlow can read a path, and which package is missing where it cannot.
+"""Checks whether TensorFlow can read a path, and names the package that is missing if not.
 
-Every path of the kit goes through `tf.io.gfile`, which knows local files, `gs://` and `ram://`.
-Other schemes come with a plug-in, and without it TensorFlow says no more than "File system scheme
-'s3' not implemented". Looks at schemes alone: never opens a path, and
-imports TensorFlow only for one that has a scheme.
+The kit accesses all paths with `tf.io.gfile`, which knows local files, `gs://` and `ram://`. Other
+schemes need a plug-in. Without it, TensorFlow only says "File system scheme 's3' not implemented".
+This module looks only at the scheme. It never opens a path, and imports TensorFlow only for paths
+that have a scheme.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from input_pipelines.errors import MissingPackageError
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*)://")
 
-# Schemes of the package tensorflow-io.
+# The schemes that the package tensorflow-io adds.
 _TENSORFLOW_IO = {
     "s3": "Amazon S3",
     "s3e": "Amazon S3",
@@ -31,19 +31,19 @@ _TENSORFLOW_IO = {
 
 
 def scheme_of(path: str) -> Optional[str]:
-    """`s3` of s3://bucket/file; None of a local path."""
+    """`s3` for s3://bucket/file; None for a local path."""
     match = _SCHEME.match(path)
     return match[1].lower() if match else None
 
 
 def check(path: str, *, flag: str) -> None:
-    """Raises MissingPackageError where no file system that TensorFlow knows has the path.
+    """Raises MissingPackageError if TensorFlow has no file system for the path.
 
-    tensorflow-io is imported where it is installed and needed: that registers its file systems.
+    Imports tensorflow-io if it is installed and needed. The import registers its file systems.
 
     Args:
       path: a file, a folder or a glob.
-      flag: what an error calls it.
+      flag: the name of the path in error messages.
     """
     scheme = scheme_of(path)
     if scheme is None:
@@ -56,7 +56,7 @@ def check(path: str, *, flag: str) -> None:
         reason: Optional[Exception] = None
         try:
             importlib.import_module("tensorflow_io")
-        except Exception as error:  # Whatever a plug-in for another TensorFlow fails with.
+        except Exception as error:  # A plug-in for another TensorFlow may raise anything.
             reason = error
         if scheme in _registered():
             return
@@ -64,21 +64,22 @@ def check(path: str, *, flag: str) -> None:
             ""
             if isinstance(reason, ModuleNotFoundError)
             else (
-                "; it is installed, and gives none"
+                " tensorflow-io is installed, but did not add it"
                 + (f" ({type(reason).__name__}: {str(reason).splitlines()[0]})" if reason else "")
+                + "."
             )
         )
         raise MissingPackageError(
             f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}:// "
-            f"({_TENSORFLOW_IO[scheme]}), which the package tensorflow-io gives it: pip install "
-            f"tensorflow-io, in the release that is for this TensorFlow{found}; where there is "
-            "none, copy or mount the files and name local paths"
+            f"({_TENSORFLOW_IO[scheme]}). The package tensorflow-io adds it: pip install "
+            f"tensorflow-io, in the release for this TensorFlow.{found} If no such release exists, "
+            "copy or mount the files and use local paths"
         ) from reason
     known = ", ".join(sorted(f"{name}://" for name in _registered() if name))
     raise MissingPackageError(
-        f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}://; "
-        f"it knows local paths and {known}, and with tensorflow-io (pip install tensorflow-io) "
-        f"{', '.join(f'{name}://' for name in _TENSORFLOW_IO)}"
+        f"{flag}: {path!r}: TensorFlow {tf.__version__} has no file system for {scheme}://. "
+        f"Use a local path or one of: {known}. With tensorflow-io (pip install tensorflow-io), "
+        f"also one of: {', '.join(f'{name}://' for name in _TENSORFLOW_IO)}"
     )
 
 

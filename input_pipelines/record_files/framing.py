@@ -1,8 +1,8 @@
-"""The framing of TFRecord files around serialized records; `crc32c` has its form.
+"""Frames serialized records as TFRecord files store them; `crc32c` describes the format.
 
-Written here so that the processes of a conversion need not load TensorFlow, which takes seconds and
-half a GB in each. The checksums are google-crc32c's, in C: some 700,000 records of 400 bytes a
-second.
+With this module the processes of a conversion do not load TensorFlow, which would take seconds and
+half a GB in each process. google-crc32c computes the checksums in C: about 700,000 records of 400
+bytes a second.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CHECKSUM = struct.Struct("<I")
 
 @functools.lru_cache(4096)
 def _header(size: int) -> bytes:
-    """What precedes a record of so many bytes; few sizes make most records."""
+    """The bytes before a payload of `size` bytes. Cached, because most records have a few sizes."""
     length = struct.pack("<Q", size)
     return length + _CHECKSUM.pack(masked(length))
 
 
 def framed(records: Iterable[bytes]) -> bytes:
-    """Records one after the other as a TFRecord file has them."""
+    """Frames records and joins them, as in a TFRecord file."""
     parts: list[bytes] = []
     for record in records:
         parts += (_header(len(record)), record, _CHECKSUM.pack(masked(record)))
@@ -37,10 +37,10 @@ def framed(records: Iterable[bytes]) -> bytes:
 
 
 def frames(records: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A binary array's records as a TFRecord file has them.
+    """Frames the records of a binary array.
 
     Returns:
-      uint8, all frames one after the other; and int64 [n + 1], where each one starts, and the end.
+      uint8: all frames, joined; and int64 [n + 1]: where each frame starts, and the end.
     """
     offsets = np.frombuffer(records.buffers()[1], np.int32)[records.offset :][: len(records) + 1]
     places = offsets.astype(np.int64) - int(offsets[0]) + FRAME * np.arange(len(offsets))

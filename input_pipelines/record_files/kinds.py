@@ -1,7 +1,7 @@
-"""What kind of file a name says: TFRecord, unless it ends as a table does.
+"""Tells the kind of a file from its name: TFRecord, unless it has the suffix of a table.
 
-.csv  .tsv           CSV             and with .gz behind it
-.jsonl  .json        JSON lines      and with .gz behind it
+.csv  .tsv           CSV             (also with .gz at the end)
+.jsonl  .json        JSON lines      (also with .gz at the end)
 .parquet             Parquet
 anything else        TFRecord
 """
@@ -27,10 +27,10 @@ def kind_of(path: str) -> str:
 
 
 def kind_of_all(files: Sequence[str]) -> str:
-    """The kind that all of some files are of.
+    """The kind of all files.
 
     Raises:
-      DataError: they are of several.
+      DataError: the files have different kinds.
     """
     first: dict[str, str] = {}
     for path in files:

@@ -1,25 +1,27 @@
-"""Walks through a TFRecord file that may be damaged: its records, and what is bad between them.
+"""Reads a TFRecord file that may be damaged: returns its good records and describes its bad ones.
 
-TensorFlow's reader ends at the first damage, and at some kinds of it without a word (a file that is
-cut inside the first twelve bytes of a record, or a GZIP file that is cut almost anywhere between
-two records). This one goes on where the framing allows. A *bad record* is one of these:
+TensorFlow's reader stops at the first damage, and sometimes without an error: in a file that is
+cut inside the first twelve bytes of a record, or in a GZIP file that is cut almost anywhere between
+two records. This scanner continues after the damage if the framing allows it. A *bad record* is one
+of these:
 
-- a record whose length is right and whose payload is not. The next record is the one behind it.
-- a stretch in which the framing is lost, because a length is wrong or says more bytes than there
-  are. It ends where the next twelve bytes are a length with its right checksum, or with the file;
-  it counts as one, however many records it was. The same search is made inside a payload that is
-  wrong when no record follows it: bytes are missing from the file there.
-- the place at which a GZIP stream breaks, with the part of a record before it. What came earlier is
-  kept, what would come after cannot be read.
-- a whole file: one without a byte, or one that is not compressed as its name says.
+- A record with a correct length and a wrong payload. The next record follows directly.
+- A stretch in which the framing is lost, because a length is wrong or larger than the rest of the
+  file. It ends where the next twelve bytes are a length with its correct checksum, or at the end of
+  the file. It counts as one bad record, even if it had contained several. If no record follows a
+  wrong payload, bytes are missing from the file, and the scanner searches inside this payload in
+  the same way.
+- The place where a GZIP stream breaks, with the incomplete record before it. Everything before the
+  break is kept; everything after it cannot be read.
+- A whole file that is empty, or whose compression does not match its name.
 
-Records are numbered from 0 and a bad one has a number, too. Offsets are bytes of the file, of a
-GZIP file bytes of what it unpacks to. A file that was cut exactly between two records cannot be
-told from a whole one, nor a GZIP file that was cut between two members.
+Records are numbered from 0, including bad ones. Offsets are bytes of the file, or of the unpacked
+contents of a GZIP file. A file that was cut exactly between two records, or a GZIP file that was
+cut between two members, looks like an intact file.
 
-It holds one piece of the file in memory, never changes a file, and raises nothing for its content.
-Written in Python, it reads some 150,000 records a second: enough for the few files that are
-damaged. Whether a payload can be used is not its concern, but `file_check`'s.
+The scanner holds one piece of the file in memory, never changes a file, and never raises an error
+because of a file's contents. It is written in Python and reads about 150,000 records a second,
+which is enough for the few damaged files. `file_check` decides whether a payload can be used.
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ from input_pipelines.record_files import crc32c, file_bytes, kinds
 from input_pipelines.record_files.crc32c import FRAME, HEADER
 from input_pipelines.record_files.file_bytes import FileBytes
 
-# Bytes that are searched at a time for the next record.
+# How many bytes are searched for the next record at a time.
 _SEARCHED = 2**18
 
 
 class Record(NamedTuple):
-    """A record whose framing is right.
+    """A record whose framing is correct.
 
     Attributes:
-      number: its number, from 0, bad ones counted.
-      offset: of its first byte.
-      payload: what is stored in it.
+      number: its number among all records, good and bad, from 0.
+      offset: the offset of its first byte.
+      payload: the serialized bytes.
     """
 
     number: int
@@ -50,14 +52,14 @@ class Record(NamedTuple):
 
 
 class BadRecord(NamedTuple):
-    """What cannot be used.
+    """A part of a file that cannot be used.
 
     Attributes:
-      number: its number, from 0, among all records.
-      offset: of its first byte.
-      reason: the end of a sentence that names it.
-      lost: bytes that are not read because of it.
-      packed: whether offset and lost are those of unpacked bytes.
+      number: its number among all records, good and bad, from 0.
+      offset: the offset of its first byte.
+      reason: what is wrong, as the end of `sentence`.
+      lost: the number of bytes that cannot be read because of it.
+      packed: whether `offset` and `lost` count unpacked bytes.
     """
 
     number: int
@@ -81,7 +83,7 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
     data = FileBytes(path)
     ends = None if data.packed else file_bytes.size(path)
     number = offset = 0
-    told = False  # Of the end of a broken stream.
+    told = False  # Whether the end of a broken stream was reported.
     while True:
         header = data.at(offset, HEADER)
         if not header:
@@ -126,14 +128,14 @@ def first_bad(path: str) -> Optional[BadRecord]:
 def _bad_as_a_whole(path: str) -> Optional[str]:
     size = file_bytes.size(path)
     if not size:
-        return "the file is empty: it has no byte"
+        return "the file is empty: it has 0 bytes"
     packed, looks_packed = file_bytes.is_gzip(path), file_bytes.starts_as_gzip(path)
     if packed and not looks_packed:
-        return f"the file is no GZIP, as its name says that it is{_is_it_one(path)}"
+        return f"the file is not GZIP, but its name ends in .gz or .gzip{_is_it_one(path)}"
     if looks_packed and not packed:
         start = FileBytes(path).at(0, HEADER)
         if size > 2 and crc32c.length_of(start) is None and start[2:3] == b"\x08":
-            return f"the file is GZIP, and its name does not end in .gz or .gzip{_is_it_one(path)}"
+            return f"the file is GZIP, but its name does not end in .gz or .gzip{_is_it_one(path)}"
     return None
 
 
@@ -141,17 +143,17 @@ def _is_it_one(path: str) -> str:
     kind = kinds.kind_of(path)
     if kind != kinds.TFRECORD:
         return (
-            f"; by its name it is {kind}, and no TFRecord file; analysis reads tables, all else "
-            "reads TFRecords: convert it with --mode=convert"
+            f". By its name, it is a {kind} file, not a TFRecord file. Convert it with "
+            "--mode=convert (--mode=analyze also reads tables)"
         )
     return (
-        "; is it a TFRecord file, compressed as its name says? (Tables end in .csv, .tsv, .json, "
-        ".jsonl or .parquet.)"
+        ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in "
+        ".csv, .tsv, .json, .jsonl or .parquet.)"
     )
 
 
 def _next_record(data: FileBytes, offset: int) -> int:
-    """Where the next length with its right checksum is, or the end of the file."""
+    """Where the next length with its correct checksum is, or the end of the file."""
     while True:
         piece = data.at(offset, _SEARCHED + HEADER - 1)
         found = crc32c.first_header(piece)
@@ -163,11 +165,11 @@ def _next_record(data: FileBytes, offset: int) -> int:
 
 
 def _end_of_wrong_payload(raw: bytes, length: int) -> int:
-    """Where a record with a wrong payload ends: `raw` is it, with the header of the next."""
+    """Where a record with a wrong payload ends; `raw` is the record and the next header."""
     end = FRAME + length
     behind = raw[end:]
     if behind and crc32c.length_of(behind) is None:
-        # No record follows. One that begins inside shows that bytes are missing before it.
+        # No record follows. If one begins inside, bytes are missing before it.
         found = crc32c.first_header(raw[HEADER : end + HEADER - 1])
         if found is not None:
             return HEADER + found
@@ -179,8 +181,8 @@ def _lost_framing(
 ) -> str:
     to = "the end of the file" if at_end else f"the next record at byte {next_offset}"
     if len(header) < HEADER:
-        return f"it is cut off: of its first {HEADER} bytes {len(header)} are there"
+        return f"it is cut off: the file has only {len(header)} of its first {HEADER} bytes"
     if length is None:
         return f"the checksum of its length is wrong; {lost:,} bytes are lost, up to {to}"
-    cut = f"it is cut off: of its {FRAME + length:,} bytes {have:,} are there"
+    cut = f"it is cut off: the file has only {have:,} of its {FRAME + length:,} bytes"
     return cut if at_end else f"{cut}; {lost:,} bytes are lost, up to {to}"

@@ -1,7 +1,7 @@
-"""Decides which records a worker reads; the one place that does.
+"""Decides which records each worker reads. No other module does.
 
-Over all workers each record is read exactly once. Files are sorted first, because workers on
-different machines list them in different orders. Shards are cut before anything is shuffled.
+All workers together read each record exactly once. Files are sorted first, because workers on
+different machines may list them in different orders. Records are divided before they are shuffled.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-# Whole files are dealt out while no shard has more bytes than this many times the mean of all.
+# Shards get whole files if no shard then has more bytes than this factor times the mean.
 _UNEVEN = 1.25
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One of `count` equal parts of the input; `index` counts from 0, the chief's.
+    """One of `count` equal parts of the input. `index` starts at 0, which is the chief's part.
 
-    The default is the whole.
+    The default is the whole input.
     """
 
     count: int = 1
@@ -35,16 +35,17 @@ class Shard:
         *,
         whole: bool = False,
     ) -> tuple[list[str], Shard]:
-        """The files that this shard opens, and the shard of records that it reads of each.
+        """The files that this shard opens, and the shard of each file's records that it reads.
 
-        Whole files are dealt out, each to the shard that has the fewest bytes so far, the largest
-        first. Where there are too few for that to come out even, every shard opens all files and
-        their records are dealt out, one by one.
+        Shards get whole files if that divides the bytes evenly enough: the largest file comes
+        first, and each file goes to the shard with the fewest bytes so far. Otherwise every shard
+        opens all files and reads every `count`th record.
 
         Args:
-          files: of all shards.
-          sizes: their bytes; looked up where they are not given.
-          whole: whether records may not be dealt out one by one, however uneven files are.
+          files: the files of all shards.
+          sizes: the bytes of each file; looked up if None.
+          whole: if True and there are enough files, shards get whole files even if their sizes are
+            very uneven.
         """
         ordered = sorted(files)
         if self.count == 1:
@@ -55,7 +56,7 @@ class Shard:
         loads, owner = [0] * self.count, {}
         for path in sorted(ordered, key=lambda path: (-sizes[path], path)):
             owner[path] = min(range(self.count), key=lambda i: (loads[i], i))
-            # An empty file counts, too: there are enough for each shard to have one.
+            # An empty file counts as one byte, so that each shard gets at least one file.
             loads[owner[path]] += max(sizes[path], 1)
         if not whole and max(loads) > _UNEVEN * sum(loads) / self.count:
             return ordered, self
@@ -64,6 +65,6 @@ class Shard:
 
 def sizes_of(files: Sequence[str]) -> dict[str, int]:
     """The bytes of each file."""
-    import tensorflow as tf  # Teams are looked at without it.
+    import tensorflow as tf  # Checking a team's configuration does not need TensorFlow.
 
     return {path: tf.io.gfile.stat(path).length for path in files}

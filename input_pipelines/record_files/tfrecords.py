@@ -1,9 +1,10 @@
 """Reads TFRecord files of `tf.train.Example`s or SequenceExamples, plain or GZIP.
 
 Reading works on *blocks*, string tensors of many records, because tf.data's cost is per element
-and not per byte. The bytes of a file's records are counted as they pass, and at its end held
-against what the file has (`file_end`), because TensorFlow takes some damaged files for whole. A
-file that is known to be damaged is read by `record_scanner`, without a copy. `writing` writes.
+and not per byte. The reader counts the bytes of a file's records, and compares them with the size
+of the file at its end (`file_end`), because TensorFlow silently ignores some truncated files. Files
+that are known to be damaged are read with `record_scanner`, without making a copy. `writing` writes
+TFRecord files.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from input_pipelines.record_files.sharding import Shard
 # shuffle and to keep in memory (a few MB).
 BLOCK = 1024
 
-# Records at the start of a file that a run looks at before it begins.
+# The number of records at the start of a file that a run checks before it begins.
 _FIRST = 64
 
-# Files that are read at the same time, so that a shuffled window holds rows of several.
+# The number of files that are read at the same time, so that a shuffle window mixes their rows.
 OPEN_FILES = 16
 
-# What a reading of a damaged file raises.
+# The errors that reading a damaged file raises.
 READ_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     tf.errors.OutOfRangeError,
 )
 
-# Of each file that is damaged, and read nevertheless: the numbers of records whose framing is right
-# and that are left out, too. (What has no right framing is always left out there.)
+# The damaged files that are read anyway. For each of them: the numbers of the records to skip
+# although their framing is correct. (Records with wrong framing are always skipped.)
 Damaged = Mapping[str, frozenset[int]]
 NO_DAMAGE: Damaged = {}
 
 
 def compression_type(path: str) -> str:
-    """`GZIP` for a name that ends in .gz or .gzip, otherwise none."""
+    """`GZIP` for a name that ends in .gz or .gzip, otherwise the empty string."""
     return "GZIP" if file_bytes.is_gzip(path) else ""
 
 
@@ -62,12 +63,12 @@ def blocks(
 
     Args:
       files: paths; each is opened once, in this order.
-      shard: which records of each file are read; `Shard.deal` gives it beside the files.
+      shard: which records of each file are read; `Shard.deal` returns it together with the files.
       interleaved: take blocks from several files in turn, for shuffling, instead of reading one
-        file after the other. The order is the same at each reading either way.
-      cut: cuts the blocks of a file anew.
-      damaged: the files of which only the good records are read. A file that is not named here
-        and is damaged raises one of `READ_ERRORS` while it is read; `corruption` says where.
+        file after the other. Either way, the order is the same at each reading.
+      cut: divides the records of a file into other blocks.
+      damaged: the files of which only the good records are read. Any other damaged file raises one
+        of `READ_ERRORS` while it is read; `corruption` says where the file is damaged.
     """
     read = _reader(damaged)
 
@@ -88,11 +89,11 @@ def numbered_blocks(
     interleaved: bool = False,
     damaged: Damaged = NO_DAMAGE,
 ) -> tf.data.Dataset:
-    """As `blocks`, each with where it is from: `(records, path, numbers)`.
+    """Like `blocks`, but each block comes with its origin: `(records, path, numbers)`.
 
-    `numbers`, int64 [records], are the places of the records in their file, from 0, whatever the
-    shard. Of a damaged file they are places among the records that are read of it: what is left out
-    has none. So they are the same at each reading as long as the same is left out.
+    `numbers`, int64 [records], are the places of the records in their file, from 0. They do not
+    depend on the shard. In a damaged file only the records that are read are numbered. So numbers
+    are the same at each reading, as long as the same records are skipped.
     """
     read = _reader(damaged)
 
@@ -106,7 +107,7 @@ def numbered_blocks(
 
 
 def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
-    """The blocks of one file of `_named`: all its records, or the good ones of a damaged file."""
+    """A function that reads a file of `_named`: all records, or the good ones if it is damaged."""
 
     def read(
         path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, is_damaged: tf.Tensor
@@ -128,15 +129,17 @@ def _reader(damaged: Damaged) -> Callable[..., tf.data.Dataset]:
 def whole_file(
     path: tf.Tensor, compression: tf.Tensor, stored: tf.Tensor, *, in_graph: bool = False
 ) -> tf.data.Dataset:
-    """The blocks of one file, with a look at its end; `stored` is of `file_end.stored_lengths`.
+    """The blocks of one file, with a check that its end was reached.
 
-    Python is asked where that length does not fit alone: an iterator that ends while its threads
-    wait for Python to answer may be waiting for them itself, for ever. With `in_graph` it never is,
-    as in a process that has no Python of ours: a GZIP file of several members then counts as cut.
+    `stored` comes from `file_end.stored_lengths`. Only if this length does not match, the graph
+    calls Python. It does not call Python for every file, because an iterator that is destroyed
+    while its threads wait for Python may wait for these threads forever. With `in_graph` it never
+    calls Python, for processes that do not run this code; a GZIP file with several members then
+    counts as truncated.
     """
     problem = "the file ends before its last record does"
     if in_graph:
-        problem += ", or is of several GZIP members (write it anew, as one)"
+        problem += ", or it has several GZIP members (write it again as one member)"
     records = tf.data.TFRecordDataset(path, compression_type=compression).batch(BLOCK)
     end = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
 
@@ -175,7 +178,7 @@ def _good_blocks(damaged: Damaged) -> Callable[[bytes], Iterator[np.ndarray]]:
 
 
 def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
-    """The good records of a damaged file, in blocks, without those of some numbers."""
+    """The good records of a damaged file, in blocks, without the records numbered `left_out`."""
     block: list[bytes] = []
     for found in record_scanner.scan(path):
         if isinstance(found, record_scanner.Record) and found.number not in left_out:
@@ -188,7 +191,7 @@ def good_records(path: str, left_out: frozenset[int]) -> Iterator[list[bytes]]:
 
 
 def numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
-    """The blocks of a file, each with the int64 places of its records among those of the file."""
+    """Adds to each block of a file the int64 places of its records in the file."""
 
     def number(seen: tf.Tensor, block: tf.Tensor) -> tuple[tf.Tensor, tuple[tf.Tensor, ...]]:
         end = seen + tf.size(block, tf.int64)
@@ -198,7 +201,7 @@ def numbered(of_file: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _dealt(numbered: tf.data.Dataset, shard: Shard) -> tf.data.Dataset:
-    """Every `shard.count`th record of a file, in blocks; with the places that they had in it."""
+    """Every `shard.count`th record of a file, in blocks, with the places of the records in it."""
 
     def deal(block: tf.Tensor, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         first = tf.math.floormod(shard.index - numbers[0], shard.count)
@@ -219,9 +222,9 @@ def _named(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> tf.data.Datase
 def of_files(
     named: tf.data.Dataset, count: int, read: Callable[..., tf.data.Dataset], *, interleaved: bool
 ) -> tf.data.Dataset:
-    """What `read` gives of one file after the other, or of several in turn, read in parallel.
+    """Reads one file after the other with `read`, or several files in turn and in parallel.
 
-    The order is the same at each reading. `named` has an element for each of `count` files.
+    The order is the same at each reading. `named` has one element for each of the `count` files.
     """
     if not interleaved:
         return named.flat_map(read)
@@ -237,10 +240,10 @@ def of_files(
 def count_records(
     files: Sequence[str], shard: Shard = Shard(), *, damaged: Damaged = NO_DAMAGE
 ) -> int:
-    """How many records a shard of the files holds, by reading them all once, unparsed.
+    """Counts the records of a shard. Reads all files once, without parsing them.
 
     Raises:
-      DataError: a file is corrupt, and not among those that are known to be `damaged`.
+      DataError: a file is corrupt and not listed in `damaged`.
     """
     with naming_what_is_corrupt(files, damaged):
         read = blocks(files, shard, interleaved=True, damaged=damaged)
@@ -250,10 +253,10 @@ def count_records(
 
 @as_written
 def first_records(files: Sequence[str], *, damaged: Damaged = NO_DAMAGE) -> dict[str, list[bytes]]:
-    """The first records, up to 64, of each file that has any.
+    """The first records, up to 64, of each file that has records.
 
     Raises:
-      DataError: a file is corrupt there, is empty, or is no TFRecord file.
+      DataError: a file is corrupt in this part, is empty, or is not a TFRecord file.
     """
 
     def read(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
@@ -281,7 +284,7 @@ def first_records(files: Sequence[str], *, damaged: Damaged = NO_DAMAGE) -> dict
 
 @contextlib.contextmanager
 def naming_what_is_corrupt(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -> Iterator[None]:
-    """Turns the error of a reading that names no file into one that does."""
+    """Replaces a read error that names no file by one that names the file and the record."""
     try:
         yield
     except READ_ERRORS as error:
@@ -293,6 +296,6 @@ def naming_what_is_corrupt(files: Sequence[str], damaged: Damaged = NO_DAMAGE) -
 
 
 def corruption(path: str) -> Optional[str]:
-    """A sentence naming the first bad record of a file, or None for a file that is whole."""
+    """A sentence that names the first bad record of a file, or None if the file is intact."""
     bad = record_scanner.first_bad(path)
     return None if bad is None else f"{path}: {bad.sentence}"

@@ -2,8 +2,8 @@
 
     write_examples("data.tfrecord.gz", [{"user": "ann", "click": 1}])
 
-It is for small data: a test, a demo, a converted CSV. A file is GZIP when its name ends in .gz, and
-appears under its name only when it is whole.
+Use it for small data: tests, demos, a converted CSV. A file is GZIP if its name ends in .gz or
+.gzip. It gets its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from input_pipelines.record_files.tfrecords import compression_type
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 Value = Union[str, bytes, int, float, Sequence[Union[str, bytes, int, float]], np.ndarray]
-# Of a SequenceExample: the context, and the steps of each feature list.
+# A SequenceExample: the context, and the steps of each feature list.
 SequenceRow = tuple[Mapping[str, Any], Mapping[str, Optional[Sequence[Any]]]]
 
 
 def example(row: Mapping[str, Value]) -> tf.train.Example:
-    """A `tf.train.Example` of one row; a value is one number or string, or a list of them.
+    """Makes a `tf.train.Example` of one row. A value is a number, a string, or a list of either.
 
-    Integers and booleans are stored as int64, other numbers as float, text as UTF-8. A value of
-    None is left out, as a missing feature.
+    Integers and booleans are stored as int64, other numbers as float, and text as UTF-8. The value
+    None is not stored: the feature is missing.
     """
     features = {name: _feature(name, value) for name, value in row.items() if value is not None}
     return tf.train.Example(features=tf.train.Features(feature=features))
@@ -38,13 +38,13 @@ def example(row: Mapping[str, Value]) -> tf.train.Example:
 def sequence_example(
     context: Mapping[str, Any], feature_lists: Mapping[str, Optional[Sequence[Any]]]
 ) -> tf.train.SequenceExample:
-    """A `tf.train.SequenceExample` of one row.
+    """Makes a `tf.train.SequenceExample` of one row.
 
     Args:
       context: values as for `example`.
-      feature_lists: a list of steps each, and a step is one number or string. (It may be a list
-        of them, which the kit writes but does not read.) All steps are stored with one type. None
-        leaves the feature list out; an empty list is there and has no step.
+      feature_lists: a list of steps for each name. A step is one number or string. (It may also be
+        a list of them, which the kit writes but does not read.) All steps are stored with the same
+        type. With None the feature list is missing; an empty list is a feature list without steps.
     """
     lists = {n: _feature_list(n, steps) for n, steps in feature_lists.items() if steps is not None}
     return tf.train.SequenceExample(
@@ -72,17 +72,17 @@ def _feature_list(name: str, steps: Sequence[Any]) -> tf.train.FeatureList:
 def _feature(name: str, value: Any) -> tf.train.Feature:
     values = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
     if not values:
-        return tf.train.Feature()  # An empty list has no type; readers of any type take this.
+        return tf.train.Feature()  # An empty list has no type; readers of any type accept it.
     if all(isinstance(v, (str, bytes)) for v in values):
         encoded = [v.encode() if isinstance(v, str) else v for v in values]
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=encoded))
     if all(isinstance(v, (int, np.integer, np.bool_)) for v in values):
         if not all(-(2**63) <= int(v) < 2**63 for v in values):
-            raise ValueError(f"{name!r}: got {value!r}, which is too large for int64")
+            raise ValueError(f"{name!r}: got {value!r}, which does not fit into an int64")
         return tf.train.Feature(int64_list=tf.train.Int64List(value=[int(v) for v in values]))
     if all(isinstance(v, (int, float, np.integer, np.floating)) for v in values):
         if any(math.isfinite(v) and abs(v) > _LARGEST_FLOAT32 for v in values):
-            raise ValueError(f"{name!r}: got {value!r}, which no float32 holds")
+            raise ValueError(f"{name!r}: got {value!r}, which does not fit into a float32")
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
     raise TypeError(
         f"{name!r}: got {value!r}, expected a number, a string, or a flat list of either"
@@ -90,24 +90,24 @@ def _feature(name: str, value: Any) -> tf.train.Feature:
 
 
 def write_examples(path: str, rows: Iterable[Mapping[str, Value]]) -> int:
-    """Writes one TFRecord file, with GZIP when its name ends in .gz, and returns the row count.
+    """Writes one TFRecord file, and returns the number of rows. GZIP if its name ends in .gz.
 
-    Missing folders are made. The file is written beside its place and renamed when it is whole,
-    so that a reader never finds half of it.
+    Missing folders are created. The file is written under a temporary name in the same folder and
+    renamed when it is complete, so that a reader never finds half a file.
     """
     return _write(path, rows, example)
 
 
 def write_sequence_examples(path: str, rows: Iterable[SequenceRow]) -> int:
-    """As `write_examples`, of `tf.train.SequenceExample`s.
+    """Like `write_examples`, but writes `tf.train.SequenceExample`s.
 
         write_sequence_examples(path, [({"user": "ann", "click": 1}, {"prices": [2.5, 3.0]})])
 
     Args:
       path: the file.
-      rows: of each record its context and its feature lists, as `{name: value}` and
-        `{name: [value of step 0, value of step 1, ...]}`. None leaves a feature or a feature list
-        out; an empty list is a feature list without steps.
+      rows: the context and the feature lists of each record, as `{name: value}` and
+        `{name: [value of step 0, value of step 1, ...]}`. With None a feature or feature list is
+        missing; an empty list is a feature list without steps.
     """
     return _write(path, rows, lambda row: sequence_example(*row))
 

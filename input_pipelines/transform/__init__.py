@@ -1,1 +1,1 @@
-"""From serialized records to what a model gathers from."""
+"""Turns serialized records into the ids and numbers that a model reads."""

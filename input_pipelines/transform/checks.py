@@ -1,8 +1,8 @@
-"""Checks of values inside the input graph; each passes its tensor through or stops the step.
+"""Checks of values inside the input graph. Each returns its tensor unchanged or stops the step.
 
-A failed check names the feature or label but not the record: looking that up costs nothing until
-it is needed, and is then done by `diagnosis`. The checks run in training, evaluation, prediction
-and serving alike. Never changes a value.
+A failed check names the feature or label, but not the record. `diagnosis` finds the record after a
+failure, so that successful steps do not pay for it. The checks are the same in training,
+evaluation, prediction and serving. They never change a value.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from feature_specs.encoded_bytes import Raw
 from feature_specs.feature import Feature
 from feature_specs.kinds import Column, Identity
 
-# How the messages begin, so that they can be told from TensorFlow's own.
+# The messages begin with this, so that they can be distinguished from TensorFlow's messages.
 PREFIX = "estimator_kit input check: "
 
-# What TensorFlow raises for a record that cannot be used. Its message may quote the record, and
-# where that is not UTF-8, Python raises a UnicodeDecodeError in place of TensorFlow's error.
+# The errors that TensorFlow raises for a record that cannot be used. Its message may quote the
+# record. If the record is not UTF-8, Python raises a UnicodeDecodeError instead.
 BAD_RECORD_ERRORS = (
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
@@ -28,13 +28,13 @@ BAD_RECORD_ERRORS = (
 
 
 def text_of(error: Exception) -> Optional[str]:
-    """What a failed check says, without what TensorFlow puts around it; None for another error."""
+    """The message of a failed check without the text TensorFlow adds; None for another error."""
     line = next((line for line in str(error).splitlines() if PREFIX in line), None)
     return line.partition(PREFIX)[2].replace("\\'", "'").strip(' []"') if line else None
 
 
 def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The same float tensors [rows, n], behind one check for NaN and infinity in all of them."""
+    """The same float tensors [rows, n], after one check of all of them for NaN and infinity."""
     if not numbers:
         return numbers
     message = f"{PREFIX}NaN or infinity in one of the columns {', '.join(numbers)}"
@@ -45,7 +45,7 @@ def finite(numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Tensors [rows, ...] of a request, all of the same number of rows."""
+    """Tensors [rows, ...] of a request, checked to have the same number of rows."""
     if len(tensors) < 2:
         return tensors
     rows = tf.stack([tf.shape(values)[0] for values in tensors.values()])
@@ -56,7 +56,7 @@ def same_rows(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
-    """Ids of an identity column without a default, all inside its size."""
+    """Ids of an identity column without a default, checked to be inside its size."""
     message = f"{PREFIX}feature {column.source!r} must be in [0, {column.size})"
     good = tf.reduce_all((values >= 0) & (values < column.size))
     with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
@@ -66,7 +66,7 @@ def in_range(column: Identity, values: tf.Tensor) -> tf.Tensor:
 def weights_of_ids(
     column: Column, ids: tf.RaggedTensor, weights: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """float32 weights [rows, None] of a weighted column, finite and one for each of its ids."""
+    """float32 weights [rows, None] of a weighted column, checked: finite, and one for each id."""
     message = (
         f"{PREFIX}feature {column.weighted_by!r} must be finite, and have as many values as column "
         f"{column.ids_source!r} has ids in each record"
@@ -78,7 +78,7 @@ def weights_of_ids(
 
 
 def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
-    """The columns [rows, None] of a sequence group, all of one length in each row."""
+    """The columns [rows, None] of a sequence group, checked: in a row, their lengths are equal."""
     first, *others = (values.row_lengths() for values in steps.values())
     if not others:
         return steps
@@ -92,7 +92,7 @@ def same_lengths(group: str, steps: dict[str, tf.RaggedTensor]) -> dict[str, tf.
 
 
 def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
-    """A feature list [rows, steps, values] as [rows, steps], after a look at each step."""
+    """A feature list [rows, steps, values] as [rows, steps], checked: each step has one value."""
     message = f"{PREFIX}feature {name!r} must have one value in each step of its feature list"
     good = tf.reduce_all(tf.equal(steps.values.row_lengths(), 1))
     with tf.control_dependencies([tf.debugging.Assert(good, [message])]):
@@ -102,9 +102,9 @@ def one_value_a_step(name: str, steps: tf.RaggedTensor) -> tf.RaggedTensor:
 def row_lengths(
     name: str, lengths_name: str, values: tf.RaggedTensor, lengths: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-    """A list [rows, None] as a list of lists [rows, None, None], of the lengths given.
+    """Splits lists [rows, None] into lists of lists [rows, None, None] of the given lengths.
 
-    None is below 0, and those of a row add up to its values.
+    Checks that no length is negative, and that the lengths of a row add up to its number of values.
     """
     message = (
         f"{PREFIX}feature {lengths_name!r} must be 0 or more, and add up to the number of values "
@@ -120,7 +120,7 @@ def row_lengths(
 
 
 def bytes_of_numbers(name: str, feature: Feature, stored: tf.Tensor) -> tf.Tensor:
-    """Strings [rows] of a feature with `decode: raw`, of the right number of bytes."""
+    """Strings [rows] of a feature with `decode: raw`, checked to have the right number of bytes."""
     assert isinstance(feature.decode, Raw)
     expected = feature.decode.stored_bytes
     message = f"{PREFIX}feature {name!r} must have {expected} bytes"
@@ -136,7 +136,7 @@ def bytes_of_numbers(name: str, feature: Feature, stored: tf.Tensor) -> tf.Tenso
 def images(
     name: str, feature: Feature, stored: tf.Tensor, beginnings: tuple[bytes, ...]
 ) -> tf.Tensor:
-    """Strings [rows] of a feature with `decode: image` that begin as images do."""
+    """Strings [rows] of a feature with `decode: image`, checked to begin like an image file."""
     message = f"{PREFIX}feature {name!r} must be a JPEG, PNG, GIF or BMP image"
     if feature.default is not None:
         beginnings = (b"", *beginnings)
@@ -150,7 +150,7 @@ def images(
 def label(
     name: str, values: tf.Tensor, bounds: tuple[Optional[float], Optional[float]]
 ) -> tf.Tensor:
-    """Labels of any shape: finite, and inside the bounds (both included) that are given."""
+    """Labels of any shape, checked: finite, and inside the given bounds (both included)."""
     low, high = bounds
     good = tf.math.is_finite(tf.cast(values, tf.float32))
     message = "must be finite"
@@ -166,14 +166,14 @@ def label(
 
 
 def label_present(name: str, present: tf.Tensor) -> tf.Tensor:
-    """bool [rows], all true."""
+    """bool [rows], checked to be all true."""
     check = tf.debugging.Assert(tf.reduce_all(present), [f"{PREFIX}label {name!r} is missing"])
     with tf.control_dependencies([check]):
         return tf.identity(present)
 
 
 def label_length(name: str, values: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
-    """Labels that may be missing: of so many values, or of none."""
+    """Labels that may be missing, checked to have `length` values or none."""
     message = f"{PREFIX}label {name!r} must have {length} values, or none"
     lengths = values.row_lengths()
     good = tf.reduce_all(tf.equal(lengths, length) | tf.equal(lengths, 0))
@@ -182,7 +182,7 @@ def label_length(name: str, values: tf.RaggedTensor, length: int) -> tf.RaggedTe
 
 
 def weight(name: str, weight: tf.Tensor) -> tf.Tensor:
-    """Weights [rows] of a label: finite and 0 or more."""
+    """Weights [rows] of a label, checked: finite and 0 or more."""
     message = f"{PREFIX}the weight of label {name!r} must be finite and not below zero"
     good = tf.reduce_all(tf.math.is_finite(weight) & (weight >= 0))
     with tf.control_dependencies([tf.debugging.Assert(good, [message])]):

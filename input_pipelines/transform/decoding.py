@@ -1,9 +1,8 @@
-"""Features with `decode` in the kit's own reading: bytes are checked, then become float32.
+"""Features with `decode` in the kit's fast reader: checks the bytes and converts them to float32.
 
-The ops are those of `feature_specs.reference.decoding`; here are the checks before them, which
-name the
-feature, and `reason`, which says of one value what is wrong with it, for `diagnosis`. Never changes
-or drops a value.
+`feature_specs.reference.decoding` has the ops. This module adds the checks before them, which name
+the feature, and `reason`, which tells `diagnosis` what is wrong with one value. It never changes or
+drops a value.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from feature_specs.reference import decoding
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import checks
 
-# What an image begins with.
+# The first two bytes of each image format.
 _FORMATS = {b"\xff\xd8": "JPEG", b"\x89P": "PNG", b"GI": "GIF", b"BM": "BMP"}
 
-# The numbers of channels to which TensorFlow converts an image of a format.
+# The numbers of channels to which TensorFlow can convert an image of each format.
 _CHANNELS = {"JPEG": (1, 3), "PNG": (1, 3, 4), "GIF": (3,), "BMP": (3, 4)}
 
 _SHOWN = 8
 
 
 def decoded(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """The parsed features of a batch, those with `decode` as float32 [rows, *shape].
+    """The parsed features of a batch; features with `decode` become float32 [rows, *shape].
 
     Raises (in the graph):
-      tf.errors.InvalidArgumentError: bytes are of another number than declared, or no image. That
-        an image is damaged further on is for TensorFlow to say.
+      tf.errors.InvalidArgumentError: a value has another number of bytes than declared, or is not
+        an image. TensorFlow raises its own error if an image is damaged after its first bytes.
     """
     result = dict(parsed)
     for name, feature in spec.features.items():
@@ -53,9 +52,9 @@ def reason(what: str, feature: Feature, value: bytes) -> Optional[str]:
     """What is wrong with one value of a feature with `decode`, or None.
 
     Args:
-      what: what the sentence calls it.
-      feature: its entry.
-      value: the bytes as a record has them.
+      what: the subject of the sentence, such as "feature 'photo'".
+      feature: the feature's entry in the spec.
+      value: the bytes in the record.
     """
     entry = feature.decode
     assert entry is not None
@@ -90,13 +89,13 @@ def _image_reason(what: str, feature: Feature, entry: Image, value: bytes) -> Op
     kind = _FORMATS.get(value[:2])
     if kind is None:
         return (
-            f"{what} is no JPEG, PNG, GIF or BMP image: it begins with {value[:_SHOWN]!r}, and "
+            f"{what} is not a JPEG, PNG, GIF or BMP image: it begins with {value[:_SHOWN]!r} and "
             f"has {len(value)} bytes"
         )
     wanted = entry.image.channels
     if wanted not in _CHANNELS[kind]:
         can = " or ".join(map(str, _CHANNELS[kind]))
-        return f"{what} is a {kind} image, which gives {can} channels, and the spec says {wanted}"
+        return f"{what} is a {kind} image, which gives {can} channels, but the spec says {wanted}"
     try:
         pixels = tf.io.decode_image(value)
     except tf.errors.InvalidArgumentError:

@@ -1,12 +1,12 @@
-"""What each column kind makes of the parsed features of a batch: the closed table `TRANSFORMS`.
+"""Transforms the parsed features of a batch, for each column kind: the closed table `TRANSFORMS`.
 
     batch = Batch(spec, parsed, lookup_tables(spec))
     batch.made.update(stacked_hashes(batch))
     value_of(batch, "user")                 # `Ids`, or a tensor of numbers
 
-A transform is a function of the batch, the column's name and the column. `Transform` calls them and
-puts missing ids and checks in place. It makes the lookup tables once, since they belong to the
-graph and not to one batch. The ids equal those of `tf.feature_column`, bit for bit.
+A transform is a function of the batch, the column's name and the column. `Transform` calls these
+functions and adds missing ids and checks. It makes the lookup tables once, because they belong to
+the graph and not to one batch. The ids are equal to the ids of `tf.feature_column`, bit for bit.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from input_pipelines.transform import checks, lookups
 # Keys of strings in a dynamic embedding are FarmHash64 modulo this.
 _FINGERPRINTS = 2**63 - 1
 
-# The hash key of `tf.feature_column.crossed_column`, whose crosses ours must equal.
+# The hash key of `tf.feature_column.crossed_column`. Our crosses must be equal to its crosses.
 _DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
-    """Ids of a categorical column before missing values are struck out.
+    """Ids of a categorical column before missing values are replaced by -1.
 
-    A missing value has no part in a cross, while a word outside a vocabulary crosses as -1;
-    so the two are kept apart until the end.
+    A missing value has no cross, but a word outside a vocabulary crosses as -1. So the two are kept
+    apart until the end.
 
     Attributes:
       values: int64 [rows], or a RaggedTensor [rows, None].
-      present: bool [rows], or None when all values are there (always so for lists).
+      present: bool [rows], or None if no value is missing (always None for lists).
     """
 
     values: Union[tf.Tensor, tf.RaggedTensor]
@@ -72,13 +72,13 @@ Made = Union[Ids, tf.Tensor, tf.RaggedTensor]
 
 @dataclasses.dataclass
 class Batch:
-    """A batch of records on its way.
+    """A batch of records while it is transformed.
 
     Attributes:
       spec: the feature spec.
-      parsed: its features, decoded.
+      parsed: the parsed and decoded features.
       tables: the lookup tables of vocabulary columns, by column.
-      made: the columns that were made so far; numbers in it are finite.
+      made: the columns that were made so far. Its numbers were checked to be finite.
     """
 
     spec: FeatureSpec
@@ -94,7 +94,7 @@ def lookup_tables(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def value_of(batch: Batch, name: str) -> Made:
-    """What a column is in a batch; it is made once."""
+    """The value of a column in a batch. It is made only once."""
     if name not in batch.made:
         column = batch.spec.columns[name]
         transform = TRANSFORMS.get(type(column))
@@ -108,7 +108,7 @@ def value_of(batch: Batch, name: str) -> Made:
 
 
 def stacked_hashes(batch: Batch) -> dict[str, Ids]:
-    """All single-valued hash_bucket columns of strings, stacked by size: one op for each."""
+    """All single-valued hash_bucket columns of strings. One op hashes all columns of one size."""
     by_size: dict[int, list[HashBucket]] = defaultdict(list)
     names: dict[int, list[str]] = defaultdict(list)
     for name, column in batch.spec.of_kind(HashBucket).items():
@@ -127,7 +127,7 @@ def stacked_hashes(batch: Batch) -> dict[str, Ids]:
 
 
 def _numbers(batch: Batch, name: str, column: Numeric) -> tf.Tensor:
-    """float32 [rows, n]; `Transform` checks that they are finite, many columns at once."""
+    """float32 [rows, n]. `Transform` checks many columns at once for NaN and infinity."""
     length = batch.spec.features[column.source].width
     numbers = tf.reshape(batch.parsed[column.source], [-1, length])
     return normalizer_fn(column.normalizer)(numbers)
@@ -143,9 +143,9 @@ def _list_of_numbers(
 
 
 def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
-    """The bucket of one number, int64 [rows], or of each of several, ragged [rows, None].
+    """The bucket of a single number, int64 [rows], or of each of several, ragged [rows, None].
 
-    Each of several numbers has buckets of its own, as in `bucketized_column`.
+    If a feature has several numbers, each has separate buckets, as in `bucketized_column`.
     """
     values: Any
     if column.below(batch.spec):
@@ -163,13 +163,13 @@ def _buckets(batch: Batch, name: str, column: Bucketized) -> Ids:
 
 
 def _looked_up(batch: Batch, column: Lookup, ids_of: Callable[[tf.Tensor], tf.Tensor]) -> Ids:
-    """The ids of one value a row, some of which may be missing, or of lists."""
+    """The ids of lists, or of one value in each row, which may be missing."""
     values = batch.parsed[column.source]
     if isinstance(values, tf.RaggedTensor):
         return Ids(values.with_flat_values(ids_of(values.flat_values)))
     present = tf.logical_not(lookups.is_missing(values))
     if column.id_bounds is not None:
-        # A missing value is no error.
+        # A missing value is not an error.
         values = tf.where(present, values, tf.zeros_like(values))
     return Ids(ids_of(values), present)
 
@@ -198,7 +198,7 @@ def _hash_bucket(batch: Batch, name: str, column: HashBucket) -> Ids:
 
 def _keys(batch: Batch, name: str, column: DynamicEmbedding) -> Ids:
     def keys_of(values: tf.Tensor) -> tf.Tensor:
-        # A fingerprint that is never -1.
+        # A fingerprint is never -1.
         is_string = values.dtype == tf.string
         return tf.strings.to_hash_bucket_fast(values, _FINGERPRINTS) if is_string else values
 
@@ -210,8 +210,8 @@ def _weighted(batch: Batch, name: str, column: Weighted) -> Made:
 
 
 def _crossed(batch: Batch, name: str, column: Crossed) -> Ids:
-    # Feature columns cross their sparse inputs first, then the dense ones, whatever the order
-    # of the keys; a feature with one value a row is dense there and crosses even when empty.
+    # Feature columns cross their sparse inputs first, then the dense ones, in any order of the
+    # keys. There, a feature with one value in a row is dense, and crosses even when it is empty.
     first: list[Ids] = []
     last: list[Ids] = []
     made = {key: value_of(batch, key) for key in column.sources if key in batch.spec.columns}
@@ -246,7 +246,7 @@ def _to_sparse(ids: Ids) -> tf.SparseTensor:
 def _sparse_cross(
     *, sparse: list[tf.SparseTensor], dense: list[tf.Tensor], size: int, hash_key: int
 ) -> tf.SparseTensor:
-    """The op of `crossed_column`, which takes dense inputs beside sparse ones."""
+    """The op of `crossed_column`, which takes both dense and sparse inputs."""
     columns = [*(s.values for s in sparse), *dense]
     strings = all(column.dtype == tf.string for column in columns)
     result = tf.raw_ops.SparseCross(
@@ -263,7 +263,7 @@ def _sparse_cross(
     return tf.SparseTensor(result.output_indices, result.output_values, result.output_shape)
 
 
-# The model makes embeddings and indicators itself, of the ids below them: None.
+# None: the model makes embeddings and indicators itself, from the ids of their source columns.
 TRANSFORMS: dict[type[Column], Optional[Callable[[Batch, str, Any], Made]]] = {
     Numeric: _numbers,
     SequenceNumeric: _list_of_numbers,

@@ -1,8 +1,9 @@
-"""Labels of parsed records: words to ids, lists of classes to 0 and 1, masks to weights.
+"""Reads labels: words become ids, lists of classes become 0 and 1, masks become weights.
 
     LabelReader(spec).read(parsed)     # {"click": ..., "click/weight": ...}
 
-`Transform` makes one. Never drops a row: one without a label that may be missing has the weight 0.
+`Transform` makes a `LabelReader`. It never drops a row: if a label may be missing, a row without it
+has the weight 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from input_pipelines.transform import checks, lookups
 
 
 class LabelReader:
-    """Reads the labels of one spec; make it outside of any map function (it holds lookup tables).
+    """Reads the labels of one spec. Make it outside of map functions: it holds lookup tables.
 
     Args:
       spec: the feature spec.
@@ -32,19 +33,20 @@ class LabelReader:
         }
 
     def read(self, parsed: dict[str, Any]) -> dict[str, tf.Tensor]:
-        """The labels of a batch, and what goes with them.
+        """The labels of a batch, with their weights, true probabilities and groups.
 
         Returns:
-          `<label>`: int64 or float32 [rows], or float32 [rows, n] of a vector or of n classes, 1
-            where the row has the class; [rows, steps] and float32 [rows, steps, n] with steps.
-          `<label>/weight`: float32 [rows], where the label has one or may be missing; 0 is masked.
-            [rows, steps] where each step has its own.
-          `<label>/true_probability`: float32 [rows], where the data know it.
-          `<label>/group`: int64 [rows], a hash of the feature of `group_by`; -1 is no group.
+          `<label>`: int64 or float32 [rows], or float32 [rows, n] for a vector or n classes (1 if
+            the row has the class). With steps: [rows, steps], and float32 [rows, steps, n].
+          `<label>/weight`: float32 [rows], if the label has a weight or may be missing; 0 means
+            masked. [rows, steps] if each step has a weight.
+          `<label>/true_probability`: float32 [rows], if the data have it.
+          `<label>/group`: int64 [rows], a hash of the `group_by` feature; -1 means no group.
 
         Raises (in the graph):
-          tf.errors.InvalidArgumentError: a label is missing and may not be, has another length than
-            declared or a value that its head cannot learn, or a weight is below 0 or not finite.
+          tf.errors.InvalidArgumentError: a required label is missing, a label has another length
+            than declared or a value that its head cannot learn, or a weight is negative or not
+            finite.
         """
         with tf.name_scope("labels"):
             values, present = {}, {}
@@ -58,7 +60,7 @@ class LabelReader:
             result = dict(values)
             for name, label in self._spec.labels.items():
                 if label.weight is not None:
-                    # A label that is missing weighs nothing.
+                    # If the weight is a label and is missing, it is 0.
                     weight = values.get(label.weight, parsed.get(label.weight))
                     result[f"{name}/weight"] = checks.weight(name, tf.cast(weight, tf.float32))
                 if label.missing == "mask":
@@ -82,9 +84,9 @@ class LabelReader:
     def _dense(
         self, name: str, label: Label, values: tf.RaggedTensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """A label that is stored as a list: dense, and bool [rows], whether it is there.
+        """A label that is stored as a list, as a dense tensor, and bool [rows]: is it present?
 
-        Where it is not, it is 0.
+        A missing label is 0.
         """
         present = values.row_lengths() > 0
         if label.missing is None:
@@ -98,7 +100,7 @@ class LabelReader:
             rows = tf.stack([values.value_rowids(), flat], axis=1)
             shape = tf.stack([values.nrows(), tf.constant(classes, tf.int64)])
             hot = tf.scatter_nd(rows, tf.ones_like(flat, tf.float32), shape)
-            # A class that a list has twice is had.
+            # A list may contain a class twice.
             return tf.ensure_shape(tf.minimum(hot, 1.0), [None, classes]), present
         flat = checks.label_length(name, values, label.length)
         dense = flat.to_tensor(shape=[None, label.length])
@@ -106,9 +108,9 @@ class LabelReader:
 
 
 def group_hash(values: tf.Tensor) -> tf.Tensor:
-    """int64 [rows] below 2^62, one hash a value; -1 for one that is missing.
+    """int64 [rows] below 2^62: a hash of each value; -1 for a missing value.
 
-    Two of a million groups have the same hash with a probability of 1e-7.
+    With a million groups, the probability that any two have the same hash is 1e-7.
     """
     text = values if values.dtype == tf.string else tf.strings.as_string(values)
     hashed = tf.strings.to_hash_bucket_fast(text, 2**62)

@@ -1,7 +1,7 @@
 """Lookup tables of vocabulary columns and string labels.
 
-A table belongs to the graph or eager context that it is made in; make it outside of map functions.
-A vocabulary file becomes an asset of any SavedModel that is exported with it.
+A table belongs to the graph or eager context in which it is made. Make it outside of map functions.
+A vocabulary file becomes an asset of each SavedModel that is exported with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from feature_specs.spec import FeatureSpec
 
 
 def is_missing(values: tf.Tensor) -> tf.Tensor:
-    """Which values (string or int64) stand for none, as in feature columns: `""` and -1."""
+    """Which values (string or int64) are treated as missing, as in feature columns: `""` and -1."""
     return tf.equal(values, tf.constant("" if values.dtype == tf.string else -1, values.dtype))
 
 
@@ -36,7 +36,7 @@ def make_table(spec: FeatureSpec, column: Vocabulary) -> Any:
 
 
 def list_table(words: Any, dtype: tf.DType, default: int, oov_buckets: int = 0) -> Any:
-    """A table from words in a list to their positions; others are `default` or hashed behind."""
+    """A table from words to their positions in a list. Other words: `default`, or an oov bucket."""
     ids = tf.range(len(words), dtype=tf.int64)
     initializer = tf.lookup.KeyValueTensorInitializer(tf.constant(words, dtype), ids)
     return _table(initializer, default, oov_buckets)

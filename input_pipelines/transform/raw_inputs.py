@@ -1,18 +1,19 @@
-"""Features as plain tensors, one each, instead of serialized records: for requests in JSON.
+"""Features as plain tensors instead of serialized records, for requests in JSON.
 
-A tensor is named after its feature and holds what a record would:
+Each feature has a tensor with its name and the values that a record would have:
 
   one value            [rows]
   a fixed shape        [rows, *shape]
-  a list               [rows, width], each row filled up at its end
-  a list of lists      [rows, steps, width], in a SequenceExample; of an Example its values and its
-                       lengths are two lists
+  a list               [rows, width], each row padded at its end
+  a list of lists      [rows, steps, width], for a SequenceExample; for an Example its values and
+                       its lengths are two lists
 
-What fills a list up is "" of strings, -1 of int64 and NaN of float32: the values that the kit takes
-for missing elsewhere, and that no list of floats may hold. Only the end of a row is cut, so that
-such a value before its last other one stays. What a record may leave out has to be sent: the
-`default` of the spec stands for a feature that is missing, as it does in the parser. The one thing
-that cannot be sent is a list that ends with such a value (or in an empty list): `sendable`.
+Lists are padded with "" for strings, -1 for int64 and NaN for float32. Elsewhere the kit treats ""
+and -1 as missing, and a list of floats may not contain NaN. Padding is removed only at the end of a
+row: such a value before another value stays. A request must send every feature, even if a record
+may lack it. To send a missing feature, send the `default` of the spec, as the parser would use it.
+Only one thing cannot be sent: a list that ends with a padding value (or with an empty list); see
+`sendable`.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _FILL: dict[str, Any] = {"string": "", "int64": -1, "float32": np.nan}
 
 
 def op_name(name: str) -> str:
-    """A name for ops of a feature or column: TensorFlow takes few characters there."""
+    """A name for the ops of a feature or column. TensorFlow allows few characters in such names."""
     return re.sub(r"[^A-Za-z0-9_.]", "_", name).lstrip("_.") or "feature"
 
 
 def placeholders(spec: FeatureSpec) -> dict[str, tf.Tensor]:
-    """One placeholder for each feature that a group reads, by its name; the rows are free."""
+    """One placeholder for each feature that a group reads, by name, for any number of rows."""
     with tf.name_scope("raw_inputs"):
         return {
             name: tf.compat.v1.placeholder(
@@ -50,7 +51,7 @@ def placeholders(spec: FeatureSpec) -> dict[str, tf.Tensor]:
 
 
 def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
-    """The tensors of `placeholders` as `RecordParser.flat` gives features of records.
+    """Converts the tensors of `placeholders` to the form of `RecordParser.flat`.
 
     Raises (in the graph):
       tf.errors.InvalidArgumentError: the tensors differ in their number of rows.
@@ -64,12 +65,12 @@ def parsed(spec: FeatureSpec, raw: dict[str, tf.Tensor]) -> dict[str, Any]:
 
 
 def filled(spec: FeatureSpec, flat: dict[str, Any]) -> dict[str, np.ndarray]:
-    """Values of `RecordParser.flat`, as a session gives them, as the tensors of a request."""
+    """Converts values of `RecordParser.flat`, as a session returns them, to a request's tensors."""
     return {name: _dense(spec.features[name], flat[name]) for name in spec.used_features()}
 
 
 def one_row(spec: FeatureSpec, raw: Mapping[str, np.ndarray], row: int) -> dict[str, np.ndarray]:
-    """A row of `filled` without what fills up its lists: as a request of it alone has them."""
+    """A row of `filled` without unneeded padding, like a request that has only this row."""
     result = {}
     for name, values in raw.items():
         one = values[row : row + 1]
@@ -83,7 +84,7 @@ def one_row(spec: FeatureSpec, raw: Mapping[str, np.ndarray], row: int) -> dict[
 
 
 def sendable(spec: FeatureSpec, flat: dict[str, Any]) -> np.ndarray:
-    """bool [rows]: which of the rows of `filled` mean what their records do."""
+    """bool [rows]: which rows of `filled` mean the same as their records."""
     good: Any = True
     for name in spec.used_features():
         feature = spec.features[name]
@@ -105,7 +106,7 @@ def _rows(flat: dict[str, Any]) -> int:
 
 
 def _ends(rows: list[Any], depth: int, fill: Any) -> list[bool]:
-    """Whether each row could be cut back to itself; `fill` says it of its values in turn."""
+    """Whether each row keeps its values when padding is removed; `fill` marks padding values."""
     result = []
     for row in rows:
         lists = row if depth == 2 else [row]
@@ -138,7 +139,7 @@ def _is_fill(feature: Feature, values: Any) -> Any:
 
 
 def _lengths(used: tf.Tensor) -> tf.Tensor:
-    """bool [..., n] -> int64 [...]: the place behind the last True."""
+    """bool [..., n] -> int64 [...]: the place after the last True."""
     places = tf.range(1, tf.shape(used, tf.int64)[-1] + 1)
     return tf.maximum(tf.reduce_max(tf.where(used, places, tf.zeros_like(places)), axis=-1), 0)
 

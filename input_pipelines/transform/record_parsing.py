@@ -1,8 +1,8 @@
-"""Serialized records to tensors, one a feature: the parse that `Transform` begins with.
+"""Parses serialized records into one tensor for each feature, as the first step of `Transform`.
 
-A spec of SequenceExamples differs from one of Examples here and nowhere after: a feature list of
-one value a step becomes a list [rows, steps] like any other. Lists of lists are put together here,
-too. Parses whole batches; holds nothing.
+Only this module distinguishes specs of SequenceExamples from specs of Examples. A feature list with
+one value in each step becomes a list [rows, steps] like any other list. Lists of lists are also
+assembled here. Parses whole batches and keeps no state between them.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ class RecordParser:
         self._nested = {name for name, feature in spec.features.items() if feature.nested}
 
     def parse_label_feature(self, serialized: tf.Tensor, name: str) -> tf.Tensor:
-        """One feature of `example_parsing.label_parse_dict` alone, as [rows]."""
+        """Parses only one feature of `example_parsing.label_parse_dict`, as [rows]."""
         entries = {name: self._labels[name]}
         if self._sequence_examples:
             return tf.io.parse_sequence_example(serialized, entries)[0][name]
         return tf.io.parse_example(serialized, entries)[name]
 
     def parse(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
-        """A string [rows] as `{feature: Tensor [rows, ...] or RaggedTensor [rows, None]}`.
+        """Parses a string [rows] to `{feature: Tensor [rows, ...] or RaggedTensor [rows, None]}`.
 
-        Lists of lists are RaggedTensors [rows, None, None]. Labels and what weighs them are read
-        `with_labels` only.
+        Lists of lists are RaggedTensors [rows, None, None]. Labels and their weights are parsed
+        only `with_labels`.
 
         Raises (in the graph):
-          tf.errors.InvalidArgumentError: a record lacks a required feature or feature list, or has
-            another dtype, length, or number of values in a step than declared, or the lengths of
-            its lists do not fit.
+          tf.errors.InvalidArgumentError: a record lacks a required feature or feature list; or it
+            has another dtype, length, or number of values in a step than declared; or the lengths
+            of its lists do not fit.
         """
         return self.checked(self.flat(serialized, with_labels=with_labels))
 
     def checked(self, parsed: dict[str, Any]) -> dict[str, Any]:
-        """The same, with the lists of lists of Examples put together from two flat lists each."""
+        """The same, but each list of lists in Examples is assembled from its two flat lists."""
         for name, lengths in self._row_lengths.items():
             if name in parsed:
                 parsed[name] = checks.row_lengths(name, lengths, parsed[name], parsed[lengths])
         return parsed
 
     def flat(self, serialized: tf.Tensor, *, with_labels: bool) -> dict[str, Any]:
-        """As `parse`, before `checked`."""
+        """Like `parse`, but without `checked`."""
         entries = {**self._features, **self._labels} if with_labels else self._features
         if not self._sequence_examples:
             return tf.io.parse_example(serialized, entries)
@@ -72,10 +72,10 @@ class RecordParser:
         )
         for name, steps in lists.items():
             if name in self._nested:
-                continue  # [rows, steps, values], as it is.
+                continue  # It stays [rows, steps, values].
             if isinstance(steps, tf.RaggedTensor):
                 lists[name] = checks.one_value_a_step(name, steps)
-            else:  # A required list: padded, with its lengths beside it.
+            else:  # A required list is padded, and its lengths are returned separately.
                 lists[name] = tf.RaggedTensor.from_tensor(
                     steps, tf.cast(lengths[name], tf.int64), row_splits_dtype=tf.int64
                 )

@@ -1,7 +1,7 @@
-"""The serving end of the input: requests become what the model gathers from.
+"""Input of serving graphs: turns requests into the features that the model reads.
 
-Uses the same `Transform` as training; there is no second reading of a record. `tf.estimator` is not
-needed here: estimator_kit.exporters.serving_receiver wraps the result for it.
+Uses the same `Transform` as training, so training and serving cannot read a record differently.
+This module does not need `tf.estimator`: estimator_kit.exporters.serving_receiver wraps the result.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from input_pipelines.transform import raw_inputs
 from input_pipelines.transform.raw_inputs import op_name as op_name
 from input_pipelines.transform.transforms import Features, Transform
 
-# The receiver tensor's name, as TensorFlow's own parsing receivers call it.
+# The receiver tensor's name. TensorFlow's parsing receivers use the same one.
 EXAMPLES = "examples"
 
-# The scopes of the ops, named after columns, that `ServingInputs` gives the model.
+# The scopes of the ops that `ServingInputs` gives the model. The ops have the names of columns.
 COLUMN_SCOPES = ("features", "raw_features")
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingInputs:
-    """Both ways into a serving graph.
+    """The two inputs of a serving graph: serialized records, and one tensor for each feature.
 
     Attributes:
       examples: serialized `tf.train.Example`s (SequenceExamples if the spec has feature lists), a
         string tensor [rows].
-      features: what the model reads of them. It depends on its tensors alone, so that others can
-        be put in their place: every tensor of it is an op of its own.
+      features: the features that the model reads from `examples`. Each of its tensors is a separate
+        op, and the model uses no other tensors. So they can be replaced by other tensors.
       raw: a tensor for each feature; see `raw_inputs`.
-      raw_features: what the model would read of those; of the same structure as `features`.
+      raw_features: the features that the model would read from `raw`, with the same structure as
+        `features`.
     """
 
     examples: tf.Tensor
@@ -43,7 +44,7 @@ class ServingInputs:
 
 
 def serving_inputs(spec: FeatureSpec) -> ServingInputs:
-    """Makes both in the current graph. The number of rows is free."""
+    """Makes both inputs in the current graph, for any number of rows."""
     examples = _examples()
     transform = Transform(spec)
     raw = raw_inputs.placeholders(spec)
@@ -59,10 +60,10 @@ def features_and_receivers(spec: FeatureSpec) -> tuple[dict[str, Any], dict[str,
     """Makes the serving graph's input in the current graph.
 
     Returns:
-      The features that the model reads, and the receiver tensors that a request fills: serialized
-      `tf.train.Example`s (SequenceExamples if the spec has feature lists), a string tensor [rows],
-      under `examples`; the number of rows is free. Only features that a group reads are needed, so
-      labels and weights are not.
+      The features that the model reads, and the receiver tensors that a request fills: `examples`,
+      a string tensor [rows] of serialized `tf.train.Example`s (SequenceExamples if the spec has
+      feature lists). The number of rows can vary. A request needs only features that a group reads,
+      so it needs no labels or weights.
     """
     examples = _examples()
     return Transform(spec).features(examples), {EXAMPLES: examples}
@@ -73,7 +74,7 @@ def _examples() -> tf.Tensor:
 
 
 def _apart(features: Features, name: str) -> Features:
-    """The same values behind ops of their own; what ragged tensors remember is left behind."""
+    """The same values from new identity ops. Ragged tensors lose their cached row partitions."""
     with tf.name_scope(name):
         return {column: _identity(column, value) for column, value in features.items()}
 

@@ -1,14 +1,14 @@
-"""The fast reading's first half: serialized records to ids and numbers, many rows at once.
+"""Turns serialized records into ids and numbers, many rows at once.
 
 `Transform` parses a batch of serialized `tf.train.Example`s, or of SequenceExamples if the spec has
-feature lists, and turns features into what the model gathers from: float32 numbers and int64 ids,
-one entry a column; `kinds` says how. Training, evaluation, prediction and serving all call this one
-class, in a tf.data map or in the serving graph, so they cannot differ. It gives the same ids, bit
-for bit, as the `tf.feature_column` of the same spec.
+feature lists. It turns features into the inputs of the model: float32 numbers or int64 ids, one
+entry for each column; see `kinds`. Training, evaluation, prediction and serving all use this class,
+in a tf.data map or in the serving graph, so they cannot differ. Its ids are equal, bit for bit, to
+the ids of the `tf.feature_column`s of the same spec.
 
-An id of -1 stands for "none": a missing value, or a word outside a vocabulary without
-out-of-vocabulary buckets. The weights of a weighted column are beside its ids, under the name that
-`weights_of` gives. It never holds variables and never drops a row.
+The id -1 means "no id": a missing value, or a word outside a vocabulary that has no
+out-of-vocabulary buckets. The weights of a weighted column have a separate entry with the name
+`weights_of(column)`. `Transform` never holds variables and never drops a row.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Features = dict[str, Union[tf.Tensor, tf.RaggedTensor]]
 
 
 def weights_of(name: str) -> str:
-    """Where `Features` has the weights of the ids of a weighted column."""
+    """The key in `Features` of the weights of a weighted column."""
     return f"{name}/weights"
 
 
 class Transform:
     """Parses and transforms batches of one spec.
 
-    Make it in the graph that uses it (it holds lookup tables), outside of any map function.
+    Make it in the graph that uses it, outside of map functions: it holds lookup tables.
 
     Args:
       spec: the feature spec.
@@ -43,7 +43,7 @@ class Transform:
     def __init__(self, spec: FeatureSpec):
         self._spec = spec
         self._parser = RecordParser(spec)
-        # What the model reads: categorical columns under embeddings and indicators, once each.
+        # What the model reads; for embeddings and indicators, their categorical column.
         self._outputs = tuple(
             dict.fromkeys(spec.category_of(name)[0] for name in spec.used_columns())
         )
@@ -51,28 +51,29 @@ class Transform:
         self._labels = LabelReader(spec)
 
     def features(self, serialized: tf.Tensor) -> Features:
-        """A string [rows] of serialized records as `{column: numbers or ids}`.
+        """Transforms a string [rows] of serialized records to `{column: numbers or ids}`.
 
-        Numeric columns are float32 [rows, n] (images, too: row by row, pixel by pixel), single-
-        valued categorical ones int64 [rows], lists a `tf.RaggedTensor` of int64 [rows, None],
-        sequences and ragged columns of numbers one of float32. Lists of lists have one dimension
-        more. -1 is no id.
+        Numeric columns are float32 [rows, n] (also images: row by row, pixel by pixel). Categorical
+        columns are int64 [rows] for single values, and a `tf.RaggedTensor` of int64 [rows, None]
+        for lists. Sequences and ragged columns of numbers are a `tf.RaggedTensor` of float32. Lists
+        of lists have one more dimension. -1 means "no id".
 
         Raises (in the graph):
           tf.errors.InvalidArgumentError: a record lacks a required feature, has another dtype or
-            length than declared or a step without one value, holds NaN or infinity, bytes that
-            cannot be decoded, or an identity id outside its size.
+            length than declared, has a step without exactly one value, contains NaN or infinity,
+            contains bytes that cannot be decoded, or has an identity id outside its size.
         """
         return self._columns(self._parser.parse(serialized, with_labels=False))
 
     def features_of(self, parsed: dict[str, Any]) -> Features:
-        """As `features`, of what `record_parsing.RecordParser.flat` gives without labels."""
+        """Like `features`, from the result of `record_parsing.RecordParser.flat` without labels."""
         return self._columns(self._parser.checked(parsed))
 
     def features_and_labels(self, serialized: tf.Tensor) -> tuple[Features, dict[str, tf.Tensor]]:
-        """As `features`, and `{label: value}`; see `labels.LabelReader.read`.
+        """Like `features`, and also `{label: value}`; see `labels.LabelReader.read`.
 
-        Labels are of files alone; so no record may be of the other kind, see `record_kind`.
+        Labels are only read from files, so this also checks the kind of each record; see
+        `record_kind`.
         """
         serialized = record_kind.checked(self._spec, serialized)
         parsed = self._parser.parse(serialized, with_labels=True)
@@ -83,7 +84,7 @@ class Transform:
         batch = Batch(spec, decoding.decoded(spec, parsed), self._tables)
         batch.made.update(stacked_hashes(batch))
         with tf.name_scope("transform"):
-            # All of them first, as one check goes over many, and buckets are made of them.
+            # Numbers come first: one check covers many columns, and buckets are made from numbers.
             numbers = {
                 name: value_of(batch, name)
                 for name, column in spec.columns.items()
@@ -105,7 +106,7 @@ class Transform:
         return result
 
     def _finite(self, numbers: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """All small columns behind one check; each that is decoded behind its own, uncopied."""
+        """One check for all small columns. Decoded columns get separate checks without a copy."""
         spec = self._spec
         large = [n for n in numbers if spec.features[next(spec.features_of(n))].decode is not None]
         result = checks.finite({n: values for n, values in numbers.items() if n not in large})

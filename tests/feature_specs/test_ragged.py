@@ -140,10 +140,10 @@ def test_the_parse_dict():
 
 BAD = [
     ({"sentences": [1, 2]},
-     "feature 'words' has 4 values, and its row_lengths 'sentences' add up to 3"),
-    ({"sentences": [5, -1]}, "feature 'sentences' has -1, expected lengths of lists"),
+     "feature 'words' has 4 values, but its row_lengths 'sentences' add up to 3"),
+    ({"sentences": [5, -1]}, "feature 'sentences' is -1, expected a length of 0 or more"),
     ({"sentences": None},
-     "feature 'words' has 4 values, and its row_lengths 'sentences' add up to 0"),
+     "feature 'words' has 4 values, but its row_lengths 'sentences' add up to 0"),
     ({"sentences": [4.0]}, "feature 'sentences' is float32, expected int64"),
     ({"prices": [1.0, float("nan")]}, "feature 'prices' is nan, expected a finite number"),
 ]  # fmt: skip

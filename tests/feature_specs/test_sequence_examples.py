@@ -270,15 +270,15 @@ def test_a_built_in_model_reads_feature_lists_as_bags(config):
         ({"counts": None},
          "feature 'counts' is missing from its feature_lists, and the spec says required: true; "
          "remove that if records may lack it (and if these are tf.train.Examples, which have no "
-         "feature_lists, say shape: variable in place of feature_list: true)"),
+         "feature_lists, use shape: variable instead of feature_list: true)"),
         ({"counts": [1]},
          "its lists of steps differ in length: 'prices' has 2, 'counts' has 1, 'words' has 2, "
-         "'users' has 2, 'kinds' has 2; a group's must be equal"),
+         "'users' has 2, 'kinds' has 2; in a group they must be equal"),
         ({"city": None}, "feature 'city' is missing, and it has no default in the spec; give it "
                          "one if records may lack it"),
         ({"age": []},
-         "feature 'age' is in the context without a value; there TensorFlow's parser gives the "
-         "default to an absent feature alone: leave it out of the record"),
+         "feature 'age' is in the context without a value; TensorFlow's parser uses the default "
+         "only if a feature is absent from the context: leave it out of the record"),
         ({"y": None}, "label 'y' is missing; if records may lack it, say missing: mask in the "
                       "spec, to give them no weight"),
         ({"y": 2}, "label 'y' is 2, expected 0 or 1 for the binary head of "
@@ -353,14 +353,14 @@ def test_rows_are_validated_and_counted(config, caplog):
 
 
 EXAMPLE_INSTEAD = (
-    "is a tf.train.Example, as it seems: it has no feature_lists, but counts, kinds, prices, ... "
-    "among its features; the spec says feature_list: true there and so reads SequenceExamples, in "
-    "which these would be empty: say shape: variable instead"
+    "seems to be a tf.train.Example: it has no feature_lists, but counts, kinds, prices, ... among "
+    "its features; the spec declares these with feature_list: true, so they would be empty; use "
+    "shape: variable instead"
 )
 SEQUENCE_EXAMPLE_INSTEAD = (
-    "is a tf.train.SequenceExample (it has feature_lists: counts, kinds, prices, ...), and the "
-    "spec reads tf.train.Examples, in which these would be lost; declare them as features with "
-    "feature_list: true, those that are not used under ignored too"
+    "is a tf.train.SequenceExample (it has feature_lists: counts, kinds, prices, ...), but the "
+    "spec describes tf.train.Examples, so these lists would be lost; declare them as features with "
+    "feature_list: true, and list unused ones under ignored"
 )
 
 
@@ -395,7 +395,7 @@ def test_a_record_that_is_neither(tmp_path):
     for document, kind in ((DOCUMENT, "SequenceExample"), (test_sequences.DOCUMENT, "Example")):
         found = diagnosis.find_bad_record(feature_specs.parse(document), [f"{tmp_path}/x.tfrecord"])
         place = f"{tmp_path}/x.tfrecord: record 0 at byte 0"
-        assert found == f"{place}: is no serialized tf.train.{kind}"
+        assert found == f"{place}: is not a serialized tf.train.{kind}"
 
 
 # --- The spec -------------------------------------------------------------------------------------

@@ -186,7 +186,8 @@ def test_a_model_over_steps_learns_and_its_export_answers(config, tmp_path):
 def test_lists_of_other_lengths_are_named(config, tmp_path):
     uneven = config.model_copy(update={"train_files": (f"{tmp_path}/uneven.tfrecord",)})
     with pytest.raises(
-        ek.DataError, match=r"uneven.tfrecord.*record 5.*'prices' has 9, .*a group's must be equal"
+        ek.DataError,
+        match=r"uneven.tfrecord.*record 5.*'prices' has 9, .*in a group they must be equal",
     ):
         ek.run(uneven)
 

@@ -120,5 +120,5 @@ def test_members_of_gzip_are_refused(spec, files, local):
     given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         list(local(given, rows=90))
-    assert "or is of several GZIP members (write it anew, as one):" in error.value.message
+    assert "or it has several GZIP members (write it again as one member):" in error.value.message
     assert files[1] in error.value.message

@@ -83,7 +83,7 @@ def cut_where_tensorflow_says_nothing(path: pathlib.Path) -> str:
     content = path.read_bytes()
     begin = int(place(str(path), 80).split()[-1])
     path.write_bytes(content[: begin + 7])
-    return f"record 80 at byte {begin}: it is cut off: of its first 12 bytes 7 are there"
+    return f"record 80 at byte {begin}: it is cut off: the file has only 7 of its first 12 bytes"
 
 
 @pytest.mark.parametrize("mode", ["train", pytest.param("evaluate", marks=pytest.mark.nightly)])
@@ -104,7 +104,7 @@ def test_an_empty_file_is_an_error_before_anything_is_written(config, data, tmp_
     with pytest.raises(ek.DataError) as error:
         ek.run(config())
     assert str(error.value) == (
-        f"{data}/train-0.tfrecord: record 0 at byte 0: the file is empty: it has no byte"
+        f"{data}/train-0.tfrecord: record 0 at byte 0: the file is empty: it has 0 bytes"
     )
     assert not (tmp_path / "model").exists()
 
@@ -265,7 +265,7 @@ def garbage(data):
 
 @pytest.mark.ci
 def test_garbage_in_a_right_frame_is_a_bad_record(config, garbage, tmp_path):
-    message = f"{garbage}: {place(garbage, 20)}: is no serialized tf.train.Example"
+    message = f"{garbage}: {place(garbage, 20)}: is not a serialized tf.train.Example"
     files = {"train_files": (garbage,), "mode": "train"}
     with pytest.raises(ek.DataError) as error:
         ek.run(config(**files, shuffle=False))

@@ -156,7 +156,7 @@ def test_bad_ones_stop_a_run_or_are_skipped(config, tmp_path):
     for number, reason in (
         (17, "that cannot be decoded: its 50 bytes are cut off or damaged"),
         (41, "feature 'sound' has 15 bytes, expected 16: 2 x 4 of int16"),
-        (42, "feature 'words' has 3 values, and its row_lengths 'sentences' add up to 9"),
+        (42, "feature 'words' has 3 values, but its row_lengths 'sentences' add up to 9"),
     ):
         assert reason in reasons, number
 

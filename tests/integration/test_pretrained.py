@@ -168,8 +168,8 @@ def test_weights_of_another_length_are_named(tmp_path):
     writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
     with pytest.raises(
         ek.DataError,
-        match=r"rows.tfrecord.*record 7.*feature 'weights' has 1 weights, and feature 'words' has "
-        "2 values; there must be one weight a value",
+        match=r"rows.tfrecord.*record 7.*feature 'weights' has 1 weights, but feature 'words' has "
+        "2 values; expected one weight for each value",
     ):
         ek.run(
             ek.ExperimentConfig(

@@ -149,7 +149,7 @@ def test_days_choose_the_files(config, tmp_path):
     )  # fmt: skip
     result = ek.run(days)
     assert (result.rows_trained, result.rows_evaluated) == (20 + 30 + 40, 50)
-    with pytest.raises(ek.DataError, match=r"1 of 2 days are not there \(2026-01-06\)"):
+    with pytest.raises(ek.DataError, match=r"1 of 2 days are missing \(2026-01-06\)"):
         ek.run(days.model_copy(update={"train_days": "2d..2026-01-06"}))
 
 
@@ -174,8 +174,8 @@ def test_negatives_of_a_label_that_is_none(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(keep_negatives="0.5"))
     assert str(error.value) == (
-        "--keep_negatives: got '0.5': which label is it of? (labels of binary heads are: click, "
-        "buy)"
+        "--keep_negatives: got '0.5': name a label, as in click=0.1 (labels of binary heads are: "
+        "click, buy)"
     )
 
 

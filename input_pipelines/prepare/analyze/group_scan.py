@@ -26,7 +26,7 @@ def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
                 found = parse_block(records)
             except NotAnExample as error:
                 raise DataError(
-                    f"{path}: record {before + error.row}: is no serialized tf.train.Example "
+                    f"{path}: record {before + error.row}: is not a serialized tf.train.Example "
                     "or SequenceExample"
                 ) from error
             summary.add(found, len(records), path, before)

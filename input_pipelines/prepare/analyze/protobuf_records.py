@@ -22,7 +22,7 @@ class NotAnExample(ValueError):
     """A record that protobuf cannot read; `row` is its position in the block."""
 
     def __init__(self, row: int):
-        super().__init__(f"record {row} of the block is no serialized tf.train.Example")
+        super().__init__(f"record {row} of the block is not a serialized tf.train.Example")
         self.row = row
 
 

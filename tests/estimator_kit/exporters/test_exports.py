@@ -453,7 +453,7 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
     )
     path = f"{tmp_path}/empty.tfrecord"
     assert refused("empty.tfrecord", ek.DataError) == (
-        f"{path}: record 0 at byte 0: the file is empty: it has no byte"
+        f"{path}: record 0 at byte 0: the file is empty: it has 0 bytes"
     )
     writing.write_examples(f"{tmp_path}/none.tfrecord.gz", [])
     assert refused("none.tfrecord.gz", ek.DataError) == (

@@ -270,7 +270,7 @@ BAD = [
     ({"photo": b""}, "feature 'photo' is empty; say default: zeros in the spec if that means "
                      "missing"),
     ({"photo": b"<html><body>"},
-     "feature 'photo' is no JPEG, PNG, GIF or BMP image: it begins with b'<html><b', and has "
+     "feature 'photo' is not a JPEG, PNG, GIF or BMP image: it begins with b'<html><b' and has "
      "12 bytes"),
     ({"photo": png(SQUARE)[:-30]},
      "feature 'photo' is a PNG image that cannot be decoded: its 46 bytes are cut off or "
@@ -301,10 +301,10 @@ def test_each_record_is_named(tmp_path):
     ("photo", "content", "message"),
     [
         ({"channels": 4}, JPEG,
-         "is a JPEG image, which gives 1 or 3 channels, and the spec says 4"),
-        ({"channels": 1}, gif(1), "is a GIF image, which gives 3 channels, and the spec says 1"),
+         "is a JPEG image, which gives 1 or 3 channels, but the spec says 4"),
+        ({"channels": 1}, gif(1), "is a GIF image, which gives 3 channels, but the spec says 1"),
         ({"channels": 1}, bmp(np.array(SQUARE, np.uint8)),
-         "is a BMP image, which gives 3 or 4 channels, and the spec says 1"),
+         "is a BMP image, which gives 3 or 4 channels, but the spec says 1"),
     ],
 )  # fmt: skip
 def test_channels_that_a_format_does_not_give(photo, content, message):

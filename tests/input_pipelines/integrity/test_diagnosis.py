@@ -1,4 +1,4 @@
-"""A bad record is found and named: file, number, feature, value, expectation."""
+"""A bad record is found and described: file, number, feature, value, expected value."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
     assert "NaN or infinity in one of the columns price, pair" in found
 
 
-def test_a_record_that_is_no_example(spec, tmp_path):
+def test_a_record_that_is_not_an_example(spec, tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     with tf.io.TFRecordWriter(path) as writer:
         writer.write(b"no example at all")
     found = diagnosis.find_bad_record(spec, [path])
-    assert found == f"{path}: record 0 at byte 0: is no serialized tf.train.Example"
+    assert found == f"{path}: record 0 at byte 0: is not a serialized tf.train.Example"
 
 
-def test_good_files_hold_no_bad_record(spec, tmp_path):
+def test_good_files_have_no_bad_record(spec, tmp_path):
     writing.write_examples(f"{tmp_path}/a.tfrecord", good_rows())
     assert diagnosis.find_bad_record(spec, [f"{tmp_path}/a.tfrecord"]) is None
 
 
-def test_labels_are_not_looked_at_for_predictions(spec, tmp_path):
+def test_prediction_does_not_check_labels(spec, tmp_path):
     path = f"{tmp_path}/a.tfrecord"
     writing.write_examples(path, [{"city": "rome"}])
     assert diagnosis.find_bad_record(spec, [path], with_labels=False) is None

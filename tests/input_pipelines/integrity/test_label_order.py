@@ -1,4 +1,4 @@
-"""Sorted labels are noticed, and labels that shuffling mixes are not complained about."""
+"""Warnings about sorted labels, and no warnings if shuffling mixes the labels."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def drawn(count, seed, rate=0.1):
 def test_files_of_one_class_each_that_are_not_open_together(warned, tmp_path):
     (warning,) = warned([[0] * 40] * 30 + [[1] * 40] * 10)
     assert warning == (
-        "label 'click' is sorted over the files: it is 0 in 38% of the records looked at in the 16 "
-        f"files from {tmp_path}/024.tfrecord on, and in 75% of all. Shuffling mixes what lies in "
-        "16 files that follow each other by name: write files that each have all classes, or name "
-        "them so that they alternate"
+        "label 'click' is sorted over the files: it is 0 in 38% of the sampled records of the 16 "
+        f"files from {tmp_path}/024.tfrecord on, but in 75% of all sampled records. Shuffling "
+        "mixes only 16 files that follow each other by name. Write files that each have all "
+        "classes, or name them so that the classes alternate"
     )
 
 
 @pytest.mark.parametrize(
     "files",
     [
-        [[0] * 40] * 8 + [[1] * 40] * 8,  # All of them are open at one time.
+        [[0] * 40] * 8 + [[1] * 40] * 8,  # All of them are open at the same time.
         [[0] * 40, [1] * 40] * 20,
         [drawn(40, i) for i in range(40)],
         [[0] * 3] * 20 + [[1] * 3] * 20,  # Too few to say.
@@ -72,9 +72,9 @@ def test_a_file_that_is_sorted_inside(warned, tmp_path, monkeypatch):
     monkeypatch.setattr(shuffling, "BLOCK_BUFFER", 8)
     (warning,) = warned([[0] * 40, [0] * 1024 + [1] * 1024])
     assert warning == (
-        f"label 'click' is sorted inside {tmp_path}/001.tfrecord: it is 0 in 100% of the records "
-        "looked at from record 0 on, and in 50% of its first 2,048. Shuffling mixes about 256 "
-        "records of a file that follow each other: shuffle the records before they are written"
+        f"label 'click' is sorted inside {tmp_path}/001.tfrecord: it is 0 in 100% of the sampled "
+        "records from record 0 on, but in 50% of the first 2,048. Shuffling mixes only about 256 "
+        "records of a file that follow each other. Shuffle the records before you write them"
     )
     assert warned([drawn(2048, 3)]) == []
 

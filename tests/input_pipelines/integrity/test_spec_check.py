@@ -1,4 +1,4 @@
-"""spec_check: rates counted by hand, and what is an error or a warning."""
+"""spec_check: rates that were counted by hand, errors and warnings."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_rates_counted_by_hand(spec, tmp_path):
         "  column city: 33.3% of the values outside its vocabulary",
         "  column user: 3 values in 4 buckets, 43.8% expected to collide",
         "  column kind: 25.0% of the values outside its size",
-        "  weights of user: 4, 0.0 MiB a logit",
+        "  weights of user: 4, 0.0 MiB for each logit",
         "  table user_emb: 4 x 2, 0.0 MiB",
         "  table city_emb: 2 x 2, 0.0 MiB",
     )
@@ -110,10 +110,10 @@ def test_a_vocabulary_file_and_a_label_of_one_value(tmp_path):
     rows = [{**row, "click": 1} for row in ROWS]
     report = spec_check.check(spec, [write(tmp_path, rows)], rows=100)
     assert "  column city: 33.3% of the values outside its vocabulary" in report.lines
-    assert "label 'click' has one value only, 1" in report.warnings
+    assert "label 'click' has only one value, 1" in report.warnings
 
 
-def test_what_the_model_takes_for_missing_is_missing(tmp_path):
+def test_values_that_the_model_treats_as_missing_count_as_missing(tmp_path):
     document = json.loads(json.dumps(DOCUMENT))
     document["features"]["code"] = {"dtype": "string", "default": ""}
     document["columns"]["code"] = {"vocabulary": "code", "list": ["-1", "1"]}
@@ -163,10 +163,11 @@ def test_crosses_shared_tables_and_weights(tmp_path):
         {**row, "importance": weight, "shop": shop}
         for row, weight, shop in zip(ROWS, weights, shops)
     ]
-    rows.append({**rows[0], "town": "rome"})  # Its default: no other combination than the first.
+    rows.append({**rows[0], "town": "rome"})  # The default: not a new combination.
     report = spec_check.check(spec, [write(tmp_path, rows)], rows=9)
-    # city and kind are columns: a record without a city has no cross, which leaves 3 in 4 buckets:
-    # 1 - (3/4)^2. A shop is none, so rome with "", a, b in 100: 1 - (99/100)^2 = 1.99%.
+    # city and kind are columns: a record without a city has no cross. This leaves 3 combinations in
+    # 4 buckets: 1 - (3/4)^2. A shop is not a column, so rome with "", a and b are 3 combinations in
+    # 100 buckets: 1 - (99/100)^2 = 1.99%.
     assert report.lines[8:] == (
         "  label click: 0 in 80.0%, 1 in 20.0%",
         "  label spent: mean 1",
@@ -179,12 +180,12 @@ def test_crosses_shared_tables_and_weights(tmp_path):
         "  column city_x_kind: 3 combinations in 4 buckets, 43.8% expected to collide",
         "  column town_x_shop: 3 combinations in 100 buckets, 2.0% expected to collide",
         "  column tags_x_shop: a cross of lists or buckets, which is not counted",
-        "  weights of user: 4, 0.0 MiB a logit",
+        "  weights of user: 4, 0.0 MiB for each logit",
         "  table user_emb: 4 x 2, 0.0 MiB",
         "  table places of city_emb, town_emb: 2 x 2, 0.0 MiB",
-        "  weights of city_x_kind: 4, 0.0 MiB a logit",
-        "  weights of town_x_shop: 100, 0.0 MiB a logit",
-        "  weights of tags_x_shop: 100, 0.0 MiB a logit",
+        "  weights of city_x_kind: 4, 0.0 MiB for each logit",
+        "  weights of town_x_shop: 100, 0.0 MiB for each logit",
+        "  weights of tags_x_shop: 100, 0.0 MiB for each logit",
     )
     rows = [{**row, "importance": 0.0} for row in ROWS]
     report = spec_check.check(spec, [write(tmp_path, rows)], rows=9)
@@ -211,7 +212,7 @@ def test_records_that_do_not_fit_are_errors_with_their_places(spec, tmp_path):
 
 def test_files_without_records_or_that_are_corrupt(spec, tmp_path):
     empty = write(tmp_path, [], "empty.tfrecord.gz")
-    with pytest.raises(DataError, match="there is no record in"):
+    with pytest.raises(DataError, match=r"has no records$"):
         spec_check.check(spec, [empty], rows=5)
     broken = tmp_path / "broken.tfrecord"
     broken.write_bytes(b"no TFRecord at all, by any reading")
@@ -230,7 +231,7 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
     assert "warning: feature 'price' is missing in 75.0% of the records" in printed
     bad = [f"--train_files={write(tmp_path, [{'city': 'rome'}], 'bad.tfrecord')}"]
     assert main([*arguments, *bad, "--validate_rows=10"]) == 2
-    # What is wrong stands at the top.
+    # The error comes first.
     assert [line.partition(", and it has")[0] for line in capsys.readouterr().err.splitlines()] == [
         "error: the data do not fit the spec",
         f"{tmp_path}/bad.tfrecord: record 0: feature 'user' is missing",
@@ -240,7 +241,7 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
     assert "--train_files is missing; --mode=validate needs it" in capsys.readouterr().err
 
 
-def test_in_a_program_of_ones_own(tmp_path):
+def test_in_your_own_program(tmp_path):
     (tmp_path / "spec.yaml").write_text(json.dumps(DOCUMENT))
     config = ek.ExperimentConfig(
         mode="validate", spec=f"{tmp_path}/spec.yaml", validate_rows=10,
@@ -261,7 +262,7 @@ def test_a_dynamic_table_has_the_rows_that_are_read_often_enough(tmp_path):
     spec = feature_specs.parse(document)
     report = spec_check.check(spec, [write(tmp_path, ROWS)], rows=100)
     tables = [line for line in report.lines if "table" in line]
-    # Of the users a, b, c and a again one is there twice. 2^20 rows of 16 floats are 64 MiB.
+    # Of the users a, b, c, a only one is read twice. 2^20 rows of 16 floats are 64 MiB.
     assert tables == [
         "  table user_emb: dynamic, these records fill 1 x 2, 0.0 MiB",
         "  table city_emb: dynamic, an eviction leaves 1,048,576 x 16, 64.0 MiB",

@@ -1,7 +1,7 @@
-"""Over any number of workers each record is read once an epoch, through interruptions too.
+"""Each record is read once an epoch, with any number of workers and after interruptions.
 
-The rows come out of `train_input_fn`, as a training gets them. Blocks and windows are made small,
-so that few rows cross their borders as often as millions would.
+The rows come from `train_input_fn`, as in training. The tests make blocks and windows small, so
+that a few rows cross their borders as often as millions of rows would.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SPEC = feature_specs.parse(
 
 
 def write(folder, sizes):
-    """Files of so many records, numbered through; every third one and those of none are GZIP."""
+    """Writes files with consecutively numbered records. Every third and every empty one is GZIP."""
     files, number = [], 0
     for i, size in enumerate(sizes):
         files.append(f"{folder}/{i}.tfrecord{'.gz' if i % 3 == 2 or not size else ''}")
@@ -95,7 +95,7 @@ def test_each_record_is_read_once_an_epoch(
     batch_size=st.integers(1, 12),
     interrupted=st.integers(0, 9),
 )
-def test_those_that_step_together_read_each_record_once_and_wait_with_padding(
+def test_synchronous_workers_read_each_record_once_and_wait_with_padding(
     tmp_path_factory, sizes, workers, epochs, batch_size, interrupted
 ):
     files = write(tmp_path_factory.mktemp("padded"), sizes)
@@ -132,7 +132,7 @@ def test_padding_is_the_first_batch_again(tmp_path):
     assert found == [([3, 4], False), *[([0, 1, 2], True)] * 3]
 
 
-def test_a_worker_without_a_record_says_so_instead_of_waiting_for_ever(tmp_path):
+def test_a_worker_without_a_record_fails_instead_of_waiting_forever(tmp_path):
     files = write(tmp_path, [1, 0])
     endless = input_fns.train_input_fn(SPEC, files, batch_size=4, shard=Shard(2, 1))
     with pytest.raises(tf.errors.InvalidArgumentError) as error:

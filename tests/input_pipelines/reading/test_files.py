@@ -1,4 +1,4 @@
-"""Patterns become files: sorted, each once, of each day, and on a file system that is there."""
+"""Patterns become sorted lists of files; errors name missing days and unknown file systems."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_files_are_sorted_and_each_is_there_once(folder):
+def test_files_are_sorted_and_listed_once(folder):
     one = f"{folder}/dt=2026-01-01/a.tfrecord"
     other = f"{folder}/dt=2026-01-01/b.tfrecord"
     patterns = [f"{folder}//dt=2026-01-01/*", f"{folder}/./dt=2026-01-01/a*", one]
     assert files.expand(patterns) == [one, other]
 
 
-def test_a_file_that_is_being_written_is_no_match_of_a_star(folder):
+def test_a_star_does_not_match_a_file_that_is_being_written(folder):
     hidden = f"{folder}/dt=2026-01-01/.tmp-c.tfrecord"
     assert hidden not in files.expand([f"{folder}/dt=2026-01-01/*"])
     assert files.expand([f"{folder}/dt=2026-01-01/.*"]) == [hidden]
@@ -51,7 +51,8 @@ def test_windows_of_days(text, expected):
 
 
 EXPECTED = (
-    "expected a day (2026-01-07), two (2026-01-01..2026-01-07) or a number of them (7d..2026-01-07)"
+    "expected a day (2026-01-07), a first and a last day (2026-01-01..2026-01-07) or a number of "
+    "days and the last one (7d..2026-01-07)"
 )
 
 
@@ -62,16 +63,16 @@ EXPECTED = (
         ("2026-1-7", f"got '2026-1-7', {EXPECTED}"),
         ("2026-01-01..", f"got '2026-01-01..', {EXPECTED}"),
         ("d..2026-01-01", f"got 'd..2026-01-01', {EXPECTED}"),
-        ("2026-02-30", "got '2026-02-30': there is no day 2026-02-30"),
+        ("2026-02-30", "got '2026-02-30': the day 2026-02-30 does not exist"),
         (
             "2026-01-02..2026-01-01",
-            "got '2026-01-02..2026-01-01': its last day is before its first",
+            "got '2026-01-02..2026-01-01': the last day is before the first",
         ),
         ("0d..2026-01-01", "got '0d..2026-01-01': 0 days, expected 1 or more"),
         ("9999999d..2026-01-01", "got '9999999d..2026-01-01': 9999999 days, expected 1 or more"),
     ],
 )
-def test_windows_that_are_none(text, message):
+def test_invalid_windows(text, message):
     with pytest.raises(ValueError) as error:
         days.parse(text)
     assert str(error.value) == message
@@ -87,8 +88,8 @@ def test_a_missing_day_is_named(folder):
     with pytest.raises(DataError) as error:
         files.expand([f"{folder}/dt=*/*"], flag="--train_files", days=days.parse("5d..2026-01-05"))
     assert str(error.value) == (
-        "--train_files: 2 of 5 days are not there (2026-01-03, 2026-01-05): no file matches "
-        f"'{folder}/dt=2026-01-03/*'; write them, or choose other days"
+        "--train_files: 2 of 5 days are missing (2026-01-03, 2026-01-05): no file matches "
+        f"'{folder}/dt=2026-01-03/*'. Write them, or choose other days"
     )
 
 
@@ -103,12 +104,12 @@ def test_a_pattern_without_a_place_for_the_day(pattern):
 
 @pytest.fixture
 def tensorflow_io(monkeypatch):
-    """Puts a module of that name in place, or none."""
+    """Replaces the module tensorflow_io by another one; None makes its import fail."""
 
     def put(module):
         monkeypatch.setitem(sys.modules, "tensorflow_io", module)
 
-    put(None)  # An import of it fails, whether it is installed or not.
+    put(None)  # Importing it now fails, even if it is installed.
     return put
 
 
@@ -117,25 +118,28 @@ def test_the_package_that_brings_a_file_system_is_named(tensorflow_io):
         files.expand(["s3://bucket/*.tfrecord"], flag="--train_files")
     assert str(error.value) == (
         f"--train_files: 's3://bucket/*.tfrecord': TensorFlow {tf.__version__} has no file system "
-        "for s3:// (Amazon S3), which the package tensorflow-io gives it: pip install "
-        "tensorflow-io, in the release that is for this TensorFlow; where there is none, copy or "
-        "mount the files and name local paths"
+        "for s3:// (Amazon S3). The package tensorflow-io adds it: pip install tensorflow-io, in "
+        "the release for this TensorFlow. If no such release exists, copy or mount the files and "
+        "use local paths"
     )
 
 
 def test_a_package_that_does_not_help_is_not_asked_for_again(tensorflow_io):
     tensorflow_io(types.ModuleType("tensorflow_io"))
-    with pytest.raises(MissingPackageError, match="; it is installed, and gives none"):
+    with pytest.raises(
+        MissingPackageError, match=r"tensorflow-io is installed, but did not add it\. "
+    ):
         file_systems.check("hdfs://name/x", flag="--model_dir")
 
 
-def test_an_unknown_scheme_lists_those_there_are():
+def test_an_unknown_scheme_lists_the_known_ones():
     with pytest.raises(MissingPackageError) as error:
         file_systems.check("ftp://host/x", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir: 'ftp://host/x': TensorFlow {tf.__version__} has no file system for ftp://; "
-        "it knows local paths and file://, gs://, ram://, and with tensorflow-io (pip install "
-        "tensorflow-io) s3://, s3e://, hdfs://, viewfs://, har://, az://, oss://, http://, https://"
+        f"--model_dir: 'ftp://host/x': TensorFlow {tf.__version__} has no file system for ftp://. "
+        "Use a local path or one of: file://, gs://, ram://. With tensorflow-io (pip install "
+        "tensorflow-io), also one of: s3://, s3e://, hdfs://, viewfs://, har://, az://, oss://, "
+        "http://, https://"
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows of one group come together, each once, at the place that a restart expects."""
+"""The rows of a group stay together, are read once, and come where a restart expects them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPEC = feature_specs.parse(DOCUMENT)
 
 
 def write(path, sizes, *, first=0, group="q"):
-    """Runs of these sizes; the numbers of the rows are their x."""
+    """Writes runs of these sizes; x is the number of the row."""
     rows, number = [], first
     for i, size in enumerate(sizes):
         for _ in range(size):
@@ -77,12 +77,12 @@ def test_every_run_is_whole_and_in_one_batch_once_an_epoch(data):
     assert sorted(seen) == sorted([*runs, *runs])
     epoch = seen[: len(runs)]
     assert sorted(epoch) == sorted(runs) and epoch != runs and epoch != seen[len(runs) :]
-    # Rows of both files are near each other, and neighbours of a file are not.
+    # Rows of both files are near each other, but rows that are neighbors in a file are not.
     places = np.array([run[0] for run in epoch])
     assert np.mean(np.abs(np.diff(places)) > 100) > 0.8
 
 
-def test_the_order_is_that_of_the_seed(data):
+def test_the_order_depends_on_the_seed(data):
     first, again, other = (
         numbers(input_fns.train_input_fn(SPEC, data[0], batch_size=64, epochs=1, seed=seed))
         for seed in (1, 1, 2)
@@ -158,24 +158,25 @@ def test_records_whose_groups_are_apart_are_refused_or_warned_of(tmp_path, caplo
         return [r.getMessage() for r in caplog.records if r.name == "estimator_kit"]
 
     end = (
-        "have no neighbour of the same 'query', and the head ranking learns from rows that follow "
-        "each other; sort the records of each file by it, or choose another group_by"
+        "are not next to a record with the same 'query', but the head ranking learns from rows "
+        "that follow each other. Sort the records of each file by this feature, or choose another "
+        "group_by"
     )
     with pytest.raises(DataError) as error:
         check(["a", "b", "a", "b", None, None])
-    assert str(error.value) == f"of the first 6 records of 1 files 6 {end}"
+    assert str(error.value) == f"of the first 6 records of 1 files, 6 {end}"
     with pytest.raises(DataError) as error:
         check([None, "", None])
     assert str(error.value) == (
-        "the first 3 records of 1 files all lack the feature 'query', or have a value of it that "
-        "stands for none, and the head ranking compares the rows of each value; write it into the "
-        "records, or choose another group_by"
+        "none of the first 3 records of 1 files has a value of the feature 'query', but the head "
+        "ranking compares the rows that share a value. Write the feature into the records, or "
+        "choose another group_by"
     )
     with caplog.at_level(logging.WARNING, "estimator_kit"):
         check("aabb")
         assert not said()
         check("aabcd")
-        assert said() == [f"of the first 5 records of 1 files 3 {end}"]
+        assert said() == [f"of the first 5 records of 1 files, 3 {end}"]
 
 
 def test_bad_groups_and_labels_are_named(tmp_path):
@@ -217,7 +218,7 @@ def test_what_the_filter_drops_leaves_its_run_and_does_not_part_it(tmp_path):
     rest = numbers(input_fns.train_input_fn(spec, paths, **options, skip_rows=9))
     assert rest == whole[3:]
     text, _ = row_groups.neighbours(spec, tfrecords.first_records(paths))
-    assert not text  # c is alone, the others are not.
+    assert not text  # Only c is alone.
     nothing = feature_specs.parse({**DOCUMENT, "filter": [{"feature": "x", "min": 10}]})
     endless = input_fns.train_input_fn(nothing, paths, batch_size=3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="holds no record that is kept"):
@@ -234,6 +235,6 @@ def test_rows_that_are_kept_together_are_neither_mixed_nor_sampled(data):
     with pytest.raises(ValueError) as error:
         Negatives.of("0.5", SPEC)
     assert str(error.value) == (
-        "got '0.5': the head ranking learns from all rows of one 'query', and a list without some "
-        "of its negatives is another one"
+        "got '0.5': the head ranking learns from all rows of one 'query', so negatives cannot be "
+        "dropped from a list"
     )

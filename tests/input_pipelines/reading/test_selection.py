@@ -1,4 +1,4 @@
-"""Filters and negative down-sampling: which rows come, what they weigh, how many they are."""
+"""Filters and negative down-sampling: which rows are read, their weights, and their number."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_filtered_training_goes_on_exactly_and_is_shared_by_workers(files):
 
 
 def expected_negatives(files, share, *, seed, epoch):
-    """The rows that are kept, from a SplitMix64 in Python."""
+    """The rows that are kept, computed with SplitMix64 in Python."""
     kept = []
     for i, path in enumerate(files):
         file_hash = int(tf.strings.to_hash_bucket_fast(path, 2**62))
@@ -153,8 +153,8 @@ def mix(value):
     return state ^ (state >> 31)
 
 
-def test_the_hash_is_that_of_splitmix64():
-    # The first numbers of the generator with the seed 1234567, of its public reference code.
+def test_the_hash_is_splitmix64():
+    # The generator's first numbers for the seed 1234567, from its public reference code.
     assert [mix(1234567), mix(1234567 + 0x9E3779B97F4A7C15)] == [
         6457827717110365317, 3203168211198807973,
     ]  # fmt: skip
@@ -167,7 +167,7 @@ def test_the_hash_is_that_of_splitmix64():
 
 
 @pytest.mark.ci
-def test_negatives_are_drawn_anew_in_each_epoch_and_weigh_what_they_stand_for(files):
+def test_each_epoch_draws_other_negatives_and_weights_make_up_for_dropped_ones(files):
     spec = make_spec(filter=[])
     negatives = Negatives("click", 0.25)
     epochs = [expected_negatives(files, 0.25, seed=9, epoch=e) for e in range(3)]
@@ -237,7 +237,7 @@ def test_the_share_of_negatives_that_is_kept_is_the_one_asked_for(tmp_path):
         ),
     ],
 )
-def test_negatives_that_are_none(text, message):
+def test_invalid_negatives(text, message):
     with pytest.raises(ValueError) as error:
         Negatives.of(text, make_spec())
     assert str(error.value) == message
@@ -251,7 +251,7 @@ def test_the_label_of_negatives():
     with pytest.raises(ValueError) as error:
         Negatives.of("0.1", two)
     assert str(error.value) == (
-        "got '0.1': which label is it of? (labels of binary heads are: row, click)"
+        "got '0.1': name a label, as in click=0.1 (labels of binary heads are: row, click)"
     )
     with pytest.raises(ValueError, match=r"label 'click' may be missing \(missing: mask\)"):
         Negatives.of("click=0.1", two)
@@ -276,7 +276,7 @@ def test_a_bad_record_that_decides_is_named_and_one_that_is_dropped_is_not(tmp_p
     good = {**row(3), "country": "de", "age": 18}
     path = f"{tmp_path}/bad.tfrecord"
     dropped = {**good, "age": 1}
-    del dropped["x"]  # Never read: it is too young.
+    del dropped["x"]  # Never read: the filter drops the row because of its age.
     late = {name: value for name, value in good.items() if name != "age"}
     writing.write_examples(path, [good, dropped, {**good, "score": 0.5}])
     assert diagnosis.find_bad_record(spec, [path]) is None
@@ -371,10 +371,10 @@ def test_the_parts_of_a_mix(files, tmp_path):
     assert made.files == files and made.round == 4 and made.skips(11) == ([6, 2], 3)
     with pytest.raises(ValueError, match=r"got 'a=x', expected pattern=share with a whole number"):
         Mix.of(["a=x"])
-    with pytest.raises(Exception, match="a file is in one part of a mix") as error:
+    with pytest.raises(Exception, match="A file can be in only one part of a mix") as error:
         Mix.of([f"{tmp_path}/*=1", f"{tmp_path}/0*=1"], flag="--train_mix")
     assert str(error.value).startswith(
-        f"--train_mix: '{tmp_path}/*' and '{tmp_path}/0*' both match {files[0]};"
+        f"--train_mix: '{tmp_path}/*' and '{tmp_path}/0*' both match {files[0]}."
     )
 
 
@@ -409,7 +409,7 @@ def test_of_damaged_files_the_good_rows_are_selected(files, tmp_path):
     assert mix.only(files[:2]).files == files[:2]
 
 
-def test_weights_a_step_are_kept_and_weigh_what_their_row_does():
+def test_weights_of_steps_are_kept_and_multiplied_by_the_weight_of_the_row():
     spec = make_spec(filter=[])
     chosen = Selection(spec, negatives=Negatives("click", 0.5))
     labels = {

@@ -1,4 +1,4 @@
-"""The order of rows: all of them, each epoch another, mixed well, and exact after a restart."""
+"""Every epoch has all rows in another order, mixed well, and exactly the same after a restart."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _mean_move(order: np.ndarray) -> float:
 
 
 def _label_run(order: np.ndarray) -> float:
-    """Minus the correlation of neighbours in a label that was sorted on disk."""
+    """Minus the correlation of neighbors in a label that was sorted on disk."""
     label = (order >= len(order) / 2).astype(float)
     return -float(np.corrcoef(label[:-1], label[1:])[0, 1])
 

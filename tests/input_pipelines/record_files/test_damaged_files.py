@@ -1,4 +1,4 @@
-"""Random damage to files: never a crash, never less than all without an error, exact counts."""
+"""Random damage to files never crashes a reader, and never loses a record silently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAYLOADS = [writing.example(row).SerializeToString(deterministic=True) for row i
 
 
 class Reader:
-    """Reads the file of one name again and again: as a run does, and past what is damaged."""
+    """Reads a file repeatedly: strictly, as a run does, and skipping damaged records."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -31,7 +31,7 @@ class Reader:
         self._past = tfrecords.blocks([str(path)], damaged={str(path): frozenset()})
 
     def strictly(self):
-        """All payloads, or None for an error."""
+        """All payloads, or None if there was an error."""
         try:
             return [payload for block in self._strict for payload in block.numpy()]
         except tfrecords.READ_ERRORS:
@@ -55,7 +55,7 @@ def ends_of_records() -> list[int]:
 
 
 def damage(data: bytes, rng: random.Random) -> tuple[str, int, bytes]:
-    """What was done, where, and what came of it."""
+    """What was done, where, and the damaged bytes."""
     if rng.random() < 0.5:
         place = rng.randrange(len(data))
         changed = bytearray(data)
@@ -66,7 +66,7 @@ def damage(data: bytes, rng: random.Random) -> tuple[str, int, bytes]:
 
 
 def check_plain(reader: Reader, what: str, place: int, data: bytes) -> None:
-    """One bit damages one record; a cut loses those behind it and leaves at most one in part."""
+    """A bit damages one record. A cut loses the records after it, and damages at most one."""
     ends = ends_of_records()
     record = next(i for i, end in enumerate(ends[1:]) if place < end)
     good = PAYLOADS[:record]
@@ -80,7 +80,7 @@ def check_plain(reader: Reader, what: str, place: int, data: bytes) -> None:
 
 
 def check_packed(reader: Reader, data: bytes) -> None:
-    """Any damage at all to what is packed is noticed, and what is read was written."""
+    """Any damage to compressed data is noticed, and records that are read have been written."""
     try:
         whole = zlib.decompressobj(31)
         unpacked = whole.decompress(data)
@@ -93,11 +93,11 @@ def check_packed(reader: Reader, data: bytes) -> None:
     assert report.good_records == len(past)
     remaining = iter(PAYLOADS)
     assert all(payload in remaining for payload in past), "in their order"
-    if intact:  # A bit of the header that means nothing, such as the time.
+    if intact:  # A bit of the header without meaning, such as the time.
         assert unpacked == gzip.decompress(data) and past == PAYLOADS
     strictly = reader.strictly()
-    # A reading that was set up before the damage, and got every record, lost nothing: the cut is in
-    # the last bytes, which it had seen whole.
+    # A reader that was set up before the damage and got every record has lost nothing. The cut is
+    # in the last bytes, which it had already seen.
     assert strictly == PAYLOADS if intact else strictly in (None, PAYLOADS)
     if not intact:
         assert Reader(reader.path).strictly() is None if strictly else True
@@ -200,7 +200,7 @@ def test_a_scan_with_a_spec_finds_what_stops_a_run(tmp_path, files):
         "feature 'price' is nan, expected a finite number",
         "label 'click' is 2, expected 0 or 1 for the binary head of objective 'click'",
     ]
-    # For predictions the label plays no part; without a spec all are Examples.
+    # Prediction does not need the label. Without a spec, every record that is an Example is good.
     assert data_scan.scan([path], spec=spec, with_labels=False)[0].left_out == {5, 1030}
     assert data_scan.scan([path])[0].bad_records == 0
     good = rows_of(tfrecords.blocks([path], damaged={path: reports[3].left_out}))
@@ -215,13 +215,13 @@ def test_a_record_that_is_no_example_is_one_bad_record(tmp_path):
     report = data_scan.scan([path])[0]
     assert (report.records, report.bad_records, report.left_out) == (1500, 2, {0, 1030})
     assert report.listed[0].sentence == (
-        "record 0 at unpacked byte 0: is no serialized tf.train.Example or SequenceExample"
+        "record 0 at unpacked byte 0: is not a serialized tf.train.Example or SequenceExample"
     )
     assert report.lost_bytes == 2 * 30
 
 
-# Framed as a record, and no UTF-8: Python cannot read TensorFlow's own message about the first two.
-# A text, a field cut off, a length beyond the end, a group that never ends.
+# Framed correctly, but not UTF-8: Python cannot decode TensorFlow's message about the first two.
+# They are a text, a truncated field, a length beyond the end, and a group that never ends.
 GARBAGE = [b"\xff\xfe\x00garbage", b"\x0a\x05\xe9", b"\x0a\xff\xff\x03x", b"\x0b\x0b"]
 
 
@@ -235,9 +235,9 @@ def test_records_of_garbage_are_bad_records(tmp_path):
         report = data_scan.scan([path], spec=given)[0]
         assert (report.records, report.left_out) == (1100, {0, 1, 2, 3, 1030}), given
     report = data_scan.scan([path], spec=spec)[0]
-    assert {bad.reason for bad in report.listed} == {"is no serialized tf.train.Example"}
+    assert {bad.reason for bad in report.listed} == {"is not a serialized tf.train.Example"}
     assert diagnosis.find_bad_record(spec, [path]) == (
-        f"{path}: record 0 at byte 0: is no serialized tf.train.Example"
+        f"{path}: record 0 at byte 0: is not a serialized tf.train.Example"
     )
 
 
@@ -252,21 +252,23 @@ LISTED = {
 
 @pytest.mark.parametrize("of_lists", [False, True])
 def test_a_record_of_the_other_kind_is_bad_wherever_it_is(tmp_path, of_lists):
-    """As an Example, a SequenceExample would be read without its lists; and the other way round."""
+    """Read as an Example, a SequenceExample would lose its lists, and the other way round."""
     if of_lists:
         spec = feature_specs.parse(LISTED)
         row = {"age": 3.0, "y": 1}
         right = writing.sequence_example(row, {"words": ["a"]})
         wrong = writing.example({**row, "words": ["a"]})
-        # Without lists it is of either kind.
+        # A record without lists can be either kind.
         also = writing.sequence_example(row, {})
-        reason = "is a tf.train.Example, as it seems: it has no feature_lists, but words among its "
+        reason = "seems to be a tf.train.Example: it has no feature_lists, but words among its "
     else:
         spec = feature_specs.parse(DOCUMENT)
         row = make_rows(1)[0]
         right = also = writing.example(row)
         wrong = writing.sequence_example(row, {"words": []})
-        reason = "is a tf.train.SequenceExample (it has feature_lists: words), and the spec reads "
+        reason = (
+            "is a tf.train.SequenceExample (it has feature_lists: words), but the spec describes "
+        )
     path = str(tmp_path / "a.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for i in range(200):
@@ -283,14 +285,14 @@ def test_a_record_of_the_other_kind_is_bad_wherever_it_is(tmp_path, of_lists):
             input_fn = input_fns.predict_input_fn(spec, [path], batch_size=50, damaged=damaged)
             strict = input_fns.predict_input_fn(spec, [path], batch_size=50)
         assert len(list(input_fn())) == 4
-        with pytest.raises(tf.errors.InvalidArgumentError, match="and the spec reads"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="but the spec describes"):
             list(strict())
     message = diagnosis.find_bad_record(spec, [path])
     assert message is not None and message.startswith(f"{path}: {place(path, 5)}: {reason}")
 
 
 class Counting:
-    """A check of records that begin with x or y; of the latter alone Python knows the reason."""
+    """Rejects records that begin with x or y. Python knows the reason only for y."""
 
     def __init__(self):
         self.calls = 0
@@ -302,7 +304,7 @@ class Counting:
         )
 
     def explain(self, record):
-        # z is suspected, too, and is good.
+        # It also names a reason for z, although such records are good.
         return "begins with y" if record[:1] in (b"y", b"z") else None
 
 

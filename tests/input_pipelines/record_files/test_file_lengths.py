@@ -1,4 +1,4 @@
-"""Lengths that TensorFlow would allocate, and die of: found first, wherever they are."""
+"""Finds lengths that would make TensorFlow allocate too much memory and die."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BEFORE = b"".join(map(frame, GOOD))
 
 
 def header(length: int) -> bytes:
-    """The first twelve bytes of a record; with them alone TensorFlow 2.21 dies from 2^36 on."""
+    """The first twelve bytes of a record. With 2^36 or more, they are enough to end TensorFlow."""
     stored = length.to_bytes(8, "little")
     return stored + checksum(stored)
 
@@ -33,9 +33,9 @@ def test_a_length_beyond_the_file_is_a_bad_record(tmp_path, name, length):
         file.write(gzip.compress(data) if packed else data)
     byte = "unpacked byte" if packed else "byte"
     message = (
-        f"{path}: record 3 at {byte} {len(BEFORE)}: it is cut off: of its {16 + length:,} bytes "
-        f"{62 + len(BEFORE)} are there; 62 bytes are lost, up to the next record at byte "
-        f"{len(BEFORE) + 62}"
+        f"{path}: record 3 at {byte} {len(BEFORE)}: it is cut off: the file has only "
+        f"{62 + len(BEFORE)} of its {16 + length:,} bytes; 62 bytes are lost, up to the next "
+        f"record at byte {len(BEFORE) + 62}"
     )
     for read in (tfrecords.blocks, tfrecords.first_records, tfrecords.count_records):
         with pytest.raises(DataError) as error:
@@ -48,8 +48,8 @@ def test_a_length_beyond_the_file_is_a_bad_record(tmp_path, name, length):
 
 
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.tfrecord.gz"])
-def test_what_tensorflow_says_itself_is_left_to_it(tmp_path, name):
-    """A file that is whole, is cut, or has a wrong checksum before it comes to a great length."""
+def test_errors_that_tensorflow_reports_are_left_to_it(tmp_path, name):
+    """A file is intact, is truncated, or has a wrong checksum before a very large length."""
     path = tmp_path / name
     wrong = bytearray(header(2**40))
     wrong[8] ^= 1
@@ -64,7 +64,7 @@ def test_a_record_may_be_as_long_as_its_file(tmp_path):
     path = str(tmp_path / "a.tfrecord")
     with open(path, "wb") as file:
         file.write(BEFORE + header(2**30))
-        file.truncate(len(BEFORE) + 12 + 2**30 + 4)  # A hole, which takes no room.
+        file.truncate(len(BEFORE) + 12 + 2**30 + 4)  # A hole, which takes no disk space.
     assert not file_lengths.says_too_much(path)
     with open(path, "ab") as file:
         file.write(header(2**40))
@@ -80,7 +80,7 @@ def test_a_walk_crosses_the_pieces_that_it_reads(tmp_path, monkeypatch):
             assert file_lengths.says_too_much(str(path)) == found
 
 
-def test_many_bytes_are_not_looked_at_where_not_all_are_read(tmp_path, monkeypatch):
+def test_too_many_bytes_are_not_checked(tmp_path, monkeypatch):
     path = str(tmp_path / "a.tfrecord")
     with open(path, "wb") as file:
         file.write(BEFORE + header(2**40))

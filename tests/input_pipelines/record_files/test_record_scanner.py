@@ -1,4 +1,4 @@
-"""A damaged TFRecord file: what is read of it, what is said of the rest, from hand-made bytes."""
+"""Scans hand-made damaged TFRecord files: which records are read, how the rest is described."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import tensorflow as tf
 from input_pipelines.record_files import crc32c, file_bytes, file_end, record_scanner
 from input_pipelines.record_files.record_scanner import BadRecord, Record
 
-# Ten records of 20 + i bytes, with bytes that text functions would lose. Record i is of 36 + i
-# bytes, and begins at 36 i + i (i - 1) / 2.
+# Ten payloads of 20 + i bytes, with bytes that text functions would lose. Record i has 36 + i bytes
+# and begins at 36 i + i (i - 1) / 2.
 PAYLOADS = [bytes([0, 10, 255]) + bytes([65 + i]) * (16 + i) + b"\0" for i in range(10)]
 SIZE = 10 * 36 + 45
 HINT = (
-    "; is it a TFRecord file, compressed as its name says? (Tables end in .csv, .tsv, .json, "
-    ".jsonl or .parquet.)"
+    ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in .csv, "
+    ".tsv, .json, .jsonl or .parquet.)"
 )
 
 
@@ -29,7 +29,7 @@ def begin(i: int) -> int:
 
 
 def frame(payload: bytes) -> bytes:
-    """A record as the format's description has it."""
+    """A record as the description of the format defines it."""
     length = len(payload).to_bytes(8, "little")
     return b"".join([length, checksum(length), payload, checksum(payload)])
 
@@ -44,7 +44,7 @@ WHOLE = b"".join(map(frame, PAYLOADS))
 
 @pytest.fixture
 def found(tmp_path):
-    """The numbers of the good records of some bytes, and the bad ones as sentences."""
+    """Returns a function: the numbers of the good records, and a sentence for each bad one."""
 
     def scan(data: bytes, name: str = "a.tfrecord"):
         path = tmp_path / name
@@ -53,7 +53,7 @@ def found(tmp_path):
         assert [event.number for event in events] == list(range(len(events)))
         good = [event for event in events if isinstance(event, Record)]
         bad = [event for event in events if isinstance(event, BadRecord)]
-        # What is good is what TensorFlow would have read of a whole file.
+        # Good records are what TensorFlow would have read from an intact file.
         return [PAYLOADS.index(record.payload) for record in good], [b.sentence for b in bad]
 
     return scan
@@ -121,9 +121,9 @@ def test_two_neighbours(found):
     ("end", "good", "reason"),
     [
         (begin(4), 4, None),
-        (begin(4) + 5, 4, "of its first 12 bytes 5 are there"),
-        (begin(4) + 12, 4, "of its 40 bytes 12 are there"),
-        (SIZE - 1, 9, "of its 45 bytes 44 are there"),
+        (begin(4) + 5, 4, "the file has only 5 of its first 12 bytes"),
+        (begin(4) + 12, 4, "the file has only 12 of its 40 bytes"),
+        (SIZE - 1, 9, "the file has only 44 of its 45 bytes"),
     ],
 )
 def test_a_file_cut_short(found, end, good, reason):
@@ -138,7 +138,7 @@ def test_bytes_that_are_missing_inside(found):
         without(4, 5, 6),
         ["record 4 at byte 150: the checksum of its payload of 24 bytes is wrong"],
     )
-    # Of the last record, which then ends behind the file.
+    # Bytes of the last record are missing, so that it would end after the end of the file.
     assert found(WHOLE[: begin(8) + 10] + WHOLE[begin(8) + 11 :]) == (
         without(8),
         ["record 8 at byte 316: the checksum of its length is wrong; 43 bytes are lost, up to the "
@@ -167,16 +167,16 @@ def test_a_long_stretch_is_searched_piece_by_piece(found):
 
 def test_a_file_without_a_byte(found):
     for name in ("a.tfrecord", "a.tfrecord.gz"):
-        assert found(b"", name) == ([], ["record 0 at byte 0: the file is empty: it has no byte"])
+        assert found(b"", name) == ([], ["record 0 at byte 0: the file is empty: it has 0 bytes"])
 
 
 def test_another_compression_than_the_name_says(found):
     assert found(gzip.compress(WHOLE)) == (
         [],
-        ["record 0 at byte 0: the file is GZIP, and its name does not end in .gz or .gzip" + HINT],
+        ["record 0 at byte 0: the file is GZIP, but its name does not end in .gz or .gzip" + HINT],
     )
     assert found(WHOLE, "a.gz") == (
-        [], ["record 0 at byte 0: the file is no GZIP, as its name says that it is" + HINT],
+        [], ["record 0 at byte 0: the file is not GZIP, but its name ends in .gz or .gzip" + HINT],
     )  # fmt: skip
 
 
@@ -186,9 +186,9 @@ def test_no_tfrecord_file_at_all(found):
 
 
 def packed(*, level: int = 0) -> bytes:
-    """WHOLE as GZIP; without compression by default, so that bytes are where one expects them.
+    """WHOLE as GZIP; not compressed by default, so that all bytes are at known places.
 
-    The header is of 10 bytes, that of the block of 5; 8 are behind it.
+    The file header has 10 bytes, the block header 5, and the trailer 8.
     """
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     return packer.compress(WHOLE) + packer.flush()
@@ -214,7 +214,7 @@ def test_gzip_cut_behind_the_last_record(found):
 
 
 def test_gzip_with_a_flipped_bit(found):
-    # A payload: zlib says so at the end only, the record at once.
+    # In a payload: zlib notices it only at the end, the checksum of the record immediately.
     error = "Error -3 while decompressing data: incorrect data check"
     assert found(flipped(packed(), 15 + begin(4) + 20), "a.gz") == (
         without(4),
@@ -233,7 +233,7 @@ def test_gzip_keeps_what_came_before_a_break(found):
         "record 10 at unpacked byte 405: the GZIP stream is broken here: Error -3 while "
         "decompressing data: invalid block type"
     ]
-    # A stored block that is broken at its end keeps the bytes of the blocks before.
+    # If a stored block is broken at its end, the bytes of the blocks before it are kept.
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     start = packer.compress(WHOLE) + packer.flush(zlib.Z_FULL_FLUSH)
     assert found(start + b"\xff", "a.gz")[0] == without()

@@ -28,13 +28,13 @@ def test_each_record_is_read_by_one_worker(tmp_path_factory, sizes, workers, see
     folder = tmp_path_factory.mktemp("shards")
     files, written = [], []
     for i, size in enumerate(sizes):
-        # An empty file is no shard; a GZIP file of no record is one.
+        # An empty file is not a valid TFRecord file; a GZIP file without records is one.
         files.append(f"{folder}/{i}.tfrecord{'' if size else '.gz'}")
         writing.write_examples(files[-1], [{"row": 100 * i + j} for j in range(size)])
     written = sorted(read(sorted(files), Shard()))
     found = []
     for index in range(workers):
-        listed = random.Random(seed + index).sample(files, len(files))  # Each lists them otherwise.
+        listed = random.Random(seed + index).sample(files, len(files))  # In another order.
         found += read(listed, Shard(workers, index))
     assert len(written) == sum(sizes)
     assert sorted(found) == written
@@ -43,7 +43,7 @@ def test_each_record_is_read_by_one_worker(tmp_path_factory, sizes, workers, see
 def test_files_are_dealt_out_by_their_sizes():
     sizes = {"a": 40, "b": 10, "c": 30, "d": 20, "e": 0}
     files = ["e", "b", "a", "d", "c"]
-    # a 40; c 30; d to c's, then 50; b to a's, then 50; e, the empty one, to the first.
+    # a: 40, c: 30; d goes to c's shard (50), b to a's shard (50), and the empty e to the first.
     assert Shard(2, 0).deal(files, sizes) == (["a", "b", "e"], Shard())
     assert Shard(2, 1).deal(files, sizes) == (["c", "d"], Shard())
     assert Shard().deal(files) == (sorted(files), Shard())
@@ -54,7 +54,7 @@ def test_records_are_dealt_out_where_files_are_few_or_uneven():
     sizes = {"a": 10, "b": 30}
     assert Shard(2, 1).deal(["b", "a"], sizes) == (["a", "b"], Shard(2, 1))
     assert Shard(2, 1).deal(["b", "a"], sizes, whole=True) == (["a"], Shard())
-    # 1.25 times the mean is even enough.
+    # Up to 1.25 times the mean counts as even.
     assert Shard(2, 1).deal(["b", "a"], {"a": 30, "b": 50}) == (["a"], Shard())
 
 
@@ -66,6 +66,6 @@ def test_sizes_are_looked_up(tmp_path):
 
 
 @pytest.mark.parametrize(("count", "index"), [(0, 0), (2, 2), (2, -1)])
-def test_a_shard_that_is_none_is_refused(count, index):
+def test_an_invalid_shard_is_refused(count, index):
     with pytest.raises(ValueError, match="expected an index below count"):
         Shard(count, index)

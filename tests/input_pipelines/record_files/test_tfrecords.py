@@ -1,4 +1,4 @@
-"""Writing, reading, counting TFRecords, and saying where one is broken."""
+"""Writes, reads and counts TFRecords, and says where a file is damaged."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_no_record_at_all_is_noticed(tmp_path):
 def test_a_file_without_a_byte_is_an_error(tmp_path):
     path = str(tmp_path / "a.tfrecord")
     writing.write_examples(path, [])
-    message = rf"^{path}: record 0 at byte 0: the file is empty: it has no byte$"
+    message = rf"^{path}: record 0 at byte 0: the file is empty: it has 0 bytes$"
     with pytest.raises(DataError, match=message):
         tfrecords.first_records([path])
     with pytest.raises(DataError, match=message):
@@ -104,10 +104,10 @@ def break_file(path: str, how: str) -> None:
     [
         ("flipped", r"record 5 at byte 150: the checksum of its length is wrong; 30 bytes are "
                     r"lost, up to the next record at byte 180$"),
-        ("cut", r"record 9 at byte 270: it is cut off: of its 30 bytes 25 are there$"),
+        ("cut", r"record 9 at byte 270: it is cut off: the file has only 25 of its 30 bytes$"),
         ("text", r"record 0 at byte 0: the checksum of its length is wrong; 120 bytes are lost, up "
-                 r"to the end of the file; is it a TFRecord file, compressed as its name says\? "),
-        ("packed", r"record 0 at byte 0: the file is GZIP, and its name does not end in \.gz or "),
+                 r"to the end of the file\. Is it a TFRecord file, and compressed as its name "),
+        ("packed", r"record 0 at byte 0: the file is GZIP, but its name does not end in \.gz or "),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_named_with_its_bad_record(tmp_path, how, message):
@@ -127,8 +127,8 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
         tfrecords.first_records([str(path)])
     assert str(error.value) == (
         f"{path}: record 0 at byte 0: the checksum of its length is wrong; 80 bytes are lost, up "
-        "to the end of the file; by its name it is CSV, and no TFRecord file; analysis reads "
-        "tables, all else reads TFRecords: convert it with --mode=convert"
+        "to the end of the file. By its name, it is a CSV file, not a TFRecord file. Convert it "
+        "with --mode=convert (--mode=analyze also reads tables)"
     )
 
 
@@ -145,7 +145,7 @@ def test_a_pattern_without_a_file_is_an_error(tmp_path):
     with pytest.raises(DataError) as error:
         expand([f"{tmp_path}/a", f"{tmp_path}/x*"], flag="--train_files")
     assert str(error.value) == f"no file matches '{tmp_path}/x*' of --train_files"
-    with pytest.raises(DataError, match=r"^--train_files is empty; name the TFRecord files"):
+    with pytest.raises(DataError, match=r"^--train_files is empty\. Name the TFRecord files"):
         expand([], flag="--train_files")
 
 

@@ -1,4 +1,4 @@
-"""What becomes of stored labels: lists of classes, vectors, masks, groups."""
+"""How stored labels are read: lists of classes, vectors, masks, groups."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_without_mask_a_missing_label_stays_an_error():
 @pytest.mark.parametrize(
     ("dtype", "values", "missing"), [("string", ["a", "b", "a"], ""), ("int64", [7, 8, 7], -1)]
 )
-def test_groups_are_hashes_and_missing_ones_are_none(dtype, values, missing):
+def test_groups_are_hashes_and_a_missing_group_is_minus_one(dtype, values, missing):
     spec = spec_of({"dtype": "int64"},
                    {"head": "binary", "group_by": "user", "metrics": ["gauc"]},
                    user={"dtype": dtype, "default": missing})  # fmt: skip

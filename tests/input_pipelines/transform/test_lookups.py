@@ -1,4 +1,4 @@
-"""Ids of vocabulary columns by hand: known words, words outside, with each way to treat these."""
+"""Ids of vocabulary columns by hand: known words, and each way to treat unknown words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = {"string": (["rome", "oslo"], ["oslo", "lima", "rome"]), "int64": ([7, 3
 
 
 def ids(tmp_path, dtype, kind, options):
-    """The ids of a known word, of one outside, and of the first word."""
+    """The ids of a known word, of an unknown word, and of the first word."""
     words, asked = WORDS[dtype]
     (tmp_path / "words.txt").write_text("".join(f"{word}\n" for word in words))
     source = {"list": words} if kind == "list" else {"file": "words.txt"}

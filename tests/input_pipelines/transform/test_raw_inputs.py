@@ -1,4 +1,4 @@
-"""Features as tensors of a request: the same as records, but for what cannot be sent."""
+"""Features as tensors of a request mean the same as records, if they can be sent."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_what_is_sent_is_what_a_record_holds():
     assert rows_of(round_trip(EXAMPLES, raw)) == rows_of(flat)
 
 
-def test_a_list_that_ends_with_what_fills_lists_cannot_be_sent():
+def test_a_list_that_ends_with_a_padding_value_cannot_be_sent():
     rows = [{"words": ["a", ""]}, {"ids": [3, -1]}, {"words": ["", "a"]}]
     records = [writing.example({"size": [0.0, 0.0], **row}).SerializeToString() for row in rows]
     flat = flat_of(EXAMPLES, records)
@@ -95,7 +95,7 @@ def test_one_row_has_lists_of_its_own_length():
     }  # fmt: skip
 
 
-def test_steps_of_lists_are_filled_up_twice():
+def test_steps_of_lists_are_padded_in_two_dimensions():
     spec = spec_of(
         {"steps": {"dtype": "float32", "feature_list": True, "shape": "variable"}},
         {"steps": {"ragged": "steps"}}, ["steps"],

@@ -76,7 +76,7 @@ def test_the_same_errors(tmp_path, small_groups):
     with pytest.raises(DataError) as error:
         scan.scan(files, beam=FLAGS)
     assert str(error.value) == (
-        f"{files[1]}: record 0: is no serialized tf.train.Example or SequenceExample"
+        f"{files[1]}: record 0: is not a serialized tf.train.Example or SequenceExample"
     )
     writing.write_examples(files[1], [{"row": "text"}])
     errors = []

@@ -21,7 +21,7 @@ ROWS = [
     {"age": 50, "price": 4.0, "city": "", "tags": None, "vector": [2.0, 0.0]},
 ]
 
-NO_RECORD = "is no serialized tf.train.Example or SequenceExample"
+NO_RECORD = "is not a serialized tf.train.Example or SequenceExample"
 
 
 def write(path, rows):
@@ -121,7 +121,7 @@ def test_a_corrupt_file_is_told_by_its_record(files):
 def test_a_file_cut_short(files):
     with open(files[0], "r+b") as file:
         file.truncate(20)
-    with pytest.raises(DataError, match=r"a\.tfrecord: record 0 at byte 0: it is cut off: of its "):
+    with pytest.raises(DataError, match=r"a\.tfrecord: record 0 at byte 0: it is cut off: "):
         scan(files)
 
 
