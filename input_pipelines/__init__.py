@@ -1,1 +1,1 @@
-"""How records become batches: reading, sharding, shuffling, parsing and transforming TFRecords."""
+"""Turns records into batches: reads, shards, shuffles, parses and transforms TFRecords."""

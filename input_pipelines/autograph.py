@@ -1,8 +1,8 @@
-"""AutoGraph left out: the functions of an input are graph operations as they are written.
+"""Turns AutoGraph off for the functions of an input pipeline, which use only graph operations.
 
-tf.data has AutoGraph read the source of every function that it is given, and of all that these
-call, to find no Python `if` or `for` that it had to change. That took each start of a program some
-seconds, and printed warnings on Python 3.13.
+tf.data lets AutoGraph read the source of every function that it gets, and of every function that
+these call. The kit's functions have no Python `if` or `for` that AutoGraph must convert. AutoGraph
+only delayed each start by some seconds, and caused warnings on Python 3.13.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def as_written(function: _F) -> _F:
-    """The same function, inside which tf.data takes functions as they are."""
+    """The same function. tf.data functions that it defines are not converted by AutoGraph."""
     same: _F = tf.autograph.experimental.do_not_convert(function)
     return same

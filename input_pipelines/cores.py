@@ -1,4 +1,4 @@
-"""How many cores this process may use: fewer than the machine has where it is bound to some."""
+"""How many cores this process may use. It may be bound to fewer cores than the machine has."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""Training batches that the workers of a tf.data service compute: what they run, what is read here.
+"""Training batches that the workers of a tf.data service compute.
 
-A worker does all that `input_fns.train_input_fn` does, for the files that it is dealt: it reads,
-drops, shuffles, batches, parses and transforms. The service deals out files one by one, each
-once an epoch, as workers ask for them (`ShardingPolicy.DYNAMIC`). So all rows are read once an
-epoch as long as no worker is lost; which come when is a matter of who is fast.
+A worker does everything that `input_fns.train_input_fn` does for its files: it reads, drops,
+shuffles, batches, parses and transforms. The service assigns files one by one to the workers that
+ask for them, each file once an epoch (`ShardingPolicy.DYNAMIC`). So each row is read once an epoch
+as long as no worker is lost. The order of rows depends on the speed of the workers.
 
-A lost worker takes along the rows that it had in hand, which are read by nobody else: its open
-files, and what it had read and not yet handed over. And TensorFlow waits for it, for ever: its
-dispatcher deletes no task of a worker that does not come back. So the end is not left to
-TensorFlow. A worker that is through with its rows goes on with empty batches, and the end is where
-all rows have come, or nothing but empty batches for a while.
+If a worker is lost, its rows are lost too: no other worker reads its open files, or the rows that
+it has read but not yet sent. TensorFlow's dispatcher would then wait forever, because it never
+deletes a task of a worker that does not come back. So this module decides itself where the data
+end. A worker that has no more rows continues with empty batches. The data end when all rows have
+come, or when only empty batches have come for some time.
 
     given = WorkerInput(spec, files, batch_size=512, seed=1, epochs=2)
     registered = register("grpc://host:5000", given.dataset())
     batches = read(registered, batch_size=512, rows=1000, lost_after_secs=60)
 
-No Python runs in a worker, so a damaged file cannot be read past its damage there.
+Workers run no Python code, so they cannot skip the damaged part of a file.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from input_pipelines.reading import shuffling
 from input_pipelines.reading.selection import Negatives, Selection
 from input_pipelines.record_files import file_end, file_lengths, tfrecords
 
-# Files that a worker reads at the same time: as locally, and fewer where there are few, so that
-# one worker does not take all of them, and a lost one not many along.
+# A worker reads one file at a time for each 16 files, up to the local number of open files. With
+# few files, one worker then does not take all of them, and a lost worker loses fewer rows.
 _FILES_A_READER = 16
 
-# An empty batch takes so long, so that a worker without rows is no load.
+# Time for each empty batch, so that a worker without rows needs almost no processor time.
 _PAUSE_MICROSECONDS = 20_000
 
 
@@ -47,11 +47,11 @@ class WorkerInput:
 
     Attributes:
       spec: the feature spec.
-      files: TFRecord files that every worker reaches under these names; none is damaged.
-      batch_size: rows a batch; the last one with rows of each worker may be smaller.
-      seed: of the training.
+      files: TFRecord files that every worker can read under these names. No file may be damaged.
+      batch_size: the rows of a batch. The last batch of each worker may be smaller.
+      seed: the seed of the training run.
       first_epoch: the number of the first epoch.
-      epochs: the number after that of the last one, or None for no end.
+      epochs: the number of the last epoch plus 1; None repeats without end.
       negatives: negative down-sampling.
     """
 
@@ -65,9 +65,12 @@ class WorkerInput:
 
     @as_written
     def dataset(self) -> tf.data.Dataset:
-        """Batches of `(features, labels)`, without end: after the last epoch they are empty."""
+        """Batches of `(features, labels)` without end. After the last epoch they are empty."""
         if self.spec.kept_together is not None:
-            raise ValueError("rows that are kept together need the batches of one process")
+            raise ValueError(
+                "rows that are kept together (head ranking) must be batched in one process, not by "
+                "the workers of a tf.data service"
+            )
         count = len(self.files)
         end = self.epochs * count if self.epochs is not None else tf.int64.max
         rows = self._shuffled(self._blocks(tf.data.Dataset.range(self.first_epoch * count, end)))
@@ -81,7 +84,7 @@ class WorkerInput:
         return Selection(self.spec, negatives=self.negatives, seed=self.seed)
 
     def _blocks(self, turns: tf.data.Dataset) -> tf.data.Dataset:
-        """Blocks of the file of each turn; a turn is a number, which the dispatcher deals out."""
+        """Blocks of one file for each turn. A turn is a number that the dispatcher assigns."""
         ordered = sorted(self.files)
         paths = tf.constant(ordered)
         compressions = tf.constant([tfrecords.compression_type(path) for path in ordered])
@@ -111,9 +114,9 @@ class WorkerInput:
         )
 
     def _shuffled(self, blocks: tf.data.Dataset) -> tf.data.Dataset:
-        """As `shuffling.shuffled_epoch`, over the ends of epochs.
+        """Like `shuffling.shuffled_epoch`, but windows may contain rows of two epochs.
 
-        Windows are counted by a scan: `enumerate` would be one more source to deal out.
+        A scan counts the windows. `enumerate` would add a source that the dispatcher assigns, too.
         """
         seed = tf.constant(self.seed, tf.int64)
         windows = blocks.shuffle(shuffling.BLOCK_BUFFER, seed=self.seed).rebatch(shuffling.WINDOW)
@@ -126,9 +129,9 @@ class WorkerInput:
 
 
 def _pauses() -> tf.data.Dataset:
-    """Batches without a row, for ever, at a low pace."""
+    """Empty batches, at a low rate, without end."""
     numbers = tf.data.Dataset.range(tf.int64.max)
-    # tf.data has no public name for it beside the op.
+    # tf.data has only this raw op for it.
     slow = tf.raw_ops.SleepDataset(
         input_dataset=tf.data.experimental.to_variant(numbers),
         sleep_microseconds=tf.constant(_PAUSE_MICROSECONDS, tf.int64),
@@ -144,9 +147,9 @@ class Registered:
     """A dataset that a service knows.
 
     Attributes:
-      service: `grpc://host:port` of the dispatcher.
-      dataset_id: the service's name for it.
-      element_spec: of its elements.
+      service: the dispatcher, as `grpc://host:port`.
+      dataset_id: the service's name for the dataset.
+      element_spec: the spec of its elements.
     """
 
     service: str
@@ -155,9 +158,9 @@ class Registered:
 
 
 def register(service: str, dataset: tf.data.Dataset) -> Registered:
-    """Makes a dataset known to a service that is there; waits for ever for one that is not.
+    """Registers a dataset with a service. If the service cannot be reached, this waits forever.
 
-    Called eagerly: in a graph, lookup tables might be sent before they are filled.
+    Call it eagerly: in a graph, lookup tables might be sent before they are filled.
     """
     dataset_id = tf.data.experimental.service.register_dataset(service, dataset)
     name = dataset_id.numpy()
@@ -169,14 +172,14 @@ def register(service: str, dataset: tf.data.Dataset) -> Registered:
 def read(
     registered: Registered, *, batch_size: int, rows: Optional[int], lost_after_secs: float
 ) -> tf.data.Dataset:
-    """The batches of a registered dataset, all of `batch_size` rows but the very last one.
+    """The batches of a registered dataset. All have `batch_size` rows, except the very last one.
 
     Args:
-      registered: of `WorkerInput.dataset`.
-      batch_size: as there.
-      rows: how many rows come until the end, or None where it has none.
-      lost_after_secs: seconds without a row, while workers are there, after which those that are
-        still missing are taken for lost with another worker; only where there is an end.
+      registered: a registered `WorkerInput.dataset`.
+      batch_size: the batch size of the `WorkerInput`.
+      rows: how many rows the dataset has, or None if it has no end.
+      lost_after_secs: if workers send no row for this many seconds, the missing rows are given up:
+        they were lost with another worker. Not used if `rows` is None.
     """
     service = tf.data.experimental.service
     given = service.from_dataset_id(
@@ -193,9 +196,9 @@ def read(
 def _to_the_end(
     given: tf.data.Dataset, batch_size: int, rows: int, lost_after_secs: float
 ) -> tf.data.Dataset:
-    """Joins the small last batches of the workers, drops empty ones, and ends.
+    """Joins the small last batches of the workers, drops empty batches, and ends the dataset.
 
-    What is left over after the last row comes with the empty batch that follows.
+    The rest of the rows is emitted when the first empty batch after the last row arrives.
     """
     spec = given.element_spec
     empty = tf.nest.map_structure(_no_rows, spec)
@@ -223,7 +226,7 @@ def _to_the_end(
 
         passes = tf.equal(size, batch_size) | tf.equal(size, 0)
         new_rest, result = tf.cond(over, flush, lambda: tf.cond(passes, keep, join))
-        # The clock starts at the first row; workers may have to be started before.
+        # The clock starts with the first batch, because workers may still have to start before it.
         last = tf.where((size > 0) | (last < 0), now, last)
         is_end = over & tf.equal(_rows(result), 0)
         return (_flat(new_rest), seen + tf.cast(size, tf.int64), last), (result, is_end)
@@ -235,7 +238,7 @@ def _to_the_end(
 
 
 def _flat(batch: Any) -> tuple[tf.Tensor, ...]:
-    """A batch as dense tensors: the state of a scan takes no others."""
+    """A batch as dense tensors, because the state of a scan cannot be ragged."""
     return tuple(tf.nest.flatten(batch, expand_composites=True))
 
 

@@ -1,16 +1,16 @@
-"""input_fns: from TFRecord files to the batches that an Estimator trains, scores and predicts on.
+"""input_fns: read TFRecord files and return the batches for an Estimator's modes.
 
-Batch first, parse after: the pipeline moves serialized rows in blocks, cuts them into batches, and
-parses and transforms each batch at once, in parallel and ahead of the model.
+The pipeline batches first and parses later. It moves serialized rows in blocks, cuts them into
+batches, and parses and transforms each whole batch, in parallel and ahead of the model.
 
     train_input_fn(spec, files, batch_size=512, seed=1)()   # a tf.data.Dataset
 
-Rows of a spec with an objective of the head `ranking` come in whole runs of their group; see
-`row_groups`. Such a spec may have a `filter`; it goes with no mix and no negative down-sampling.
+If a spec has an objective with the head `ranking`, rows come in whole runs of their group; see
+`row_groups`. Such a spec may have a `filter`, but allows no mix and no negative down-sampling.
 
-Never repeats a row within an epoch, drops none but those that the spec's `filter` and negative
-down-sampling say (`selection`), and never hides an error: a record that cannot be parsed stops the
-run (`diagnosis` then says which it was).
+The pipeline never repeats a row within an epoch. It drops only the rows that the spec's `filter`
+and negative down-sampling select (`selection`). It never hides an error: a record that cannot be
+parsed stops the run, and `diagnosis` then finds the record.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ InputFn = Callable[..., tf.data.Dataset]
 
 PREFETCHED_BATCHES = 4
 
-# The label, a bool scalar, that is true for a batch of rows that were read before.
+# The label, a bool scalar, that is true for a padding batch: its rows were read before.
 PADDING = "estimator_kit/padding"
 
 
@@ -57,45 +57,46 @@ def train_input_fn(
     sizes: Optional[Mapping[str, int]] = None,
     pad: bool = False,
 ) -> InputFn:
-    """Shuffled batches for training, of the rows that pass the spec's `filter`.
+    """Shuffled batches for training, with the rows that pass the spec's `filter`.
 
     Args:
       spec: the feature spec.
-      files: TFRecord files, sorted here; or a mix of several sets of them.
-      batch_size: rows a batch. Batches run on over the end of an epoch; only the very last one
-        may be smaller. Where rows are kept together, it is a batch's size on average.
-      seed: the order of rows is a function of it and of the epoch.
-      epochs: how often each row is read, or None for no end. An epoch of a mix is as many rows as
-        its parts have together (see `mixing`).
+      files: TFRecord files, which are sorted here; or a mix of several sets of files.
+      batch_size: the rows of a batch. A batch may contain rows of two epochs; only the very last
+        batch may be smaller. If rows are kept together, this is the average size of a batch.
+      seed: the order of rows depends on the seed and the epoch.
+      epochs: how often each row is read; None repeats without end. An epoch of a mix has as many
+        rows as all its parts together (see `mixing`).
       shuffle: False keeps the order of the files.
-      shard: the part that this worker reads.
-      skip_rows: rows of this shard that a run before an interruption has already read.
-      rows_an_epoch: rows of this shard that are kept, as `Selection.count` gives them: a number,
-        or one for each epoch up to the one that `skip_rows` ends in. Of a mix, that of each part.
-        Needed with `skip_rows`, and for `epochs` of a mix.
+      shard: the part of the records that this worker reads.
+      skip_rows: rows of this shard that an interrupted run has already read.
+      rows_an_epoch: how many rows of this shard are kept, as `Selection.count` returns them: a
+        number for every epoch, or one number for each epoch up to the one in which `skip_rows`
+        ends. For a mix, a list with this value for each part. Required with `skip_rows`, and for
+        `epochs` of a mix.
       negatives: negative down-sampling.
       damaged: files of which only the good records are read; see `tfrecords.blocks`.
-      cache: where transformed rows are kept; for the specs and selections of `check_cacheable`. The
-        batches are the same with it and without, but for the last bit of a logarithm, which in
-        TensorFlow depends on a row's place in its batch.
-      sizes: the bytes of each file, by which they are dealt out to shards; see `Shard.deal`.
-      pad: with `epochs`, whether the first batch follows the last one, again and again, for those
-        that train together with others who have more rows. It has no weight then: the labels have
-        a further entry `PADDING`, a bool scalar.
+      cache: stores transformed rows. See `check_cacheable` for what it supports. The cache does not
+        change the batches, except for the last bit of a logarithm, which in TensorFlow depends on a
+        row's place in its batch.
+      sizes: the bytes of each file, used to divide files among shards; see `Shard.deal`.
+      pad: if True and `epochs` is set, the first batch is repeated without end after the last one.
+        This is for workers that train in step with workers that have more rows. Padding batches
+        have no weight: the labels have an additional entry `PADDING`, a bool scalar.
 
     Returns:
-      An input_fn whose dataset gives `(features, labels)` as `Transform.features_and_labels` does.
+      An input_fn whose dataset returns `(features, labels)` like `Transform.features_and_labels`.
       With `negatives`, each label has a `<label>/weight`.
     """
     if skip_rows and not rows_an_epoch:
-        raise ValueError("skip_rows needs rows_an_epoch, to know which epoch the rows are in")
+        raise ValueError("skip_rows needs rows_an_epoch, to know in which epoch the rows are")
     if isinstance(files, Mix) and epochs is not None and not rows_an_epoch:
-        raise ValueError("epochs of a mix need rows_an_epoch, of each part")
+        raise ValueError("epochs of a mix need rows_an_epoch, with one entry for each part")
     runs = spec.kept_together is not None
     if runs and (isinstance(files, Mix) or negatives is not None):
         raise ValueError(
-            f"rows of one {spec.kept_together!r} are kept together for the head ranking, which "
-            "neither a mix nor negative down-sampling does"
+            f"rows of one {spec.kept_together!r} are kept together for the head ranking, so they "
+            "allow no mix and no negative down-sampling"
         )
     selection = Selection(spec, negatives=negatives, seed=seed)
     if cache is not None:
@@ -104,13 +105,13 @@ def train_input_fn(
     def epochs_of(
         paths: Sequence[str], part: Shard, cached: Optional[CachedRows] = None
     ) -> tuple[Callable[[tf.Tensor], tf.data.Dataset], str]:
-        """Makes an epoch from its number; and what to say of one without a row."""
+        """A function that makes an epoch from its number, and the error for an empty epoch."""
         own_files, records = part.deal(paths, sizes, whole=runs)
         if runs and records.count > 1:
             raise ValueError(
-                f"{records.count} workers read {len(paths)} files, whose records would be dealt "
-                f"out one by one, and rows of one {spec.kept_together!r} are to stay together; "
-                "give each worker a file at least"
+                f"{records.count} workers cannot share {len(paths)} files, because rows of one "
+                f"{spec.kept_together!r} must stay together. Write at least one file for each "
+                "worker"
             )
         cut = _cut(spec, batch_size)
         mixed = row_groups.shuffled_runs if runs else shuffling.shuffled_epoch
@@ -192,8 +193,8 @@ def train_input_fn(
                 rows = rows_of_mix(files, part, skip, count)
             else:
                 rows = rows_of(files, part, skip, rows_an_epoch, count, cached)
-            # Without an end no batch is smaller. TensorFlow then knows how many rows one has, and
-            # a step needs some hundred operations on shapes less.
+            # If the data have no end, all batches have the same size. TensorFlow then knows this
+            # size, which saves some hundred operations on shapes in each step.
             return rows.rebatch(batch_size, drop_remainder=count is None)
 
         read = training_rows(spec, selection) if cached is None else cached.layout.unpack
@@ -223,10 +224,10 @@ def eval_input_fn(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     cache: Optional[RowCache] = None,
 ) -> InputFn:
-    """Every row that passes the spec's `filter` once, in the order of the files.
+    """Each row that passes the spec's `filter`, once and in the order of the files.
 
-    Gives `(features, labels)`. `limit` ends after so many batches; of files in `damaged` only the
-    good records are read; `cache` is as of `train_input_fn`.
+    Batches are `(features, labels)`. `limit` is the most batches to return. Of files in `damaged`,
+    only the good records are read. For `cache`, see `train_input_fn`.
     """
     if cache is not None:
         check_cacheable(spec)
@@ -270,7 +271,7 @@ def predict_input_fn(
     batch_size: int,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
 ) -> InputFn:
-    """Every row once, in the order of the files, features alone; labels need not be there."""
+    """Each row once, in the order of the files. Only features; records may lack labels."""
 
     @as_written
     def input_fn() -> tf.data.Dataset:
@@ -286,26 +287,26 @@ def predict_input_fn(
 def check_cacheable(
     spec: FeatureSpec, *, mixed: bool = False, negatives: Optional[Negatives] = None
 ) -> None:
-    """Whether transformed rows can be kept for later: raises ValueError, saying what forbids it."""
+    """Raises ValueError if transformed rows cannot be cached. The message says why."""
     if spec.kept_together is not None:
-        raise ValueError(f"the head ranking has rows of one {spec.kept_together!r} read together")
+        raise ValueError(f"the head ranking reads rows of one {spec.kept_together!r} together")
     if mixed:
         raise ValueError("the rows of a mix (--train_mix) are taken one by one from its parts")
     if negatives is not None:
-        raise ValueError("each epoch keeps other negatives (--keep_negatives)")
+        raise ValueError("each epoch keeps different negatives (--keep_negatives)")
 
 
 def _cut(
     spec: FeatureSpec, batch_size: int
 ) -> Optional[Callable[[tf.data.Dataset], tf.data.Dataset]]:
-    """How the records of a file are cut into blocks; None for anyhow."""
+    """The function that cuts a file into blocks; None if blocks may be cut anywhere."""
     if spec.kept_together is None:
         return None
     return row_groups.runs_of_a_file(spec, longest=batch_size)
 
 
 def training_rows(spec: FeatureSpec, selection: Selection) -> Callable[[tf.Tensor], Any]:
-    """Makes `(features, labels)`, with the weights of `selection`, of a batch of records."""
+    """A function from a batch of records to `(features, labels)` with the weights of `selection`."""
     transform = Transform(spec)
 
     def rows(batch: tf.Tensor) -> Any:
@@ -318,11 +319,12 @@ def training_rows(spec: FeatureSpec, selection: Selection) -> Callable[[tf.Tenso
 def transformed(
     batches: tf.data.Dataset, function: Callable[..., Any], *, deterministic: bool = True
 ) -> tf.data.Dataset:
-    """What a function makes of batches, in parallel and ahead of the model."""
+    """Applies a function to batches, in parallel and ahead of the model."""
     made = batches.map(function, num_parallel_calls=tf.data.AUTOTUNE, deterministic=deterministic)
     options = tf.data.Options()
-    # Threads of its own (0: one a core); otherwise parsing and the model wait for each other.
+    # A separate thread pool (0: one thread for each core). With a shared one, parsing and the model
+    # would wait for each other.
     options.threading.private_threadpool_size = 0
-    # Tuning takes the time of every record; without it the input alone is a tenth faster.
+    # Autotuning measures every element. Without it, the input alone is a tenth faster.
     options.autotune.enabled = False
     return made.prefetch(PREFETCHED_BATCHES).with_options(options)

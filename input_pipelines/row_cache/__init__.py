@@ -1,19 +1,19 @@
 """Transformed rows on a local disk, for later epochs and later runs: `--input_cache_dir`.
 
-    digests         of the bytes of files, remembered while a file is certainly the same
-    fingerprint     what a cached shard is of: the bytes of its file, the spec, the code
-    folder          which shards are there; the size limit; runs beside each other
-    layout          transformed rows as few dense tensors, and back
-    shards          one shard: transformed and written, and read again
-    cache           all of it, for `input_fns`
+    digests         digests of files, remembered as long as a file is certainly the same
+    fingerprint     the name of a cached shard: a hash of its file's bytes, the spec and the code
+    folder          the cached shards in a folder; the size limit; several runs at the same time
+    layout          packs transformed rows into a few dense tensors, and unpacks them
+    shards          writes one shard of transformed rows, and reads it again
+    cache           combines all of this for `input_fns`
 
-A shard is transformed once, before the first epoch that reads it, and is read from then on without
-its records being parsed. Rows come in the same order, to the last batch, as they do without the
-cache. A cached shard is found by its content alone: a shard, a vocabulary, a spec or a version that
-changed has another name, and is transformed anew.
+A shard is transformed once, before the first epoch that reads it. Later epochs and runs read it
+without parsing records. Rows come in the same order and the same batches as without the cache. The
+name of a cached shard depends only on its content. If a shard, a vocabulary, a spec or a version
+changes, the name changes too, and the shard is transformed again.
 
-tf.data's own `snapshot`, `save` and `cache` keep what a dataset gives, in that dataset's order and
-under one name for all files. They can neither be shared by runs over other sets of files nor begin
-in the middle; so each shard is a TFRecord file of serialized blocks of rows here, which tf.data
-reads as it reads any other.
+tf.data's `snapshot`, `save` and `cache` store the output of a whole dataset, in its order and under
+one name for all files. Runs with other sets of files cannot share them, and reading cannot start in
+the middle. So the cache stores each shard as a TFRecord file of serialized blocks of rows, and
+tf.data reads it like any other file.
 """

@@ -1,13 +1,13 @@
 """The cache of transformed rows, as an input_fn uses it.
 
     with RowCache("/ssd/rows", limit=20 * 2**30) as cache:
-        rows = cache.rows(spec, files)          # Transforms what is not there yet.
+        rows = cache.rows(spec, files)          # Transforms the files that are not cached yet.
         blocks = rows.blocks(interleaved=True)  # Packed rows, block by block.
         batches = blocks.rebatch(512).map(rows.layout.unpack)
 
-`rows` works wherever it is called, in the graph of an Estimator too: what it does, it does in
-threads of its own, eagerly. It never gives rows of a file that changed since the last time; a file
-that changes while the run reads from the cache is not looked at again.
+`rows` can be called anywhere, also while an Estimator builds a graph, because it works eagerly in
+separate threads. It never returns old rows of a file that has changed. If a file changes while the
+run reads from the cache, the run does not notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two lines about progress.
+# Seconds between two log messages about progress.
 _EVERY = 10.0
 
 
@@ -55,7 +55,7 @@ class CachedRows:
     layout: RowLayout
 
     def blocks(self, *, interleaved: bool) -> tf.data.Dataset:
-        """Packed blocks of rows, as many and in the same order as without the cache."""
+        """Packed blocks of rows: the same rows in the same order as without the cache."""
         return shards.read(self.paths, self.layout, interleaved=interleaved)
 
 
@@ -64,11 +64,11 @@ class CacheCounts:
     """What a run found in the cache, for result.json.
 
     Attributes:
-      hits: shards that were there.
-      misses: shards that were not, and were transformed.
-      rows: of the shards that were transformed.
-      evicted: shards that were removed for room.
-      seconds: spent on looking and transforming.
+      hits: shards that were in the cache.
+      misses: shards that were not in the cache and were transformed.
+      rows: the rows of the shards that were transformed.
+      evicted: shards that were removed to make room.
+      seconds: the time for searching and transforming.
     """
 
     hits: int = 0
@@ -82,12 +82,13 @@ class RowCache:
     """One run's use of a cache folder.
 
     Args:
-      folder: a folder on a local disk; made if it is not there.
-      limit: bytes that all cached shards in it may have together; those used longest ago go first.
-      check: called now and then while rows are transformed; ends that by raising.
+      folder: a folder on a local disk; created if it does not exist.
+      limit: the most bytes of all cached shards together. Shards that were used longest ago are
+        removed first.
+      check: called now and then while rows are transformed. It stops the work by raising an error.
 
     Attributes:
-      counts: what was found.
+      counts: what was found in the cache.
 
     Raises:
       DataError: the folder cannot be used.
@@ -105,8 +106,8 @@ class RowCache:
             self._digests = Digests(self._folder.path / ".digests")
         except OSError as error:
             raise DataError(
-                f"the input cache {folder}: {error.filename}: {error.strerror}; name a folder on a "
-                "local disk that can be written"
+                f"the input cache {folder}: {error.filename}: {error.strerror}. Name a writable "
+                "folder on a local disk"
             ) from error
 
     def rows(
@@ -117,18 +118,18 @@ class RowCache:
         *,
         damaged: Damaged = NO_DAMAGE,
     ) -> CachedRows:
-        """The rows of some files that pass the spec's `filter`, transformed where they are not yet.
+        """The rows of files that pass the spec's `filter`. Transforms files that are not cached.
 
         Args:
           spec: the feature spec.
           files: TFRecord files.
           shard: which records of each file are read.
-          damaged: those of which only the good records are read.
+          damaged: the files of which only the good records are read.
 
         Raises:
           DataError: the cache is full, or cannot be written.
           ValueError: rows of the spec cannot be cached; see `RowLayout`.
-          tf.errors.OpError: a record is bad, as without the cache.
+          tf.errors.OpError: a record is bad; the same error as without the cache.
         """
         key = (spec.fingerprint(), tuple(files), shard, tuple(sorted(damaged.items())))
         with self._lock:
@@ -140,7 +141,7 @@ class RowCache:
         self, spec: FeatureSpec, files: Sequence[str], shard: Shard, damaged: Damaged
     ) -> CachedRows:
         begin = time.monotonic()
-        # A thread of its own is eager, whatever graph this one builds.
+        # A new thread executes eagerly, even if this thread is building a graph.
         with ThreadPoolExecutor(1) as thread:
             maker = thread.submit(_Maker, spec, shard, damaged, self._digests).result()
         with ThreadPoolExecutor(cores()) as threads:
@@ -148,7 +149,7 @@ class RowCache:
             missing = {path: key for path, (key, entry) in zip(files, found) if entry is None}
             if missing:
                 _log.info(
-                    "input cache: %d of %d files are there; %d are transformed now",
+                    "input cache: %d of %d files are cached; transforming the other %d",
                     len(files) - len(missing),
                     len(files),
                     len(missing),
@@ -173,21 +174,21 @@ class RowCache:
         return CachedRows(tuple(paths), maker.layout)
 
     def remove_damaged(self) -> Optional[str]:
-        """After an error in reading: a sentence about cached shards that were damaged, if any.
+        """Call this after a read error. Returns a sentence if a cached shard was damaged.
 
-        They are removed, so that the next start makes them anew.
+        Removes the damaged shard, so that the next start writes it again.
         """
         for path, source in self._used.items():
             if not shards.is_whole(path):
                 self._folder.remove(path)
                 return (
-                    f"{path}, the cached rows of {source}, was damaged or removed; what was left "
-                    "of it is removed now; start again, and look at the disk"
+                    f"{path}, the cached rows of {source}, was damaged or removed. The kit removed "
+                    "the rest of it. Start again, and check the disk"
                 )
         return None
 
     def close(self) -> None:
-        """Lets other runs remove what this one has used; a second time it does nothing."""
+        """Allows other runs to remove the shards that this run used. May be called twice."""
         self._folder.close()
 
     def __enter__(self) -> RowCache:
@@ -199,13 +200,13 @@ class RowCache:
     def _find(self, maker: _Maker, path: str) -> tuple[str, Optional[str]]:
         self._check()
         try:
-            key = maker.key(path)  # Its digest is remembered in the folder.
+            key = maker.key(path)  # This writes the digest into the folder.
             return key, self._folder.find(key)
         except OSError as error:
             raise self._cannot_use(error) from error
 
     def _made(self, maker: _Maker, keys: Mapping[str, str], progress: _Progress) -> dict[str, str]:
-        """Transforms some files, whose keys are given; the path of each one's rows."""
+        """Transforms the files in `keys`, and returns the path of each file's rows."""
         made: dict[str, str] = {}
 
         def add(path: str, blocks: Iterable[list[np.ndarray]]) -> None:
@@ -217,8 +218,8 @@ class RowCache:
                     before = rows
                 if maker.key(path) != keys[path]:
                     raise DataError(
-                        f"{path} changed while its rows were transformed for the input cache; "
-                        "start again once it is written"
+                        f"{path} changed while its rows were transformed for the input cache. "
+                        "Start again when the file is complete"
                     )
                 progress.done()
 
@@ -229,10 +230,10 @@ class RowCache:
                 add(path, blocks)
             for path in keys:
                 if path not in made:
-                    add(path, [])  # It has no record.
+                    add(path, [])  # The file has no records.
         except CacheFull as error:
             raise DataError(
-                f"the input cache {self._name} is too small: {error}; allow more "
+                f"the input cache {self._name} is too small: {error}. Allow more "
                 "(--input_cache_gib), or train without a cache"
             ) from error
         except (OSError, tf.errors.ResourceExhaustedError) as error:
@@ -242,14 +243,14 @@ class RowCache:
     def _cannot_use(self, error: Exception) -> DataError:
         if not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT):
             return DataError(
-                f"the disk of the input cache {self._name} is full; make room, allow the cache "
-                "less, or train without one"
+                f"the disk of the input cache {self._name} is full. Free some space, lower the "
+                "limit of the cache (--input_cache_gib), or train without a cache"
             )
         return DataError(f"the input cache {self._name} cannot be used: {error}")
 
 
 class _Maker:
-    """Keys and rows of files; made eagerly."""
+    """Computes the keys and rows of files. Make it where TensorFlow executes eagerly."""
 
     def __init__(self, spec: FeatureSpec, shard: Shard, damaged: Damaged, digests: Digests):
         self._digests = digests
@@ -260,10 +261,10 @@ class _Maker:
         self._transform = Transform(spec)
         self.layout = RowLayout.of(spec, self._transform)
         if fingerprint.of_rows(spec) != self._rows:
-            raise DataError("a vocabulary file of the spec changed while it was read; start again")
+            raise DataError("a vocabulary file of the spec changed while it was read. Start again")
 
     def key(self, path: str) -> str:
-        # A file that is known to be damaged is read otherwise, even if nothing is left out.
+        # A file that is known to be damaged is read in another way, even if no record is skipped.
         left_out = self._damaged.get(path)
         content = self._digests.of(path)
         return fingerprint.of_shard(self._rows, path, content, self._shard, left_out)
@@ -282,7 +283,7 @@ class _Maker:
 
 
 class _Progress:
-    """Counts what several threads transform, and says so now and then."""
+    """Counts the rows that several threads transform, and logs the number now and then."""
 
     def __init__(self, files: int):
         self.rows = 0

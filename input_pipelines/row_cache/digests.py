@@ -1,10 +1,11 @@
-"""SHA-256 of files, remembered for as long as a file is certainly the same.
+"""SHA-256 digests of files, remembered as long as a file is certainly the same.
 
-Reading every byte of a week of data only to know that nothing has changed would cost what the cache
-is to save. The digest of a local file is remembered with its device, inode, size and both times, to
-the nanosecond. The second of them (`ctime`) is set by the system alone, at every change of content,
-name or times. A file that changed within the last seconds is hashed each time, because clocks tick
-too slowly to tell two changes apart; so is a remote one.
+Reading a week of data only to find that nothing has changed would take the time that the cache
+saves. The digest of a local file is remembered together with its device, inode, size, and its
+modification and change times in nanoseconds. Only the system sets the change time (`ctime`), when
+the content, the name or the times change. A file that changed within the last seconds is hashed
+each time, because clocks are too coarse to distinguish two changes. Remote files are also hashed
+each time.
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ import tensorflow as tf
 _CHUNK = 2**20
 _LINE = re.compile(r"(\d+-\d+-\d+-\d+-\d+) ([0-9a-f]{64})\n")
 
-# Nanoseconds for which a change is too young to be remembered.
+# The digest of a file that changed within this time, in nanoseconds, is not remembered.
 _YOUNG = 3 * 10**9
 
-# Lines that the file of digests may have before the older half is dropped.
+# If the file of digests has more lines than this, the older half is dropped.
 _MOST = 100_000
 
 
 class Digests:
-    """The digests that are remembered in a file of one line each.
+    """Remembers digests in a file, one on each line.
 
     Args:
-      path: the file; runs beside each other may use one.
+      path: the file. Several runs may use it at the same time.
     """
 
     def __init__(self, path: pathlib.Path):
         self._path = path
         self._lock = threading.Lock()
         lines = _text(path).splitlines(True) if path.exists() else []
-        # What is no whole line counts for nothing.
+        # Incomplete lines are ignored.
         found = filter(None, map(_LINE.fullmatch, lines))
         self._known: dict[str, str] = {line[1]: line[2] for line in found}
         if len(lines) > _MOST:
@@ -78,12 +79,12 @@ def _text(path: pathlib.Path) -> str:
 
 
 def _identity(path: str) -> Optional[str]:
-    """What changes with every change of a local file; None for a remote one."""
+    """A text that changes with every change of a local file; None for a remote file."""
     if "://" in path:
         return None
     try:
         found = os.stat(path)
     except OSError:
-        return None  # Reading it will say why.
+        return None  # Reading the file reports the error.
     times = f"{found.st_mtime_ns}-{found.st_ctime_ns}"
     return f"{found.st_dev}-{found.st_ino}-{found.st_size}-{times}"

@@ -1,9 +1,9 @@
-"""What decides the content of a cached shard, as the name that it is found by.
+"""Computes the name of a cached shard from everything that decides its content.
 
-Everything that has a part in a transformed row is hashed with SHA-256: the bytes of the source file
-(not its path or time), what of it is read, the spec with its vocabulary files, the code of the
-packages that read and transform, and TensorFlow's version. Nothing else is: the same rows at
-another path are found.
+The name is a SHA-256 hash of everything that influences a transformed row: the bytes of the source
+file (not its path or time), which of its records are read, the spec with its vocabulary files, the
+code of the packages that read and transform, and TensorFlow's version. Nothing else is hashed, so
+the same rows are found when their file is moved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from input_pipelines.record_files.sharding import Shard
 
 
 def of_rows(spec: FeatureSpec) -> str:
-    """Of what turns records into rows, in hex; about a millisecond for the code, once."""
+    """A hash of what turns records into rows, in hex. Hashing the code takes about 1 ms, once."""
     parts = [spec.fingerprint(), _of_code(), tf.version.VERSION]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -33,14 +33,14 @@ def of_rows(spec: FeatureSpec) -> str:
 def of_shard(
     rows: str, path: str, content: str, shard: Shard, left_out: Optional[Iterable[int]]
 ) -> str:
-    """Of the rows of one file, in hex.
+    """A hash of the rows of one file, in hex.
 
     Args:
-      rows: of `of_rows`.
-      path: of the file; what its ending says of it decides how it is read.
-      content: SHA-256 of its bytes.
+      rows: the result of `of_rows`.
+      path: the path of the file. Only its suffix is used, which decides how the file is read.
+      content: the SHA-256 digest of its bytes.
       shard: which of its records are read.
-      left_out: the records that are not read of a damaged file; None for one that is whole.
+      left_out: the records of a damaged file that are not read; None for an intact file.
     """
     skipped = None if left_out is None else sorted(left_out)
     gzip = file_bytes.is_gzip(path)

@@ -1,17 +1,17 @@
-"""The folder of a cache: which shards are there, the size limit, and runs beside each other.
+"""The folder of a cache: its entries, the size limit, and several runs at the same time.
 
-An entry is one file, `<key>-<bytes>.rows`; it is written under another name and renamed, and one
-that is not as long as its name says counts for nothing. The entry that was used longest ago goes
-when room is needed, but none that a living run has asked for: each run holds a *lease*, a file with
-the keys that it uses, under a lock (`flock`) that the system lets go when the run ends, however it
-ends. What a run that died left behind is removed by the next one.
+An entry is one file, `<key>-<bytes>.rows`. It is written under another name and then renamed. An
+entry whose size differs from the size in its name is not used. If room is needed, the entry that
+was used longest ago is removed, but never an entry that a living run uses. Each run holds a
+*lease*: a file with the keys that it uses, with a lock (`flock`). The system releases the lock when
+the run ends, however it ends. The next run removes the files that a killed run left behind.
 
     folder = CacheFolder("/ssd/rows", limit=20 * 2**30)
     path = folder.find(key) or folder.add(key, write)
     folder.close()
 
-The folder has to be on a local disk, where `flock` and renaming do what they say. Several threads
-may use one CacheFolder.
+The folder must be on a local disk, where `flock` and renaming are reliable. Several threads may use
+one CacheFolder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEASE = re.compile(r"\.run-([0-9a-f]{32})")
 
 
 class CacheFull(Exception):
-    """Nothing can be removed, and there is no room for another entry."""
+    """The folder has no room for another entry, and no entry can be removed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +43,9 @@ class _Entry:
     """One file of rows.
 
     Attributes:
-      path: where it is.
-      key: of its rows.
-      size: the bytes that it has according to its name.
+      path: the path of the file.
+      key: the key of its rows.
+      size: its size in bytes according to its name.
     """
 
     path: pathlib.Path
@@ -54,14 +54,14 @@ class _Entry:
 
 
 class CacheFolder:
-    """One run's hold of a cache folder.
+    """One run's access to a cache folder.
 
     Args:
-      path: the folder; made if it is not there.
-      limit: bytes that all entries may have together.
+      path: the folder; created if it does not exist.
+      limit: the most bytes of all entries together.
 
     Attributes:
-      evicted: entries that this run has removed for room.
+      evicted: the number of entries that this run has removed to make room.
     """
 
     def __init__(self, path: str, *, limit: int):
@@ -78,28 +78,32 @@ class CacheFolder:
             self._remove_what_the_dead_left()
 
     def find(self, key: str) -> Optional[str]:
-        """The path of an entry, which stays while this run lives; None where there is none."""
+        """The path of an entry, or None. The entry is not removed while this run lives."""
         with self._alone():
             self._hold(key)
             for entry in self._entries(key):
                 if entry.path.stat().st_size == entry.size:
                     os.utime(entry.path)
                     return str(entry.path)
-                _log.warning("%s is not as long as its name says, and is made anew", entry.path)
+                _log.warning(
+                    "%s: the size of the file differs from the size in its name. It is removed and "
+                    "written again",
+                    entry.path,
+                )
                 entry.path.unlink()
         return None
 
     def add(self, key: str, write: Callable[[str], Any]) -> str:
-        """Has an entry written by `write(path)`, and gives the path that it then has.
+        """Calls `write(path)` to write an entry, and returns the final path of the entry.
 
-        Whatever `write` raises leaves nothing behind.
+        If `write` raises an error, the unfinished file is removed.
 
         Raises:
-          CacheFull: it does not fit beside what living runs use.
+          CacheFull: the entry does not fit in addition to the entries that living runs use.
         """
         with self._alone():
             self._hold(key)
-        # Two files of a run may be equal, and be written by two threads.
+        # Two source files of a run may be equal, and two threads may write their rows.
         unfinished = self.path / f".{self._run}-{key}-{uuid.uuid4().hex}"
         try:
             write(str(unfinished))
@@ -108,7 +112,7 @@ class CacheFolder:
             size = unfinished.stat().st_size
             entry = self.path / f"{key}-{size}.rows"
             with self._alone():
-                if not entry.exists():  # A run beside this one may have made it meanwhile.
+                if not entry.exists():  # Another run may have written it in the meantime.
                     self._make_room(size)
                 os.replace(unfinished, entry)
         except BaseException:
@@ -119,12 +123,12 @@ class CacheFolder:
 
     def remove(self, path: str) -> None:
         """Removes an entry that turned out to be damaged."""
-        # The whole folder may be gone.
+        # The whole folder may have been removed.
         with contextlib.suppress(FileNotFoundError), self._alone():
             os.unlink(path)
 
     def close(self) -> None:
-        """Lets go of the entries."""
+        """Allows other runs to remove the entries that this run used."""
         if not self._lease.closed:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._lease.name)
@@ -143,12 +147,12 @@ class CacheFolder:
                 self.evicted += 1
         if total > self._limit:
             raise CacheFull(
-                f"with the next file, the rows of this run and of those beside it are {total:,} "
-                f"bytes, and {self._limit:,} are allowed"
+                f"with the next file, the rows of all current runs need {total:,} bytes, but the "
+                f"limit is {self._limit:,}"
             )
 
     def _hold(self, key: str) -> None:
-        """Keeps an entry, there already or not yet, as long as this run lives."""
+        """Protects an entry, existing or future, as long as this run lives."""
         self._lease.write(f"{key}\n")
         self._lease.flush()
 
@@ -158,7 +162,7 @@ class CacheFolder:
         return [_Entry(self.path / name[0], name[1], int(name[2])) for name in found]
 
     def _used(self) -> set[str]:
-        """The keys of all leases; those of runs that ended are removed."""
+        """The keys of all leases. Removes the leases of runs that have ended."""
         self._remove_what_the_dead_left()
         keys: set[str] = set()
         for name in os.listdir(self.path):
@@ -182,7 +186,7 @@ class CacheFolder:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keeps out the threads of this run, and other runs."""
+        """Locks the folder against other threads of this run and against other runs."""
         with self._threads, open(self.path / ".lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -1,9 +1,9 @@
-"""Transformed rows as few tensors whose first dimension is rows, and back.
+"""Packs transformed rows into a few tensors whose first dimension is rows, and unpacks them.
 
-tf.data pays for each tensor of each element, so that forty columns cost more to shuffle and batch
-than their bytes do. Here all numbers of one type are one matrix, ids as int32 where a column's size
-allows it, and each list is one string a row, its values' bytes. What comes back equals what went
-in, to the last bit.
+In tf.data, each tensor of each element has a cost. With forty columns this cost is larger than the
+cost of their bytes in shuffling and batching. So this module packs all numbers of one type into one
+matrix, with ids as int32 if a column's size allows it. Each list becomes one string in each row:
+the bytes of its values. Unpacking returns exactly the packed values, to the last bit.
 
     layout = RowLayout.of(spec, Transform(spec))
     features, labels = layout.unpack(*layout.pack(features, labels))    # In a graph or eagerly.
@@ -27,8 +27,8 @@ class _Field:
     """One tensor of the rows.
 
     Attributes:
-      name: for messages.
-      spec: its element spec, with the rows as first dimension.
+      name: its name in messages.
+      spec: its element spec; the first dimension is rows.
       stored: the type in which its numbers are stored.
     """
 
@@ -42,7 +42,7 @@ class _Field:
 
     @property
     def width(self) -> int:
-        """Numbers a row, of one that is no list."""
+        """How many numbers a row has. Only for fields that are not lists."""
         return int(np.prod(self.spec.shape[1:], dtype=np.int64))
 
 
@@ -54,7 +54,8 @@ class RowLayout:
       element: the element spec of `Transform.features_and_labels`.
 
     Raises:
-      ValueError: rows whose shape depends on the rows beside them, such as padded steps.
+      ValueError: the shape of a row depends on other rows in its batch, as with padded steps; or a
+        column is a list of lists or a string.
     """
 
     def __init__(self, spec: FeatureSpec, element: Any):
@@ -65,7 +66,7 @@ class RowLayout:
             *(_field(name, features[name], _ids(spec, name)) for name in sorted(features)),
             *(_field(name, labels[name], None) for name in sorted(labels)),
         ]
-        # The fields of each matrix, by the types in which they are stored and given back.
+        # The fields of each matrix, by (stored type, type after unpacking).
         self._matrices: dict[tuple[tf.DType, tf.DType], list[_Field]] = {}
         for field in self._fields:
             if not field.is_list:
@@ -74,13 +75,13 @@ class RowLayout:
 
     @classmethod
     def of(cls, spec: FeatureSpec, transform: Transform) -> RowLayout:
-        """The layout of a spec, whose transform is given; eagerly."""
+        """The layout of a spec with this transform. Call it where TensorFlow executes eagerly."""
         nothing = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string))
         return cls(spec, nothing.map(as_written(transform.features_and_labels)).element_spec)
 
     @property
     def packed(self) -> list[tuple[tf.DType, int]]:
-        """The type and the width of each matrix; `len(lists)` strings follow them."""
+        """The type and the width of each matrix. `lists` string tensors follow the matrices."""
         return [
             (stored, sum(field.width for field in fields))
             for (stored, _), fields in self._matrices.items()
@@ -92,7 +93,7 @@ class RowLayout:
         return len(self._lists)
 
     def pack(self, features: Any, labels: Any) -> tuple[Any, ...]:
-        """A matrix for each of `packed`, and the lists as they are: `list_bytes` is for NumPy."""
+        """A matrix for each of `packed`, and the lists unchanged; then use `list_bytes` on them."""
         parts = dict(zip(self._fields, tf.nest.flatten((features, labels))))
         matrices = []
         for (stored, _), fields in self._matrices.items():
@@ -101,7 +102,7 @@ class RowLayout:
         return (*matrices, *(parts[field] for field in self._lists))
 
     def unpack(self, *packed: tf.Tensor) -> Any:
-        """`(features, labels)` of matrices and strings, as the transform gave them."""
+        """Turns matrices and strings back into the `(features, labels)` of the transform."""
         parts: dict[_Field, Any] = {}
         for ((_, dtype), fields), matrix in zip(self._matrices.items(), packed):
             widths = [field.width for field in fields]
@@ -113,7 +114,7 @@ class RowLayout:
 
 
 def list_bytes(values: Any) -> np.ndarray:
-    """The bytes of each row of a ragged tensor, an object array [rows], for `RowLayout.unpack`."""
+    """The bytes of each row of a ragged tensor as an object array [rows], for `RowLayout.unpack`."""
     flat = values.flat_values.numpy()
     data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
     ends = (values.row_splits.numpy() * flat.itemsize).tolist()
@@ -127,7 +128,7 @@ def _list(rows: tf.Tensor, dtype: tf.DType) -> tf.RaggedTensor:
 
 
 def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
-    """How many ids a column has; None for one of numbers, and for weights."""
+    """How many ids a column has; None for numbers and weights."""
     column = spec.columns.get(name)
     return spec.size_of(name) if column is not None and column.categorical else None
 
@@ -135,11 +136,11 @@ def _ids(spec: FeatureSpec, name: str) -> Optional[int]:
 def _field(name: str, element: Any, ids: Optional[int]) -> _Field:
     if isinstance(element, tf.RaggedTensorSpec):
         if element.ragged_rank != 1 or element.shape.rank != 2:
-            raise ValueError(f"{name!r} is a list of lists")
+            raise ValueError(f"{name!r} is a list of lists, which the cache cannot store")
         return _Field(name, element, element.dtype)
     if None in element.shape[1:].as_list():
-        raise ValueError(f"{name!r} is as wide as the longest of the rows beside it")
+        raise ValueError(f"{name!r} is as wide as the longest row of its batch")
     if element.dtype == tf.string:
-        raise ValueError(f"{name!r} is a string")
+        raise ValueError(f"{name!r} is a string, which the cache cannot store")
     small = element.dtype == tf.int64 and ids is not None and ids <= tf.int32.max
     return _Field(name, element, tf.int32 if small else element.dtype)

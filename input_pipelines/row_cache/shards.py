@@ -1,8 +1,8 @@
-"""One cached shard: written from the records of a file, and read again as packed rows.
+"""Writes a cached shard from the records of a file, and reads it again as packed rows.
 
-It is a TFRecord file. Of each block of rows it has a record for each matrix of the layout, the
-bytes of its numbers (little endian), and one for each list, a serialized string tensor. The
-checksums of TFRecord guard them.
+A cached shard is a TFRecord file. For each block of rows it has one record for each matrix of the
+layout (the bytes of its numbers, little endian) and one record for each list (a serialized string
+tensor). The checksums of TFRecord protect them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from input_pipelines.record_files.sharding import Shard
 from input_pipelines.record_files.tfrecords import Damaged
 from input_pipelines.row_cache.layout import RowLayout, list_bytes
 
-# Blocks that are transformed together: the price of an operation is paid less often.
+# How many blocks are transformed together, so that fewer operations run.
 _TOGETHER = 8
 
 
@@ -35,17 +35,17 @@ def packed_by_file(
     pack: Callable[[tf.Tensor], tuple[Any, ...]],
     layout: RowLayout,
 ) -> Iterator[tuple[str, Iterator[list[np.ndarray]]]]:
-    """Each file that has any block, with its blocks of rows: what is kept of them, packed.
+    """Yields each file that has blocks, with its blocks of selected and packed rows.
 
-    One dataset for all files: making one ready takes as long as reading 10,000 records. The blocks
-    of a file have to be read before the next file is asked for.
+    Uses one dataset for all files, because setting up a dataset takes as long as reading 10,000
+    records. Read all blocks of a file before you ask for the next file.
 
     Args:
       files: TFRecord files.
       selection: which of their records are kept.
-      shard, damaged: as of `tfrecords.blocks`.
-      pack: from serialized records to `layout.pack` of their rows.
-      layout: how they are packed.
+      shard, damaged: see `tfrecords.blocks`.
+      pack: a function from serialized records to `layout.pack` of their rows.
+      layout: how rows are packed.
     """
     blocks = tfrecords.numbered_blocks(files, shard, damaged=damaged).map(
         as_written(lambda records, path, places: (path, selection.passing(records)))
@@ -61,7 +61,7 @@ def packed_by_file(
 
 
 def _blocks(packed: tf.data.Dataset, layout: RowLayout) -> Iterator[tuple[bytes, list[np.ndarray]]]:
-    """Single blocks, each with the path of its file, of some that were packed together."""
+    """Splits blocks that were packed together into single ones, each with the path of its file."""
     matrices = len(layout.packed)
     for paths, lengths, rows in packed:
         parts = [
@@ -74,12 +74,12 @@ def _blocks(packed: tf.data.Dataset, layout: RowLayout) -> Iterator[tuple[bytes,
 
 
 def write(path: str, blocks: Iterable[list[np.ndarray]], *, layout: RowLayout) -> Iterator[int]:
-    """Writes the rows of one file to `path`, and gives how many so far, block by block.
+    """Writes the rows of one file to `path`. Yields the number of rows so far after each block.
 
     Args:
       path: the file to write.
-      blocks: of `packed_by_file`.
-      layout: how they are packed.
+      blocks: the file's blocks from `packed_by_file`.
+      layout: how rows are packed.
     """
     matrices = len(layout.packed)
     total = 0

@@ -1,1 +1,1 @@
-"""The default data: an impression log whose truth is known."""
+"""The default data: an impression log with known true probabilities."""

@@ -1,13 +1,13 @@
-"""Writes the project's default data: an advertising impression log whose truth is known.
+"""Writes the project's default data: an advertising impression log with known probabilities.
 
-`generate` draws users, items and impressions, and labels each impression with the probabilities of
-`input_pipelines.synthetic.truth`, where the formula is documented. Every record carries its true
-probabilities, so `bayes_metrics` can say how good the best possible model is on the same files,
-and a trained model can be judged by its distance from that instead of by its looks.
+`generate` draws users, items and impressions. It draws the labels of each impression with the
+probabilities of `input_pipelines.synthetic.truth`, which documents the formula. Every record
+contains its true probabilities. So `bayes_metrics` can compute how good the best possible model is
+on the same files, and you can compare a trained model with it.
 
     <out_dir>/_GENERATOR.json                                  the settings, written first
     <out_dir>/dt=2026-01-01/part-00000-of-00004.tfrecord       serialized tf.train.Example
-    <out_dir>/dt=2026-01-01/_SUCCESS                           empty: this day is whole
+    <out_dir>/dt=2026-01-01/_SUCCESS                           empty: this day is complete
 
 A record holds
 
@@ -19,17 +19,17 @@ A record holds
     true_click_probability                                     float, P(click = 1 | record)
     true_purchase_probability                                  float, P(purchase = 1 | click = 1)
 
-800 items exist on the first day and 40 join on each further one; for their first two days these
-are shown as often as the average item. Who is shown ads is skewed, Zipf-like. Rows within a day
-are in random order. By default about 5.5 % of rows have a click and 10 % of those a purchase, and
-the best possible AUC of click is about 0.81.
+800 items exist on the first day, and 40 new items join on each later day. In their first two days
+they are shown as often as the average item. A few users see many of the ads (a Zipf-like
+distribution). Rows within a day are in random order. By default, about 5.5 % of the rows have a
+click, and about 10 % of the clicks have a purchase. The best possible AUC of click is about 0.81.
 
-It never overwrites data made with other settings, never touches a folder that something else
-filled, and never shows a half-written day: a day is written to `.tmp-dt=...` and renamed, so
-calling again after a kill continues with the first day that has no _SUCCESS. Processes that call
-it on the same folder at the same time take turns (flock). The same settings give the same bytes
-under the same versions of numpy and protobuf; each day has a random stream of its own, so it does
-not matter which days were made in which process.
+The generator never overwrites data that were made with other settings, and never changes a folder
+that another program filled. A day is written to `.tmp-dt=...` and then renamed, so no half-written
+day is visible. If it is killed, the next call continues with the first day that has no _SUCCESS.
+Processes that call it on the same folder at the same time take turns (flock). The same settings
+give the same bytes with the same versions of numpy and protobuf. Each day has a separate random
+stream, so it does not matter which process made which day.
 
     generate("/tmp/ads")                                       200,000 rows in 8 days
     bayes_metrics(glob.glob("/tmp/ads/dt=2026-01-08/*.tfrecord"))["click"]["auc"]
@@ -65,7 +65,7 @@ _PEOPLE, _DAY = 0, 1  # first element of the spawn key of a random stream
 
 
 class DayReport(NamedTuple):
-    """What `generate` tells its `progress` after a day; `kept` if the day was there already."""
+    """What `generate` passes to `progress` after a day; `kept` if the day existed already."""
 
     name: str
     rows: int
@@ -74,7 +74,7 @@ class DayReport(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """What decides the bytes; kept in SETTINGS_FILE as JSON."""
+    """The settings that decide the bytes of the data; stored in SETTINGS_FILE as JSON."""
 
     version: int
     rows: int
@@ -114,22 +114,23 @@ def generate(
     seed: int = 1,
     progress: Callable[[DayReport], None] | None = None,
 ) -> None:
-    """Writes the impression log described in the module docstring, or what is missing of it.
+    """Writes the impression log that the module docstring describes, or its missing days.
 
     Args:
-        out_dir: local folder, made if need be. Call again with the same settings to continue
-            after a kill; on complete data the call returns at once.
-        rows: records in all, spread evenly over the days and their shards; the first ones take
-            the remainder.
-        days: folders to write, one a day.
-        shards_per_day: files a day.
-        first_day: date of the first folder, as YYYY-MM-DD.
-        seed: of users, items, impressions and labels. The truth has none: it is a fixed formula.
+        out_dir: a local folder; created if it does not exist. Call again with the same settings to
+            continue after a kill. If the data are complete, the call returns immediately.
+        rows: the number of all records, divided evenly among the days and their shards. The first
+            ones get the remainder.
+        days: the number of days; each has one folder.
+        shards_per_day: the number of files for each day.
+        first_day: the date of the first folder, as YYYY-MM-DD.
+        seed: the seed of users, items, impressions and labels. The true probabilities are a fixed
+            formula and have no seed.
         progress: called after each day, in order.
 
     Raises:
-        ValueError: a setting is out of range, or `out_dir` holds data made with other settings
-            or by something else.
+        ValueError: a setting is out of range, or `out_dir` has data that were made with other
+            settings or by another program.
     """
     settings = _Settings(GENERATOR_VERSION, rows, days, shards_per_day, first_day, seed)
     os.makedirs(out_dir, exist_ok=True)
@@ -154,21 +155,21 @@ def generate(
 
 
 def bayes_metrics(files: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Scores the true probabilities against the labels: what the best possible model would reach.
+    """The metrics of the true probabilities: what the best possible model would reach.
 
     Args:
         files: TFRecord files that `generate` wrote.
 
     Returns:
-        {"click": {"auc", "log_loss", "rows"}, "purchase": {...}}; purchase is over the rows with
-        a click. The AUC is exact (by ranks, ties averaged), and NaN where all labels are alike;
-        the log loss is a mean in nats, and NaN without a row.
+        {"click": {"auc", "log_loss", "rows"}, "purchase": {...}}; purchase counts only rows with
+        a click. The AUC is exact (by ranks, with averaged ties), and NaN if all labels are equal.
+        The log loss is a mean in nats, and NaN if there are 0 rows.
     """
     names = {"click": "true_click_probability", "purchase": "true_purchase_probability"}
     features = {label: tf.io.FixedLenFeature([], tf.int64) for label in names}
     features |= {score: tf.io.FixedLenFeature([], tf.float32) for score in names.values()}
     columns: dict[str, list[np.ndarray]] = {name: [np.zeros(0)] for name in features}
-    # A graph of its own: works whether or not the caller has switched eager execution off.
+    # A separate graph works even if the caller has switched eager execution off.
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         records = tf.data.TFRecordDataset(sorted(files)).batch(4096)
         batches = records.map(lambda batch: tf.io.parse_example(batch, features))
@@ -202,7 +203,7 @@ def _score(label: np.ndarray, probability: np.ndarray) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _exclusive(folder: str) -> Iterator[None]:
-    """Holds the folder's lock, which the system lets go of even when the process is killed."""
+    """Holds the folder's lock. The system releases it even if the process is killed."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -212,15 +213,15 @@ def _exclusive(folder: str) -> Iterator[None]:
 
 
 def _claim(out_dir: str, settings: _Settings) -> None:
-    """Writes the settings into a folder without any, or refuses a folder that is not ours."""
+    """Writes the settings into a new folder, or refuses a folder that this generator cannot use."""
     path = os.path.join(out_dir, SETTINGS_FILE)
     asked = dataclasses.asdict(settings)
     if not os.path.exists(path):
         strangers = sorted(name for name in os.listdir(out_dir) if name.startswith("dt="))
         if strangers:
             raise ValueError(
-                f"out_dir {out_dir!r} holds {strangers[0]!r} but no {SETTINGS_FILE}, so this"
-                " generator did not make it; choose another out_dir."
+                f"out_dir {out_dir!r} has {strangers[0]!r} but no {SETTINGS_FILE}, so this"
+                " generator did not make it. Choose another out_dir."
             )
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
             file.write(json.dumps(asked, indent=2) + "\n")
@@ -231,17 +232,16 @@ def _claim(out_dir: str, settings: _Settings) -> None:
             there = dict(json.load(file))
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"{path!r} is not a JSON object with the settings of this generator; choose another"
-            f" out_dir, or remove {out_dir!r} to make the data anew."
+            f"{path!r} is not a JSON object with the settings of this generator. Choose another"
+            f" out_dir, or remove {out_dir!r} to make the data again."
         ) from error
     differing = [name for name in asked if there.get(name) != asked[name]]
     if differing:
         raise ValueError(
-            f"out_dir {out_dir!r} holds data made with"
+            f"out_dir {out_dir!r} has data that were made with"
             f" {', '.join(f'{name}={there.get(name)!r}' for name in differing)}, but"
-            f" {', '.join(f'{name}={asked[name]!r}' for name in differing)} was asked for; choose"
-            " another out_dir, ask for the same settings, or remove the folder to make the data"
-            " anew."
+            f" you asked for {', '.join(f'{name}={asked[name]!r}' for name in differing)}. Choose"
+            " another out_dir, use the same settings, or remove the folder to make the data again."
         )
 
 
@@ -316,7 +316,7 @@ def _serialized(
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: one line a day, and a closing one with the speed."""
+    """The command line. Prints one line for each day, and a last line with the speed."""
     parser = argparse.ArgumentParser(prog="python -m input_pipelines.synthetic")
     parser.add_argument("--out_dir", required=True)
     parser.add_argument("--rows", type=int, default=200_000)

@@ -1,9 +1,9 @@
-"""The model behind the synthetic impression log: who exists, what is shown, and the true P(click).
+"""The model behind the synthetic impression log: users, items, and the true probabilities.
 
-The two probabilities are functions of what a record holds and of nothing else: no seed, no hidden
-state. Whoever has a record can compute them again from the tables below. This module writes no
-file and keeps no random state; `input_pipelines.synthetic.impression_log` passes a generator in
-and writes.
+The two probabilities depend only on the values in a record, not on a seed or a hidden state. Anyone
+who has a record can compute them from the tables below. This module writes no file and keeps no
+random state: `input_pipelines.synthetic.impression_log` passes a random generator and writes the
+files.
 
 With `sigmoid(t) = 1 / (1 + exp(-t))`, and tables and constants named as below:
 
@@ -13,7 +13,7 @@ With `sigmoid(t) = 1 / (1 + exp(-t))`, and tables and constants named as below:
     price_fit   = exp(-(price_ratio / PRICE_WIDTH)^2 / 2)
     hour_fit    = cos(2 pi (hour - device.peak_hour) / 24)
     quality     = sin(12.9898 * number in item_id)        looks random, cannot be learned
-    propensity  = sin(78.233 * number in user_id)         the same
+    propensity  = sin(78.233 * number in user_id)         also
 
     true_click_probability = sigmoid(CLICK_INTERCEPT
         + country.click + device.click + category.click
@@ -29,18 +29,19 @@ With `sigmoid(t) = 1 / (1 + exp(-t))`, and tables and constants named as below:
 
 Without a user_age, both `age_fit` and the term in `user_age - 44` are 0.
 
-What is interesting about it: `match`, `age_fit`, `price_fit`, `hour_fit` and PAYMENT are
-interactions of two features, which no linear model over single features can express; `match` is
-by far the strongest. A `price_curve` above 0 is a bump (sells best at its typical price), below 0
-a U (bargains and luxury attract). Purchase shares `match`, `age_fit` and `quality` with click,
-which has about twenty times as many positives, so learning both together can help. `quality` and
-`propensity` have a standard deviation of 0.14 / sqrt(2) = 0.1: real, but not worth the parameters
-it would take to learn them.
+`match`, `age_fit`, `price_fit`, `hour_fit` and PAYMENT are interactions of two features. A linear
+model over single features cannot express them. `match` is by far the strongest. A positive
+`price_curve` is a bump: the category sells best at its typical price. A negative one is a U:
+bargains and luxury sell best. Purchase shares `match`, `age_fit` and `quality` with click. Click
+has about twenty times as many positives, so learning both together can help. `quality` and
+`propensity` have a standard deviation of 0.14 / sqrt(2) = 0.1. They are real effects, but not worth
+the parameters that a model would need to learn them.
 
-A worked number: a user of 34 from the US with the one interest electronics, on a phone at hour 21,
-shown electronics at 150.0 (their typical price), with 0 as number of user and of item, has the
-click logit -4.72 + 0.7 + 0.25 + 0 + 0.2 - 0.198 + 1.9 + 0.5 + 0.25 + 0.35 = -0.768, a probability
-of 0.317, and the purchase logit -3.75 + 0.2 + 0.2 + 0.76 + 0.9 - 0 + 0 = -1.69, one of 0.156.
+A worked example: user 0 is 34, from the US, and only interested in electronics. On a phone at hour
+21, the user sees item 0: electronics for 150.0, the typical price. The click logit is
+-4.72 + 0.7 + 0.25 + 0 + 0.2 - 0.198 + 1.9 + 0.5 + 0.25 + 0.35 = -0.768, so the probability is
+0.317. The purchase logit is -3.75 + 0.2 + 0.2 + 0.76 + 0.9 - 0 + 0 = -1.69, so the probability is
+0.156.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ Bools = NDArray[np.bool_]
 USERS = 20_000
 ITEMS_ON_FIRST_DAY = 800
 NEW_ITEMS_A_DAY = 40
-LAUNCH_DAYS = 2  # for so long a new item is shown as often as the average one
+LAUNCH_DAYS = 2  # in this time a new item is shown as often as the average one
 SHARE_WITHOUT_AGE = 0.03
 
 
 class Category(NamedTuple):
-    """An item category: its share of items and of interests in per cent, and its effects."""
+    """An item category: its share of items and interests in percent, and its effects."""
 
     name: str
     share: float
@@ -76,7 +77,7 @@ class Category(NamedTuple):
 
 
 class Country(NamedTuple):
-    """A country: its share of users in per cent, and its effects on the two logits."""
+    """A country: its share of users in percent, and its effects on the two logits."""
 
     code: str
     share: float
@@ -85,7 +86,7 @@ class Country(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device: its share in per cent, its effect on the click logit, and its daily rhythm."""
+    """A device: its share in percent, its effect on the click logit, and its daily rhythm."""
 
     name: str
     share: float
@@ -123,7 +124,7 @@ DEVICES = (
     Device("tablet", 10.0, 0.0, 19.0, 0.35),
     Device("desktop", 30.0, -0.5, 13.0, 0.35),
 )
-# Rows follow COUNTRIES, columns DEVICES: where paying by phone is usual, and where it is not.
+# Rows are COUNTRIES, columns are DEVICES: how usual it is to pay by phone in a country.
 PAYMENT = (
     (0.2, 0.0, -0.2),
     (-0.7, 0.0, 0.6),
@@ -134,7 +135,7 @@ PAYMENT = (
     (-0.2, 0.0, 0.4),
     (0.6, 0.0, -0.2),
 )
-INTEREST_COUNT_SHARES = (18, 50, 21, 8, 2, 1)  # per cent of users with 0, 1, ... 5 interests
+INTEREST_COUNT_SHARES = (18, 50, 21, 8, 2, 1)  # percent of users with 0, 1, ... 5 interests
 HOUR_SHARES = (3, 2, 1, 1, 1, 2, 3, 4, 5, 5, 5, 5, 6, 6, 5, 5, 5, 5, 6, 7, 8, 8, 7, 5)
 AGE_WIDTH = 12.0
 PRICE_WIDTH = 0.6
@@ -144,10 +145,11 @@ PURCHASE_INTERCEPT = -3.75
 
 @dataclasses.dataclass(frozen=True)
 class Population:
-    """Users and items, the same on every day; entry i of each array is user i or item i.
+    """Users and items, the same on every day. Entry i of each array is user i or item i.
 
-    An age of -1 stands for none; countries, devices and categories are indices into the tables.
-    Weights are relative frequencies of being shown something, or of being shown.
+    The age -1 means "unknown". Countries, devices and categories are indices into the tables.
+    `user_weight` is how often a user sees an item, and `item_weight` how often an item is shown;
+    both are relative.
     """
 
     user_weight: Floats
@@ -174,7 +176,7 @@ class Impressions:
         item: int64 [rows], the number in `item_id`.
         category: int64 [rows], index into CATEGORIES.
         price: float32 [rows], above 0, exactly as the record stores it.
-        interests: bool [rows, len(CATEGORIES)], true at the user's interests.
+        interests: bool [rows, len(CATEGORIES)], true for the user's interests.
     """
 
     user: Ints
@@ -189,7 +191,7 @@ class Impressions:
 
 
 def click_probability(shown: Impressions) -> Floats:
-    """P(click = 1 | record): float64 [rows], by the formula in the module docstring."""
+    """P(click = 1 | record): float64 [rows], with the formula in the module docstring."""
     price_fit = np.exp(-0.5 * np.square(_price_ratio(shown) / PRICE_WIDTH))
     peak_hour = np.array([d.peak_hour for d in DEVICES])[shown.device]
     hour_fit = np.cos(2.0 * np.pi * (shown.hour - peak_hour) / 24.0)
@@ -210,7 +212,7 @@ def click_probability(shown: Impressions) -> Floats:
 
 
 def purchase_probability(shown: Impressions) -> Floats:
-    """P(purchase = 1 | record, click = 1): float64 [rows], by the module docstring's formula."""
+    """P(purchase = 1 | record, click = 1): float64 [rows]; see the module docstring."""
     return _sigmoid(
         PURCHASE_INTERCEPT
         + np.array([c.purchase for c in COUNTRIES])[shown.country]
@@ -228,14 +230,14 @@ def draw_population(random: np.random.Generator, *, days: int) -> Population:
     age = np.round(18.0 + 61.0 * random.beta(1.6, 2.2, USERS)).astype(np.int64)
     age[random.random(USERS) < SHARE_WITHOUT_AGE] = -1
     category_shares = [category.share for category in CATEGORIES]
-    # Gumbel-max: the k largest of log(share) + Gumbel noise are k draws without replacement.
+    # Gumbel-max: the k largest values of log(share) + Gumbel noise are k draws without replacement.
     score = np.log(category_shares) + random.gumbel(size=(USERS, len(CATEGORIES)))
     place = np.argsort(np.argsort(-score, axis=1), axis=1)
     category = _draw(random, category_shares, items)
     typical_price = np.array([c.typical_price for c in CATEGORIES])[category]
     batch = (np.arange(items) - ITEMS_ON_FIRST_DAY) // NEW_ITEMS_A_DAY
     return Population(
-        # Zipf with an offset (Mandelbrot), so that no single user is a tenth of the log.
+        # Zipf with an offset (Mandelbrot), so that no single user has a tenth of the log.
         user_weight=np.reciprocal(random.permutation(USERS) + 15.0, dtype=np.float64),
         user_age=age,
         user_country=_draw(random, [country.share for country in COUNTRIES], USERS),

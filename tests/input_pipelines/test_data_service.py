@@ -1,4 +1,4 @@
-"""What the workers of a tf.data service compute, and where reading from them ends."""
+"""What the workers of a tf.data service compute, and where the data end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spec(document, tmp_path):
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files, whose prices are 0, 1, ..., 89 over all of them; one is GZIP."""
+    """Three files with the prices 0, 1, ..., 89; one of them is GZIP."""
     paths, price = [], 0
     for i, count in enumerate((40, 35, 15)):
         rows = make_rows(count, seed=i)
@@ -39,13 +39,13 @@ def files(tmp_path):
 
 
 def prices(batches) -> list[list[int]]:
-    """Of each batch; the column is log1p of the price."""
+    """The prices of each batch. The column is log1p of the price."""
     return [[round(float(p)) for p in np.expm1(features["price"][:, 0])] for features, _ in batches]
 
 
 @pytest.fixture
 def local():
-    """Reads as from one worker, in this process."""
+    """Reads in this process as if from one worker."""
 
     def read(given, *, rows, lost_after_secs=60.0, batch_size=8):
         return data_service._to_the_end(given, batch_size, rows, lost_after_secs)
@@ -61,7 +61,7 @@ def test_a_worker_reads_all_rows_once_an_epoch_and_then_nothing(spec, files, loc
     assert batches[0] != sorted(batches[0])
 
 
-def test_epochs_begin_where_they_are_told_to(spec, files, local):
+def test_reading_starts_at_the_given_epoch(spec, files, local):
     negatives = Negatives("click", 0.5)
 
     def kept(first, end):
@@ -76,7 +76,7 @@ def test_epochs_begin_where_they_are_told_to(spec, files, local):
 
 
 def test_small_batches_of_workers_are_joined(local):
-    """Of 3, 4, 0, 2, 4, 1, 0, ... rows come batches of four, the last one smaller."""
+    """Batches of 3, 4, 0, 2, 4, 1, 0, ... rows become batches of four; the last one is smaller."""
     sizes = [3, 4, 0, 2, 4, 1, 0, 0, 0]
     ends = np.cumsum(sizes)
     ragged = tf.RaggedTensor.from_row_lengths(tf.range(14), tf.ones([14], tf.int64))
@@ -96,7 +96,7 @@ def test_small_batches_of_workers_are_joined(local):
         assert [row.tolist() for row in features["list"]] == [[y] for y in labels["y"]]
 
 
-def test_rows_that_do_not_come_are_not_waited_for(spec, files, local):
+def test_reading_does_not_wait_for_lost_rows(spec, files, local):
     given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
     batches = prices(local(given, rows=10_000, lost_after_secs=0.0).as_numpy_iterator())
     assert sorted(p for batch in batches for p in batch) == list(range(90))
@@ -104,7 +104,9 @@ def test_rows_that_do_not_come_are_not_waited_for(spec, files, local):
 
 def test_a_file_that_is_cut_in_a_length_is_noticed_without_python(spec, files, local):
     path = pathlib.Path(files[0])
-    path.write_bytes(path.read_bytes() + b"\1\0\0")  # For TensorFlow that is its end.
+    path.write_bytes(
+        path.read_bytes() + b"\1\0\0"
+    )  # TensorFlow takes this for the end of the file.
     given = data_service.WorkerInput(spec, files, batch_size=8, epochs=1).dataset()
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         list(local(given, rows=90))

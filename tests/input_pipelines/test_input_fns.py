@@ -1,4 +1,4 @@
-"""input_fns give every row, parsed and transformed, in the order that they promise."""
+"""input_fns return every row, parsed and transformed, in the documented order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import make_rows
 
 @pytest.fixture
 def spec(document):
-    # The number of a row, as a label to follow it by.
+    # The label is the number of the row, so that rows can be identified.
     document["labels"]["row"] = {"dtype": "float32"}
     document["objectives"]["row"] = {"head": "regression"}
     return feature_specs.parse(document)
@@ -60,12 +60,12 @@ def test_features_and_labels_have_the_promised_types(spec, files):
 
 
 @pytest.mark.parametrize(("epochs", "rows"), [(None, 100), (1, None)])
-def test_where_no_batch_is_smaller_their_size_is_known(spec, files, epochs, rows):
+def test_the_batch_size_is_static_if_no_batch_is_smaller(spec, files, epochs, rows):
     batches = input_fns.train_input_fn(spec, files, batch_size=100, epochs=epochs)()
     features, labels = batches.element_spec
     single = [features["price"], features["user"], *labels.values()]
     assert {values.shape[0] for values in single} == {rows}
-    # 250 rows an epoch: without an end, the third batch has those of two epochs.
+    # 250 rows in an epoch: without end, the third batch has rows of two epochs.
     sizes = [len(labels["row"]) for _, labels in batches.take(4)]
     assert sizes == ([100, 100, 100, 100] if epochs is None else [100, 100, 50])
 
@@ -127,7 +127,7 @@ def test_workers_share_the_rows(spec, files, count):
             spec, files, batch_size=64, epochs=1, shard=Shard(count, index)
         )
         rows += flat(row_numbers(own))
-        # A distribution strategy hands the same over as an input context.
+        # A distribution strategy passes the same numbers in an input context.
         Context.input_pipeline_id = index
         same = input_fns.train_input_fn(spec, files, batch_size=64, epochs=1)(Context())
         assert [labels["row"].numpy().tolist() for _, labels in same] == [

@@ -95,7 +95,7 @@ def test_a_damaged_cache_is_named_and_made_anew(config, tmp_path):
         file.write(bytes([byte[0] ^ 1]))
     with pytest.raises(ek.DataError, match=entry) as error:
         ek.run(config())
-    assert "was damaged or removed; what was left of it is removed now" in str(error.value)
+    assert "was damaged or removed. The kit removed the rest of it" in str(error.value)
     result = ek.run(config())
     assert found(result) == (3, 1, 100)
     assert result.rows_trained == 800 - 150
@@ -124,7 +124,7 @@ def test_what_cannot_be_cached_is_refused(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(keep_negatives="click=0.5"))
     assert str(error.value) == (
-        "--input_cache_dir: each epoch keeps other negatives (--keep_negatives). Remove "
+        "--input_cache_dir: each epoch keeps different negatives (--keep_negatives). Remove "
         "--input_cache_dir."
     )
     with pytest.raises(ek.ConfigError) as error:
@@ -136,8 +136,8 @@ def test_what_cannot_be_cached_is_refused(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(input_cache_dir=spec))
     assert str(error.value) == (
-        f"--input_cache_dir: the input cache {spec}: {spec}: File exists; name a folder on a local "
-        "disk that can be written"
+        f"--input_cache_dir: the input cache {spec}: {spec}: File exists. Name a writable folder "
+        "on a local disk"
     )
     assert not os.path.exists(config().model_dir)
     with pytest.raises(ek.ConfigError, match="--input_cache_gib"):

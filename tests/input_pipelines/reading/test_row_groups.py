@@ -144,7 +144,7 @@ def test_groups_of_sequence_examples(tmp_path):
 
 
 def test_workers_that_would_share_a_file_are_refused(data):
-    with pytest.raises(ValueError, match="give each worker a file at least"):
+    with pytest.raises(ValueError, match="Write at least one file for each worker"):
         input_fns.train_input_fn(SPEC, data[0], batch_size=8, shard=Shard(3, 0))()
 
 

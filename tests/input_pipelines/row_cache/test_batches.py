@@ -1,4 +1,4 @@
-"""Batches with the cache are those without it, and what changed is never taken from it."""
+"""The cache does not change batches, and never returns old rows of data that have changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cache(tmp_path):
 
 
 def again(cache):
-    """What another run would find."""
+    """A cache like that of another run."""
     cache.close()
     return RowCache(cache._name, limit=100 * MIB)
 
@@ -55,7 +55,7 @@ def entries(cache):
 
 
 def same(ours, theirs):
-    """Whether two input_fns give equal batches; how many there are."""
+    """Checks that two input_fns return equal batches, and returns the number of batches."""
     ours, theirs = (list(input_fn()) for input_fn in (ours, theirs))
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs):
@@ -65,7 +65,7 @@ def same(ours, theirs):
             if isinstance(left, tf.RaggedTensor):
                 np.testing.assert_array_equal(left.row_splits, right.row_splits)
                 left, right = left.flat_values, right.flat_values
-            # TensorFlow's logarithm differs in its last bit with a row's place among others.
+            # The last bit of TensorFlow's logarithm depends on a row's place in its batch.
             exact = left.dtype != tf.float32
             np.testing.assert_allclose(left, right, rtol=0 if exact else 2e-7, atol=0)
     return len(ours)
@@ -108,13 +108,13 @@ def test_a_restart_a_worker_and_an_evaluation_read_what_they_would(spec, files, 
             input_fns.train_input_fn(spec, files, **chosen),
         )
     assert compared == (7500 - 3168 + 31) // 32 + (1500 - 480 + 31) // 32
-    assert cache.counts.misses == 6  # A fifth of the records of a file is another shard of it.
+    assert cache.counts.misses == 6  # A fifth of a file's records is a different shard.
     evaluated = [
         input_fns.eval_input_fn(spec, files, batch_size=100, limit=20, cache=one)
         for one in (cache, None)
     ]
     assert same(*evaluated) == 20
-    assert cache.counts.misses == 6  # The whole files are known from the training.
+    assert cache.counts.misses == 6  # Training has cached the whole files.
 
 
 def test_it_works_in_a_graph(spec, files, cache):
@@ -178,7 +178,7 @@ def test_a_bad_record_leaves_nothing_behind(spec, files, cache):
                 and name != ".lock"]  # fmt: skip
 
 
-def test_what_changed_is_made_anew(document, tmp_path):
+def test_changed_data_are_transformed_again(document, tmp_path):
     (tmp_path / "cities.txt").write_text("rome\noslo\nlima\n")
     document["columns"]["city"] = {"vocabulary": "city", "file": "cities.txt"}
     read = lambda: feature_specs.parse(document, directory=tmp_path)  # noqa: E731
@@ -195,7 +195,7 @@ def test_what_changed_is_made_anew(document, tmp_path):
         np.testing.assert_array_equal(features["city"], expected["city"])
 
     look(), look()
-    (tmp_path / "cities.txt").write_text("oslo\nrome\nlima\n")  # As long as before.
+    (tmp_path / "cities.txt").write_text("oslo\nrome\nlima\n")  # The same size as before.
     look(), look()
     kept = os.stat(path)
     writing.write_examples(path, make_rows(20, seed=8)[::-1])
@@ -207,9 +207,7 @@ def test_what_changed_is_made_anew(document, tmp_path):
     assert misses == [1, 0, 1, 0, 1, 0, 0]
 
 
-def test_a_file_that_changes_meanwhile_is_not_cached_under_its_former_name(
-    spec, files, cache, monkeypatch
-):
+def test_a_file_that_changes_while_it_is_transformed_is_not_cached(spec, files, cache, monkeypatch):
     write = shards.write
 
     def changing(path, blocks, **options):
@@ -220,8 +218,8 @@ def test_a_file_that_changes_meanwhile_is_not_cached_under_its_former_name(
     with pytest.raises(DataError) as error:
         cache.rows(spec, files[:1])
     assert str(error.value) == (
-        f"{files[0]} changed while its rows were transformed for the input cache; start again once "
-        "it is written"
+        f"{files[0]} changed while its rows were transformed for the input cache. Start again when "
+        "the file is complete"
     )
     assert not entries(cache)
 
@@ -237,8 +235,8 @@ def test_a_folder_that_vanishes_is_named(spec, files, cache, monkeypatch, young)
     assert rows.paths
 
 
-def test_what_cannot_be_cached_is_refused(spec, files, cache):
-    message = "each epoch keeps other negatives"
+def test_rows_that_cannot_be_cached_are_refused(spec, files, cache):
+    message = "each epoch keeps different negatives"
     with pytest.raises(ValueError, match=message):
         input_fns.train_input_fn(
             spec, files, batch_size=8, cache=cache, negatives=Negatives("click", 0.5)
@@ -255,8 +253,8 @@ def test_a_damaged_entry_is_found_and_removed(spec, files, cache):
     with pytest.raises(tf.errors.DataLossError):
         list(rows.blocks(interleaved=True))
     assert cache.remove_damaged() == (
-        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged or removed; what was "
-        "left of it is removed now; start again, and look at the disk"
+        f"{rows.paths[0]}, the cached rows of {files[0]}, was damaged or removed. The kit removed "
+        "the rest of it. Start again, and check the disk"
     )
     with again(cache) as found:
         os.truncate(rows.paths[2], os.path.getsize(rows.paths[2]) - 1)
@@ -273,14 +271,14 @@ def test_too_small_a_cache_says_so(spec, files, tmp_path):
     with RowCache(f"{tmp_path}/large", limit=MIB) as large:
         size = os.path.getsize(large.rows(spec, files[:1]).paths[0])
     assert str(error.value) == (
-        f"the input cache {tmp_path}/small is too small: with the next file, the rows of this run "
-        f"and of those beside it are {size:,} bytes, and 1,000 are allowed; allow more "
+        f"the input cache {tmp_path}/small is too small: with the next file, the rows of all "
+        f"current runs need {size:,} bytes, but the limit is 1,000. Allow more "
         "(--input_cache_gib), or train without a cache"
     )
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError) as error:
         RowCache(f"{tmp_path}/file", limit=1000)
     assert str(error.value) == (
-        f"the input cache {tmp_path}/file: {tmp_path}/file: File exists; name a folder on a local "
-        "disk that can be written"
+        f"the input cache {tmp_path}/file: {tmp_path}/file: File exists. Name a writable folder on "
+        "a local disk"
     )

@@ -42,13 +42,13 @@ def test_a_file_is_read_once(tmp_path, read, old):
     assert read == [str(path)]
 
 
-def test_whatever_changed_is_read_again(tmp_path, read, old):
+def test_a_changed_file_is_read_again(tmp_path, read, old):
     path = tmp_path / "a"
     path.write_bytes(b"one")
     known = Digests(tmp_path / "digests")
     before = os.stat(path)
     assert known.of(str(path)) == sha(b"one")
-    # The same file, size and time of change, as far as users can set them.
+    # The same file name, size and modification time: all that a user can set.
     path.write_bytes(b"two")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert known.of(str(path)) == sha(b"two")
@@ -87,7 +87,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_remembered(tmp_path, monkey
     assert known.of(str(path)) == sha(b"longer")
 
 
-def test_a_line_that_was_cut_off_and_old_lines_go(tmp_path, monkeypatch, old):
+def test_truncated_lines_and_old_lines_are_dropped(tmp_path, monkeypatch, old):
     path = tmp_path / "a"
     path.write_bytes(b"one")
     file = tmp_path / "digests"

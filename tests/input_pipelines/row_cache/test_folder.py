@@ -1,4 +1,4 @@
-"""The cache folder: room, runs beside each other, and what a killed one leaves."""
+"""The cache folder: its size limit, runs at the same time, and what a killed run leaves behind."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_entry_is_found_by_later_runs(folder):
     assert sorted(os.listdir(folder.path)) == [".lock", os.path.basename(path)]
 
 
-def test_what_was_used_longest_ago_goes_first(folder):
+def test_entries_that_were_used_longest_ago_are_removed_first(folder):
     for time, name in enumerate("abc"):
         os.utime(folder.add(key(name), writes(30)), (time, time))
     folder.close()
@@ -59,13 +59,13 @@ def test_what_was_used_longest_ago_goes_first(folder):
     assert later.find(key("b")) is None
     assert later.find(key("c"))
     # All but 30 bytes belong to this run.
-    with pytest.raises(CacheFull, match="are 160 bytes, and 100 are allowed"):
+    with pytest.raises(CacheFull, match="need 160 bytes, but the limit is 100"):
         later.add(key("e"), writes(60))
     assert later.find(key("e")) is None
     later.close()
 
 
-def test_what_another_run_uses_stays(folder):
+def test_entries_that_another_run_uses_are_kept(folder):
     folder.add(key("a"), writes(60))
     later = other_run(folder)
     with pytest.raises(CacheFull):
@@ -76,12 +76,12 @@ def test_what_another_run_uses_stays(folder):
     later.close()
 
 
-def test_an_entry_that_was_cut_off_counts_for_nothing(folder, caplog):
+def test_a_truncated_entry_is_not_used(folder, caplog):
     path = folder.add(key("a"), writes(30))
     os.truncate(path, 29)
     with caplog.at_level("INFO", logger="estimator_kit"):
         assert folder.find(key("a")) is None
-    assert "is not as long as its name says, and is made anew" in caplog.text
+    assert "the size of the file differs from the size in its name" in caplog.text
     assert not os.path.exists(path)
 
 
@@ -140,4 +140,4 @@ folder.add({key("half")!r}, half)
     assert later.find(key("whole"))
     later.close()
     folder.close()
-    assert len(os.listdir(folder.path)) == 2  # The lock, and the whole one.
+    assert len(os.listdir(folder.path)) == 2  # The lock and the complete entry.

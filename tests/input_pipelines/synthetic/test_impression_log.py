@@ -1,4 +1,4 @@
-"""The default data: the same bytes each time, whole or absent, true to its documented formula."""
+"""The default data are the same bytes each time, never half written, and follow the formula."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_complete_data_are_left_alone(tmp_path, monkeypatch):
     folder = tmp_path / "ads"
     impression_log.generate(str(folder), **SMALL)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    monkeypatch.setattr(truth, "draw_population", None)  # Would fail if anything were drawn.
+    monkeypatch.setattr(truth, "draw_population", None)  # Fails if anything is drawn.
     impression_log.generate(str(folder), **SMALL)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
@@ -130,9 +130,9 @@ def test_data_made_with_other_settings_are_never_touched(tmp_path):
     impression_log.generate(folder, **SMALL)
     before = contents(folder)
     message = (
-        f"out_dir {folder!r} holds data made with rows=2000, seed=1, but rows=999, seed=7 was"
-        " asked for; choose another out_dir, ask for the same settings, or remove the folder to"
-        " make the data anew."
+        f"out_dir {folder!r} has data that were made with rows=2000, seed=1, but you asked for"
+        " rows=999, seed=7. Choose another out_dir, use the same settings, or remove the folder to"
+        " make the data again."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         impression_log.generate(folder, **{**SMALL, "rows": 999, "seed": 7})
@@ -142,15 +142,15 @@ def test_data_made_with_other_settings_are_never_touched(tmp_path):
 def test_a_folder_that_something_else_filled_is_never_touched(tmp_path):
     (tmp_path / "dt=2026-01-01").mkdir()
     message = (
-        f"out_dir {str(tmp_path)!r} holds 'dt=2026-01-01' but no _GENERATOR.json, so this"
-        " generator did not make it; choose another out_dir."
+        f"out_dir {str(tmp_path)!r} has 'dt=2026-01-01' but no _GENERATOR.json, so this"
+        " generator did not make it. Choose another out_dir."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         impression_log.generate(str(tmp_path), **SMALL)
     (tmp_path / "_GENERATOR.json").write_text("not json")
     message = (
         f"{str(tmp_path / '_GENERATOR.json')!r} is not a JSON object with the settings of this"
-        f" generator; choose another out_dir, or remove {str(tmp_path)!r} to make the data anew."
+        f" generator. Choose another out_dir, or remove {str(tmp_path)!r} to make the data again."
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         impression_log.generate(str(tmp_path), **SMALL)
@@ -219,7 +219,7 @@ def test_new_items_appear_every_day_and_get_their_share(rows):
         assert numbers.max() < 800 + 40 * day
         if day:
             assert len(set(items) - seen) >= 30
-            # 40 items, each shown as often as the average one; four standard deviations.
+            # 40 items, each shown as often as the average item; four standard deviations.
             share = 40 / (800 + 40 * day)
             launched = (numbers >= 760 + 40 * day).sum()
             assert abs(launched - share * 6000) < 4 * math.sqrt(share * 6000)
