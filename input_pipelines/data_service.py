@@ -179,7 +179,7 @@ def read(
       batch_size: the batch size of the `WorkerInput`.
       rows: how many rows the dataset has, or None if it has no end.
       lost_after_secs: if workers send no row for this many seconds, the missing rows are given up:
-        they were lost with another worker. Not used if `rows` is None.
+        they were lost with another worker. Used only if `rows` is given.
     """
     service = tf.data.experimental.service
     given = service.from_dataset_id(

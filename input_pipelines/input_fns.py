@@ -306,7 +306,7 @@ def _cut(
 
 
 def training_rows(spec: FeatureSpec, selection: Selection) -> Callable[[tf.Tensor], Any]:
-    """A function from a batch of records to `(features, labels)` with the weights of `selection`."""
+    """A function from records to `(features, labels)`, with the weights of `selection`."""
     transform = Transform(spec)
 
     def rows(batch: tf.Tensor) -> Any:

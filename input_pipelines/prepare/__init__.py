@@ -1,1 +1,1 @@
-"""What is done with data before training."""
+"""Prepares data before training: reads tables, converts them, analyzes them."""

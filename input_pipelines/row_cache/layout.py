@@ -114,7 +114,7 @@ class RowLayout:
 
 
 def list_bytes(values: Any) -> np.ndarray:
-    """The bytes of each row of a ragged tensor as an object array [rows], for `RowLayout.unpack`."""
+    """The bytes of each row of a ragged tensor, object [rows], for `RowLayout.unpack`."""
     flat = values.flat_values.numpy()
     data = flat.astype(flat.dtype.newbyteorder("<"), copy=False).tobytes()
     ends = (values.row_splits.numpy() * flat.itemsize).tolist()

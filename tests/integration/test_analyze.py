@@ -52,7 +52,7 @@ def test_a_table(folder):
     lines = done.stdout.splitlines()
     assert lines[0] == "table/spec.yaml: 1 features and 1 labels, from 18 records of 1 files"
     assert (
-        "  note: code: text, since 9 of 18 numbers begin with a zero that would be lost, the "
+        "  note: code: text, because 9 of 18 numbers begin with a zero that would be lost, the "
         "first one '007' in a.csv: line 2"
     ) in lines
     statistics = json.loads((folder / "table" / "statistics.json").read_text())

@@ -215,7 +215,7 @@ def test_it_needs_no_tensorflow(tmp_path):
          "error: --convert_dir: '.' holds 'a.csv' and no _PLAN.json, so no conversion wrote it; "
          "name another folder, or move it away\n"),
         (["--convert_files=a.csv", "--convert_dir=x", "--csv_delimiter=ab"], 2,
-         "error: --csv_delimiter: got 'ab', expected one character, as ; or \\t\n"),
+         "error: --csv_delimiter: got 'ab', expected one character, such as ; or \\t\n"),
         (["--convert_files=bad.csv", "--convert_dir=x"], 65,
          "error: bad.csv: line 3: has 3 fields, expected 2: '1,2,3'\n"),
     ],

@@ -1,17 +1,17 @@
-"""Tables as records: Parquet, CSV and JSON lines, read in batches of what a TFRecord can hold.
+"""Reads tables (Parquet, CSV and JSON lines) in batches of values that a TFRecord can store.
 
-    kinds           what kind of file a name says
-    options         how a CSV file is written, where that is not the usual way
-    library, streams    pyarrow, imported when a table is read; and files as it reads them
+    options         how a CSV file is written, if it differs from the usual form
+    library, streams    pyarrow, which is imported when a table is read; and files as it reads them
     csv_files, csv_stream, text_types    CSV: fields as text, then the types of whole columns
-    json_files, parquet_files    the other two
+    json_files, parquet_files    the other kinds of files
     row_places      how messages name a row
-    storable        columns of any type -> int64, float32 and bytes, one or a list of them a row
-    found_columns, beam_pipeline    a first look through all files, by threads or Apache Beam
+    storable        converts columns of any type to int64, float32 or bytes, or lists of these
+    found_columns, beam_pipeline    the first reading of all files, by threads or Apache Beam
     reader          the files of one table, its columns, and its rows, part by part
 
-A row is a record: a null is a missing feature, a list a feature of several values. Types hold for
-the whole table, so every column has one before the first row is given out. Writes nothing.
+A row becomes a record. A null is a missing feature, and a list is a feature with several values. A
+column has one type in the whole table, so all types are known before the first row is returned. The
+reader never writes anything.
 
     table = reader.open_table(["a.parquet", "b.parquet"])
     for part in table.parts():

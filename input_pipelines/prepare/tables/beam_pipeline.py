@@ -1,6 +1,6 @@
-"""The first look through the files of a table as an Apache Beam pipeline, in the place of threads.
+"""Reads the files of a table for the first time with Apache Beam instead of threads.
 
-An element is a file. What is found in it comes back as JSON, a few lines a column.
+Each element of the pipeline is a file. The result for a file is JSON, a few lines for each column.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOOKS: dict[str, Any] = {kind.__name__: pydantic.TypeAdapter(kind) for kind in 
 
 
 def looks(flags: Sequence[str]) -> LookAll:
-    """What looks through files on the workers of a pipeline with these flags of Beam."""
+    """A function that reads files on the workers of a pipeline with these Beam flags."""
 
     def look_all(files: Sequence[Look]) -> list[Found]:
         with runner.scratch(flags) as folder:
@@ -65,7 +65,7 @@ def _found(document: dict[str, Any]) -> Found:
 
 
 def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
-    """What is found in a file; nothing else is written, so that attempts need no names."""
+    """Reads a file and returns what it found. It writes nothing, so it does not use `attempt`."""
     kind, _, content = piece.partition(b" ")
     found, rows = look_through(_LOOKS[kind.decode()].validate_json(content))
     document: dict[str, Any] = {"rows": rows}

@@ -1,14 +1,14 @@
-"""`Column`: what a column of a table is as a feature; and what becomes of each type of Arrow's.
+"""`Column`: a column of a table as a feature; and how each Arrow type is converted.
 
     booleans, integers          int64; false is 0, true is 1
     floats, decimals            float32
     text, binary                string: the bytes; text is UTF-8
-    dictionaries                as their values
-    dates, times, timestamps    string: text, as "2011-01-01 10:00:00.000", with a note
-    lists of one of these       several values; a list of no fixed length may be empty
-    null                        no type: there is no value
+    dictionaries                like their values
+    dates, times, timestamps    string: text such as "2011-01-01 10:00:00.000", with a note
+    lists of one of these       several values; a list without a fixed length may be empty
+    null                        no type: the column has no value
 
-Structs, maps, lists of lists, durations and intervals are errors: a record has no place for them.
+Structs, maps, lists of lists, durations and intervals are errors: a record cannot store them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Column:
     """A column.
 
     Attributes:
-      name: as the file has it.
-      dtype: `int64`, `float32` or `string`; None when no row has a value.
-      multi: whether it holds lists.
-      note: what a reader of the report should know, or an empty string.
+      name: its name in the file.
+      dtype: `int64`, `float32` or `string`; None if no row has a value.
+      multi: whether its values are lists.
+      note: a note for the report, or an empty string.
     """
 
     name: str
@@ -37,14 +37,14 @@ class Column:
 
 
 class NoFeature(ValueError):
-    """A type that no feature of a record can hold; the message says what to do."""
+    """A type that a feature cannot store. The message says what to do."""
 
 
 def column_of(name: str, dtype: Any) -> Column:
-    """What a column of an Arrow type is.
+    """The `Column` for a column of an Arrow type.
 
     Raises:
-      NoFeature: it can be no feature.
+      NoFeature: a feature cannot store this type.
     """
     types = arrow().types
     inner = dtype
@@ -70,17 +70,17 @@ def column_of(name: str, dtype: Any) -> Column:
             f"{inner}, read as text; parts of it (hour, day of "
             "the week, age) would be better features",
         )
-    remedy = "store its parts as columns of their own, or leave it out, when the file is written"
+    remedy = "Write its parts as separate columns, or leave it out of the file"
     if multi and is_list(inner):
         remedy = (
-            "store it as a flat list, and the lengths of its lists in another column (row_lengths "
-            "in a spec), or leave it out, when the file is written"
+            "Write it as a flat list and the lengths of its lists as another column (row_lengths "
+            "in a spec), or leave it out of the file"
         )
-    raise NoFeature(f"column {name!r} is {dtype}, which no feature of a record can hold; {remedy}")
+    raise NoFeature(f"column {name!r} is {dtype}, which a feature cannot store. {remedy}")
 
 
 def storage_type(column: Column) -> Any:
-    """The Arrow type of a column's values as they are given out; lists of it for `multi`."""
+    """The Arrow type of a column's values in the batches of `reader`; a list type for `multi`."""
     pa = arrow()
     of_dtype = {
         "int64": pa.int64(),

@@ -1,9 +1,9 @@
-"""CSV files by pyarrow: every field as text, in batches; nothing is inferred here.
+"""Reads CSV files with pyarrow: every field as text, in batches. Types are not inferred here.
 
-pyarrow infers a column's type from the first block of a file and fails on a later value of another
-type, or reads "00123" as 123. So columns are asked for as bytes, and `text_types` looks at all of
-them. Rows are counted from 1, without the line of names, comments and empty lines; errors name the
-line of the file (`row_places`).
+pyarrow infers a column's type from the first block of a file. It fails if a later value has another
+type, and reads "00123" as 123. So this module requests all columns as bytes, and `text_types`
+checks all values. Rows are counted from 1, without the line of column names, comments and empty
+lines. Errors name the line of the file (`row_places`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from input_pipelines.prepare.tables.library import arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
 
-# Bytes that are parsed together; a row must fit in.
+# The bytes that are parsed together. A row must not be longer.
 _BLOCK = 4 * 2**20
 _SHOWN = 100
 
-# How pyarrow tells of a row of another length, the first 100 bytes of its text last. Its
-# invalid_row_handler has the whole text, and cannot be called for one that is not UTF-8.
+# pyarrow's message about a row of the wrong length. It ends with the first 100 bytes of the row.
+# An invalid_row_handler gets the whole text, but fails for rows that are not UTF-8.
 _WRONG_ROW = re.compile(
     r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL
 )
 
-# What separates fields where it is no comma.
+# Common delimiters other than a comma.
 _DELIMITERS = ("\t", ";", "|")
 
 
@@ -38,7 +38,7 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
     """The names of a file's columns.
 
     Raises:
-      DataError: it has none, or one of them twice.
+      DataError: the file has no names, or a name is listed twice.
     """
     if options.columns:
         return options.columns
@@ -50,14 +50,14 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
     for i, name in enumerate(found):
         if name in found[:i]:
             raise DataError(
-                f"{path}: two columns are named {name!r}; rename one, or, if the file has no line "
-                "of names, give them with --csv_columns"
+                f"{path}: two columns are named {name!r}. Rename one of them. If the file has no "
+                "line of column names, name the columns with --csv_columns"
             )
     other = next((sign for sign in _DELIMITERS if sign in found[0]), None)
     if len(found) == 1 and other is not None and not options.delimiter:
         raise DataError(
-            f"{path}: its only column is named {found[0]!r}; is {other!r} what separates the "
-            "fields? Then give it with --csv_delimiter; if not, give the one that does"
+            f"{path}: its only column is named {found[0]!r}. If {other!r} separates the fields, "
+            "pass it as --csv_delimiter; otherwise pass the right delimiter"
         )
     return found
 
@@ -80,8 +80,8 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
                 row += batch.num_rows
         if last is not None and stream.unclosed(last):
             raise DataError(
-                f"{row_places.name(path, row, places)}: its last field starts with a quote that "
-                "nothing closes"
+                f"{row_places.name(path, row, places)}: its last field starts with a quote that is "
+                "never closed"
             )
 
 
@@ -89,7 +89,7 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
 def _opened(
     path: str, options: CsvOptions, columns: Sequence[str]
 ) -> Iterator[tuple[Any, CsvStream]]:
-    """A file as pyarrow's reader of batches; of columns that are not named, types are guesses."""
+    """Opens a file with pyarrow's batch reader, which guesses the types of unnamed columns."""
     csv, pa = arrow("csv"), arrow()
     with reading(path), contextlib.ExitStack() as stack:
         stream = CsvStream(streams.open_text(path), path, options)
@@ -97,7 +97,7 @@ def _opened(
         try:
             table = csv.open_csv(
                 stream,
-                # With threads, pyarrow does not know the number of a wrong row.
+                # With threads, pyarrow does not know the number of an invalid row.
                 csv.ReadOptions(
                     use_threads=False, block_size=_BLOCK, column_names=options.columns or None
                 ),
@@ -122,7 +122,7 @@ def _opened(
 
 
 def _wrong_row(message: str, path: str, places: CsvRows) -> Optional[str]:
-    """What is wrong with a row of another length; None where pyarrow says another thing."""
+    """The message about a row of the wrong length; None if pyarrow's error is a different one."""
     wrong = _WRONG_ROW.fullmatch(message)
     if wrong is None:
         return None
@@ -138,36 +138,36 @@ def _reason(error: Exception, options: CsvOptions) -> str:
     message = one_line(error)
     if "Empty CSV file" in message:
         return "is empty; a CSV file starts with a line of column names" + (
-            "" if not options.columns else ", or has rows of --csv_columns"
+            "" if not options.columns else ", or with a row if you pass --csv_columns"
         )
     if "straddl" in message:
-        return f"a row is longer than {_BLOCK // 2**20} MB; is a quote not closed?"
+        return f"a row is longer than {_BLOCK // 2**20} MB. Check whether a quote is not closed"
     return message
 
 
 def _hint(text: str, options: CsvOptions) -> str:
-    """What may be the cause where a row has another number of fields; mostly empty."""
+    """A possible cause of a wrong number of fields; usually empty."""
     if options.skip_spaces or not re.search('[^\\w\\s"] +"', text):
         return ""
     return (
-        "; a quote behind a space begins no quoted field, unless --csv_skip_spaces leaves the "
-        "space out"
+        ". A quote after a space does not start a quoted field. Use --csv_skip_spaces to ignore "
+        "such spaces"
     )
 
 
 def _check_no_names(batch: Any, path: str, places: CsvRows) -> None:
-    """Raises DataError when the first row of a file holds the names of its columns."""
+    """Raises DataError if the first row of a file has the names of its columns."""
     first = [column[0].as_py() for column in batch.columns]
     if first == [name.encode() for name in batch.schema.names]:
         raise DataError(
-            f"{row_places.name(path, 1, places)} holds the names of the columns; --csv_columns (in "
-            "a spec, csv_columns under tables) is for files that do not begin with a line of "
-            "names: leave it out"
+            f"{row_places.name(path, 1, places)} has the names of the columns. Remove "
+            "--csv_columns (in a spec, csv_columns under tables): it is only for files that do not "
+            "start with a line of column names"
         )
 
 
 def _text(batch: Any, path: str, before: int, places: CsvRows) -> Any:
-    """A batch of bytes as one of text."""
+    """Converts a batch of bytes to a batch of text."""
     pa = arrow()
 
     def where(i: int) -> str:
@@ -180,10 +180,10 @@ def _text(batch: Any, path: str, before: int, places: CsvRows) -> Any:
 
 
 def utf8(column: Any, what: str, where: Callable[[int], str]) -> Any:
-    """Bytes as text; `where` names the row of a value.
+    """Converts bytes to text; `where` names the row of a value in errors.
 
     Raises:
-      DataError: they are not.
+      DataError: a value is not UTF-8.
     """
     pa = arrow()
     try:
@@ -194,7 +194,7 @@ def utf8(column: Any, what: str, where: Callable[[int], str]) -> Any:
                 (value or b"").decode()
             except UnicodeDecodeError as error:
                 raise DataError(
-                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}; "
-                    "write the file again in UTF-8"
+                    f"{where(i)}: {what} is not UTF-8: {value[:_SHOWN]!r}. "
+                    "Write the file again in UTF-8"
                 ) from error
         raise

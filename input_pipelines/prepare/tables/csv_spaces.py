@@ -1,11 +1,11 @@
-"""Whether the fields of a CSV file are separated by a comma and spaces, as in `age, 39, private`.
+"""Detects whether a comma and spaces separate the fields of a CSV file: `age, 39, private`.
 
     after_spaces("adult.csv", CsvOptions())     # (2, 3): the second and the third field of each row
 
-pyarrow, as the standard for CSV, takes such spaces as part of the fields: numbers would be text,
-and quotes no quotes. Looks at the start of a file. Where each value of a column begins with a
-space there, `reader.open_table` leaves the spaces at the start of all fields out and says so,
-unless the user decided. Never changes a file.
+For pyarrow, as in the CSV standard, such spaces are part of the fields: numbers would be text, and
+quotes would not quote. This module reads the start of a file. If every value of a column begins
+with a space there, `reader.open_table` ignores the spaces at the start of all fields and adds a
+note, unless the user has set the option. Never changes a file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from input_pipelines.prepare.tables.csv_stream import CsvStream
 from input_pipelines.prepare.tables.library import reading
 from input_pipelines.prepare.tables.options import CsvOptions
 
-# Bytes that are looked at; unpacked.
+# How many unpacked bytes are checked.
 _LOOK = 2**20
 
 
 def after_spaces(path: str, options: CsvOptions) -> tuple[int, ...]:
-    """Which fields, counted from 1, begin with a space in every row at the start of a file.
+    """The fields, counted from 1, that begin with a space in every row at the start of a file.
 
-    A field that is empty is no value. The line of names says nothing, nor do the fields of a row
-    behind its first quote: where they end is only known when it is known whether spaces count.
+    Empty fields do not count. The line of column names is ignored, and so are the fields of a row
+    after its first quote: where they end depends on whether spaces are part of fields.
     """
     delimiter = options.separator(path).encode()
     if delimiter == b" ":
@@ -49,7 +49,7 @@ def after_spaces(path: str, options: CsvOptions) -> tuple[int, ...]:
 
 
 def _lines(path: str, options: CsvOptions) -> list[bytes]:
-    """The whole lines at the start of a file, without comments."""
+    """The complete lines at the start of a file, without comments."""
     content = b""
     with reading(path):
         stream = CsvStream(streams.open_text(path), path, options)

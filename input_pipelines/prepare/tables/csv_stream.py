@@ -1,8 +1,8 @@
-"""The bytes of a CSV file as pyarrow is given them: what pyarrow has no option for is done here.
+"""Cleans the bytes of a CSV file for pyarrow, where pyarrow has no suitable option.
 
-Lines of comment, and spaces at the start of fields, are taken away where `CsvOptions` says so, but
-never inside quotes. A line break is added at the end where it lacks. The last bytes are remembered:
-pyarrow takes a quote that nothing closes for a field up to the end of the file.
+If `CsvOptions` says so, this removes comment lines and spaces at the start of fields, but never
+inside quotes. It adds a missing line break at the end of the file. It also remembers the last bytes
+of the file, because pyarrow reads everything after an unclosed quote as one field, without error.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from input_pipelines.prepare.tables.options import CsvOptions
 
 _TAIL = 1 << 16
 
-# Lines are cleaned as wholes; what is longer is no line, and memory has an end.
+# Complete lines are cleaned in memory. A longer line is an error.
 LONGEST_LINE = 64 * 2**20
 
 
 class LineCleaner:
-    """Takes comments and spaces away, line after line, and knows what is inside quotes.
+    """Removes comments and spaces, line by line, and tracks what is inside quotes.
 
     Args:
-      path: the name of the file, which may say the delimiter.
-      options: how it is written.
+      path: the path of the file; its suffix may decide the delimiter.
+      options: how the file is written.
 
     Attributes:
       in_quotes: whether the next line begins inside quotes.
-      changes: whether any line may be changed.
+      changes: whether these options change any line.
     """
 
     def __init__(self, path: str, options: CsvOptions):
@@ -39,7 +39,7 @@ class LineCleaner:
         self.changes = bool(self._comment) or self._skip
 
     def clean(self, line: bytes) -> bytes:
-        """A whole line without what is no part of it; nothing of a line of comment."""
+        """A complete line without the removed parts; empty for a comment line."""
         if not self.in_quotes:
             if self._comment and line.startswith(self._comment):
                 return b""
@@ -77,7 +77,7 @@ class LineCleaner:
 
 
 class CsvStream:
-    """A file of bytes, from its start, with `read` as Python files have it."""
+    """A file of cleaned bytes that is read from its start, with a `read` like a Python file."""
 
     closed = False
 
@@ -86,12 +86,12 @@ class CsvStream:
 
         Args:
           source: the file; it is closed with the stream.
-          path: its name, which may say the delimiter.
-          options: how it is written.
+          path: its path; the suffix may decide the delimiter.
+          options: how the file is written.
         """
         self._source = source
         self._cleaner = LineCleaner(path, options)
-        self._rest = b""  # a line that the last read cut
+        self._rest = b""  # the start of a line that the last read cut
         self._tail = b""
         self._done = False
 
@@ -103,7 +103,7 @@ class CsvStream:
         self._source.close()
 
     def read(self, size: int) -> bytes:
-        """The next bytes, about `size` of them; none at the end."""
+        """The next bytes, about `size` of them; empty at the end."""
         content = b""
         while not content and not self._done:
             content = bytes(self._source.read(size))
@@ -118,7 +118,7 @@ class CsvStream:
         return content
 
     def unclosed(self, value: bytes) -> bool:
-        """Whether the last value of the file is in a quote that nothing closes."""
+        """Whether the last value of the file is in an unclosed quote."""
         end = self._tail.rstrip(b"\r\n")
         written = b'"' + value.replace(b'"', b'""')
         if len(written) > _TAIL // 2:
@@ -128,7 +128,7 @@ class CsvStream:
         return self._tail.endswith(written) or end.endswith(written.rstrip(b"\r\n"))
 
     def _lines(self, content: bytes) -> bytes:
-        """The whole lines that are there by now, cleaned."""
+        """The lines that are complete so far, cleaned."""
         content = self._rest + content
         if len(content) > LONGEST_LINE and b"\n" not in content:
             raise OSError(f"a line is longer than {LONGEST_LINE // 2**20} MB")

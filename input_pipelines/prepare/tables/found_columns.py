@@ -1,7 +1,7 @@
-"""The columns of the files of one table, taken together: which there are, and of what types.
+"""Finds the names and types of the columns in all files of one table.
 
-Parquet says it itself; CSV and JSON lines are read through, several files at a time, so that a
-column's type is that of all its values. Files that do not fit together are errors.
+Parquet files declare them. CSV and JSON lines are read completely, several files at a time, so that
+a column's type fits all its values. Files that do not fit together are errors.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def check_names(first: str, names: Sequence[str], path: str, others: Sequence[st
         changes = [f"lacks {', '.join(map(repr, lacks))}"] if lacks else []
         changes += [f"has {', '.join(map(repr, has))}"] if has else []
         raise DataError(
-            f"{path} {' and '.join(changes)}, unlike {first}; the files of a table have the same "
-            "columns"
+            f"{path} {' and '.join(changes)}, unlike {first}; all files of a table must have the "
+            "same columns"
         )
 
 
 def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> list[Column]:
-    """The columns of Parquet files; with `only`, the types of others are not looked at."""
+    """The columns of Parquet files. With `only`, the types of other columns are not checked."""
     found: dict[str, Column] = {}
     places: dict[str, str] = {}
     for path in files:
@@ -52,7 +52,7 @@ def of_parquet(files: Sequence[str], only: Optional[Collection[str]] = None) -> 
             ):
                 raise DataError(
                     f"column {name!r} is {_type(known)} in {places[name]} and {_type(column)} in "
-                    f"{path}; a feature has one type"
+                    f"{path}; a feature must have one type"
                 )
     return list(found.values())
 
@@ -63,7 +63,9 @@ def _type(column: Column) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class CsvLook:
-    """A CSV file to look through: `names` are its columns, `declared` those known to be text."""
+    """A CSV file to read: `names` are its columns, `declared` the columns that the spec says are
+    text.
+    """
 
     path: str
     csv: CsvOptions
@@ -73,7 +75,7 @@ class CsvLook:
 
 @dataclasses.dataclass(frozen=True)
 class JsonLook:
-    """A file of JSON lines to look through; of columns beside `only` the types do not matter."""
+    """A file of JSON lines to read. The types of columns that are not in `only` do not matter."""
 
     path: str
     only: Optional[tuple[str, ...]]
@@ -81,15 +83,15 @@ class JsonLook:
 
 Look = Union[CsvLook, JsonLook]
 
-# What is found in one file: the columns, `TextColumn`s or those of JSON, and the number of rows.
+# What is found in one file: its columns and its number of rows.
 Found = tuple[Union[dict[str, TextColumn], JsonColumns], int]
 
-# Looks through all of some files, and gives what is found in their order.
+# Reads some files completely, and returns what it found, in their order.
 LookAll = Callable[[Sequence[Look]], list[Found]]
 
 
 def look_through(look: Look) -> Found:
-    """Reads a file once."""
+    """Reads a whole file once."""
     row = 0
     if isinstance(look, CsvLook):
         texts = {name: TextColumn(name) for name in look.names}
@@ -113,9 +115,9 @@ def of_csv(
     dtypes: Mapping[str, str],
     look_all: LookAll,
 ) -> tuple[list[Column], dict[str, int]]:
-    """The columns of CSV files, of the types `dtypes` or of those that all their fields have.
+    """The columns of CSV files, and the number of rows of each file.
 
-    And the number of rows of each file.
+    A column has the type in `dtypes`, or the type that fits all its fields.
     """
     declared = tuple(name for name, dtype in dtypes.items() if dtype == "string")
     found = look_all([CsvLook(path, csv, names[path], declared) for path in files])
@@ -139,7 +141,7 @@ def of_csv(
 def of_json_lines(
     files: Sequence[str], only: Optional[Collection[str]], look_all: LookAll
 ) -> tuple[list[Column], dict[str, int]]:
-    """The columns of JSON lines, as `of_parquet` does, and the number of rows of each file."""
+    """The columns of JSON lines, as in `of_parquet`, and the number of rows of each file."""
     needed = None if only is None else tuple(sorted(only))
     found = look_all([JsonLook(path, needed) for path in files])
     first, *others = (columns for columns, _ in found)
@@ -151,7 +153,7 @@ def of_json_lines(
 
 
 def in_threads(looks: Sequence[Look]) -> list[Found]:
-    """Looks through several files at a time; pyarrow leaves the interpreter to other threads."""
+    """Reads several files at the same time. pyarrow releases the interpreter's lock."""
     with concurrent.futures.ThreadPoolExecutor(min(cores(), len(looks))) as pool:
         waiting = [pool.submit(look_through, look) for look in looks]
         try:

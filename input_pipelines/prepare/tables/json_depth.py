@@ -1,8 +1,8 @@
-"""How deep the lines of a block of JSON lines are nested, told before they are parsed.
+"""Finds out how deeply JSON lines are nested before they are parsed.
 
-pyarrow's parser goes down a level a call, and some thousand levels end the process. A block is
-looked at in one pass; only a line with many brackets is looked at by itself. Parses no JSON: of a
-line that is none it may say anything.
+pyarrow's parser calls itself for each level, and some thousand levels end the process. A block is
+checked in one pass. Only lines with many brackets are checked separately. This module does not
+parse JSON: for a line that is not JSON, its answer is meaningless.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import Optional
 
 import numpy as np
 
-# Levels that a line may have; a row of a table has two.
+# The most levels of a line. A row of a table has two.
 DEEPEST = 50
 
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def first_too_deep(block: bytes) -> Optional[int]:
-    """The index, among the lines that are not blank, of the first one of too many levels."""
+    """The index, among the lines that are not blank, of the first line with too many levels."""
     content = np.frombuffer(block, np.uint8)
-    opening = np.flatnonzero((content | 0x20) == ord("{"))  # Which makes a { of a [, too.
+    opening = np.flatnonzero((content | 0x20) == ord("{"))  # `| 0x20` also turns [ into {.
     if len(opening) <= DEEPEST:
         return None
     ends = np.flatnonzero(content == ord("\n"))
-    # A line of too many levels has two of these; so may one of brackets side by side, or in a text.
+    # A line with too many levels has two of these. So may a line with brackets side by side or in
+    # a text.
     line_of = np.searchsorted(ends, opening[:: DEEPEST // 2])
     for line in np.unique(line_of[1:][line_of[1:] == line_of[:-1]]):
         start = ends[line - 1] + 1 if line else 0

@@ -1,8 +1,7 @@
-"""JSON lines by pyarrow: an object a line, in blocks of lines; keys may be left out.
+"""Reads JSON lines with pyarrow, in blocks of lines. Each line is an object; keys may be missing.
 
-pyarrow infers types from a block. Here it reads block by block, `JsonColumns` collects what was
-found, and text that looks like a date stays text. Integers of more than 64 bits, which pyarrow
-reads as floats, are errors.
+pyarrow infers types from each block, and `JsonColumns` collects them. Text that looks like a date
+stays text. Integers of more than 64 bits are errors, because pyarrow would read them as floats.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ROW = re.compile(r"^JSON parse error: (.*?)\.? in row (\d+)$")
 
 _CHANGED = re.compile(r"^Column\((.*)\) changed from (\w+) to (\w+)$")
 
-# Integers from here on are of more than 64 bits.
+# Integers from here on need more than 64 bits.
 _BIG = 2.0**63
 
 _EMPTY_LISTS = "a list"
@@ -35,7 +34,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 def batches(path: str) -> Iterator[Any]:
-    """The rows of a file as record batches, each with the columns and types that it shows.
+    """The rows of a file as record batches. Each batch has the columns and types in its block.
 
     Raises:
       DataError: the file cannot be read; names the row.
@@ -49,8 +48,7 @@ def batches(path: str) -> Iterator[Any]:
         _check(table, block, path, before)
         if not table.num_columns and block.strip(_BLANK):
             raise DataError(
-                f"{path}: row {before + 1}: neither this object nor one of those that follow it "
-                "has a key"
+                f"{path}: row {before + 1}: this object and the objects that follow it have no keys"
             )
         if table.num_rows:
             yield table.combine_chunks().to_batches()[0]
@@ -58,21 +56,23 @@ def batches(path: str) -> Iterator[Any]:
 
 
 class JsonColumns:
-    """The columns that some files show, and what they are."""
+    """The columns of some files, and their types."""
 
     def __init__(self) -> None:
         self.found: dict[str, Column] = {}
-        self._first: dict[str, tuple[str, str]] = {}  # name -> kind, and where it is shown
+        self._first: dict[
+            str, tuple[str, str]
+        ] = {}  # name -> kind, and the row where it was first found
 
     def add(
         self, batch: Any, path: str, before: int, only: Optional[Collection[str]] = None
     ) -> None:
-        """Adds a batch of a file that comes after `before` rows there.
+        """Adds a batch of a file that comes after the file's first `before` rows.
 
-        With `only`, other columns than these are known by name alone.
+        With `only`, just the names of all other columns are recorded.
 
         Raises:
-          DataError: a column can be no feature, or is of two kinds.
+          DataError: a feature cannot store a column, or a column has values of two kinds.
         """
         for field, array in zip(batch.schema, batch.columns):
             if only is not None and field.name not in only:
@@ -86,16 +86,16 @@ class JsonColumns:
             self._see(column, _kind(field.type), place)
 
     def merge(self, other: JsonColumns) -> None:
-        """Adds what a later file shows."""
+        """Adds the columns of a later file."""
         for name, column in other.found.items():
             self._see(column, *other.shown(name))
 
     def shown(self, name: str) -> tuple[str, str]:
-        """The kind of a column and where it is shown; empty when only its name is."""
+        """The kind of a column and its first row; empty if only its name is known."""
         return self._first.get(name, ("", ""))
 
     def set(self, column: Column, kind: str, place: str) -> None:
-        """Takes a column as `found` and `shown` have it elsewhere."""
+        """Sets a column from the `found` and `shown` of another object."""
         self.found[column.name] = column
         if kind:
             self._first[column.name] = (kind, place)
@@ -114,14 +114,14 @@ class JsonColumns:
         elif kind != first:
             raise DataError(
                 f"column {name!r} is {first} in {first_place} and {kind} in {place}; a feature "
-                "has one type"
+                "must have one type"
             )
         elif column.dtype == "float32":
             self.found[name] = column
 
 
 def _kind(dtype: Any) -> str:
-    """What JSON calls a value, nothing for null; integers and other numbers are one kind."""
+    """The kind of a JSON value; empty for null. Integers and other numbers are one kind."""
     types = arrow().types
     if types.is_null(dtype):
         return ""
@@ -134,13 +134,13 @@ def _kind(dtype: Any) -> str:
 
 
 def _row(array: Any, before: int) -> int:
-    """The row, from 1, of the first value that is there."""
+    """The row, from 1, of the first value that is not null."""
     valid = np.flatnonzero(np.asarray(array.is_valid()))
     return before + 1 + (int(valid[0]) if len(valid) else 0)
 
 
 def _blocks(path: str) -> Iterator[bytes]:
-    """Whole lines, some megabytes of them at a time."""
+    """Blocks of complete lines, some megabytes each."""
     with reading(path):
         source = streams.open_text(path)
     with contextlib.closing(source):
@@ -159,7 +159,7 @@ def _blocks(path: str) -> Iterator[bytes]:
             if len(rest) > LONGEST_LINE:
                 raise DataError(
                     f"{path}: a line is longer than {LONGEST_LINE // 2**20} MB; JSON lines have "
-                    "an object a line, not one list of them"
+                    "one object on each line, not one list of objects"
                 )
         if rest:
             yield rest
@@ -173,11 +173,11 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
     if deep is not None:
         raise DataError(
             f"{path}: row {before + deep + 1}: is nested more than {json_depth.DEEPEST} levels "
-            "deep; a value is a number, a text, or a list of them"
+            "deep; a value must be a number, a text, or a list of them"
         )
     try:
         return reader.read_json(
-            pa.BufferReader(block),  # Read by threads of its own: no Python file.
+            pa.BufferReader(block),  # Other threads read it, so it must not be a Python file.
             reader.ReadOptions(use_threads=False, block_size=len(block) + 1),
             reader.ParseOptions(explicit_schema=pa.schema(list(types.items())) if types else None),
         )
@@ -188,13 +188,13 @@ def _table(block: bytes, types: dict[str, Any], path: str, before: int) -> Any:
             raise DataError(f"{path}: after row {before}: {message}") from error
         row = before + int(match[2]) + 1
         raise DataError(
-            f"{path}: row {row}: {_said(match[1])}; a line holds one object, and a key has values "
-            "of one type"
+            f"{path}: row {row}: {_said(match[1])}; each line must have one object, and the values "
+            "of a key must have one type"
         ) from error
 
 
 def _said(message: str) -> str:
-    """What pyarrow says of a line, with the key as users write it: it names `/a/[]` or nothing."""
+    """pyarrow's message about a line, with the key as in the file: pyarrow writes it as `/a/[]`."""
     match = _CHANGED.match(message)
     if match is None:
         return message
@@ -214,7 +214,7 @@ def _as_text(dtype: Any) -> Any:
 
 
 def _check(table: Any, block: bytes, path: str, before: int) -> None:
-    """Text is UTF-8, and integers are of 64 bits."""
+    """Checks that text is UTF-8 and that integers fit into 64 bits."""
     pa = arrow()
     for name, column in zip(table.schema.names, table.columns):
         array = column.combine_chunks()
@@ -228,7 +228,7 @@ def _check(table: Any, block: bytes, path: str, before: int) -> None:
 
 
 def _where(array: Any, path: str, before: int) -> Callable[[int], str]:
-    """Names the row of a value of an array, or of one in its lists."""
+    """A function that names the row of a value of an array or of its lists."""
 
     def where(i: int) -> str:
         if is_list(array.type):
@@ -249,5 +249,5 @@ def _check_integers(name: str, block: bytes, path: str, before: int) -> None:
             if isinstance(number, int) and not (-(2**63) <= number < 2**63):
                 raise DataError(
                     f"{path}: row {before + i + 1}: column {name!r}: got {number}, which is too "
-                    "large for int64; store the column as text"
+                    "large for int64. Store the column as text"
                 )

@@ -1,4 +1,4 @@
-"""pyarrow, imported when a table is first read, and its errors as sentences about a file."""
+"""Imports pyarrow when a table is first read, and turns its errors into messages about a file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def arrow(part: str = "") -> Any:
     """The module `pyarrow`, or one of its parts: csv, json, parquet, compute.
 
     Raises:
-      MissingPackageError: it is not installed.
+      MissingPackageError: pyarrow is not installed.
     """
     name = f"pyarrow.{part}" if part else "pyarrow"
-    # A generator that is left early ends wherever garbage is collected, inside an import, too,
-    # where another import could wait for ever; so what is there is not imported again, unless
-    # another thread is still at it.
+    # If a generator is abandoned, it ends during a garbage collection, which may run inside an
+    # import. A second import could then wait forever. So a loaded module is not imported again,
+    # unless another thread is still loading it.
     module = sys.modules.get(name)
     if module is not None and not getattr(module.__spec__, "_initializing", False):
         return module
@@ -35,7 +35,7 @@ def arrow(part: str = "") -> Any:
 
 @contextlib.contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Raises what pyarrow says of a file as a DataError that names it."""
+    """Turns pyarrow's errors about a file into a DataError that names the file."""
     errors = (arrow().ArrowException, OSError, UnicodeDecodeError)
     try:
         yield

@@ -1,9 +1,10 @@
-"""`CsvOptions`: how a CSV file is written, where that is not the usual way. Imports nothing heavy.
+"""`CsvOptions`: how a CSV file is written, if it differs from the usual form. Imports no packages.
 
-The usual way: a line of column names, then a row a line; fields between commas (tabs in a .tsv
-file), in double quotes where they hold a comma, a quote (written twice) or a line break; UTF-8. An
-empty field is a missing value, one of two quotes with nothing between them is the empty string.
-Empty lines are no rows, except where there is only one column: there they are missing values.
+The usual form: UTF-8, a line of column names, then one row on each line. Commas (tabs in a .tsv
+file) separate the fields. A field is in double quotes if it contains a comma, a quote (written
+twice) or a line break. An empty field is a missing value, but two quotes with nothing between them
+are the empty string. Empty lines are ignored. If a file has only one column, they are missing
+values.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ class CsvOptions:
     """How a CSV file is written.
 
     Attributes:
-      columns: names of the columns of files that do not begin with a line of names.
-      delimiter: what separates fields, one character, by default a comma, and a tab for .tsv.
-      skip_spaces: whether spaces at the start of a field, before its quotes, are no part of it.
-        None looks: they are not where every value of a column begins with one (`csv_spaces`).
-      comment: a line that starts with this is no row; by default every line is one.
-      missing: fields, without quotes, that are missing values, as "?" or "NA"; the empty field
-        always is.
+      columns: the names of the columns, for files that do not start with a line of column names.
+      delimiter: the character that separates fields; by default a comma, or a tab for .tsv.
+      skip_spaces: whether to ignore spaces at the start of a field, before its quotes. None
+        decides by the file: they are ignored if every value of a column begins with a space
+        (`csv_spaces`).
+      comment: lines that start with this text are ignored; by default no line is ignored.
+      missing: unquoted fields that are missing values, such as "?" or "NA". An empty field is
+        always a missing value.
 
     Raises:
-      ValueError: an option cannot be.
+      ValueError: an option has an invalid value.
     """
 
     columns: tuple[str, ...] = ()
@@ -38,22 +40,22 @@ class CsvOptions:
     def __post_init__(self) -> None:
         for i, name in enumerate(self.columns):
             if not name or name in self.columns[:i]:
-                problem = f"{name!r} is there twice" if name else "a name is empty"
+                problem = f"{name!r} is listed twice" if name else "a name is empty"
                 raise ValueError(f"--csv_columns: {problem}")
         character = self.separator(".csv")
         if len(character) != 1 or not character.isascii() or character in '"\r\n \0':
             raise ValueError(
-                f"--csv_delimiter: got {self.delimiter!r}, expected one character, as ; or \\t"
+                f"--csv_delimiter: got {self.delimiter!r}, expected one character, such as ; or \\t"
             )
         if "\n" in self.comment or "\r" in self.comment or self.comment.startswith('"'):
             raise ValueError(
-                f"--csv_comment: got {self.comment!r}, expected what lines that are no rows start "
-                "with, as #"
+                f"--csv_comment: got {self.comment!r}, expected the text at the start of comment "
+                "lines, such as #"
             )
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings that differ from the usual way, by the names of their flags."""
+        """The settings that differ from the usual form, by the names of their flags."""
         values = {
             "csv_columns": list(self.columns),
             "csv_delimiter": self.delimiter,

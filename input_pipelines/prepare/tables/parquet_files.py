@@ -1,4 +1,4 @@
-"""Parquet files by pyarrow: their columns, their row groups, and rows of some row groups."""
+"""Reads Parquet files with pyarrow: their columns, their row groups, and rows of row groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from input_pipelines.prepare.tables import streams
 from input_pipelines.prepare.tables.columns import Column, NoFeature, column_of
 from input_pipelines.prepare.tables.library import arrow, reading
 
-# Bytes of a column that are read at a time, so that no row group has to be in memory.
+# How many bytes of a column are read at a time, so that memory need not hold a whole row group.
 _BUFFER = 2**20
 
 
@@ -20,17 +20,18 @@ def columns(path: str, only: Optional[Collection[str]] = None) -> tuple[Column, 
 
     Args:
       path: the file.
-      only: names of those that matter; the type of another may be any, and is not looked at.
+      only: the names of the columns that matter. Other columns may have any type.
 
     Raises:
-      DataError: it is no Parquet file, two columns have one name, or one can be no feature.
+      DataError: it is not a Parquet file, two columns have the same name, or a feature cannot store
+        a column.
     """
     with _opened(path) as file:
         schema = file.schema_arrow
     found: dict[str, Column] = {}
     for field in schema:
         if field.name in found:
-            raise DataError(f"{path}: two columns are named {field.name!r}; rename one")
+            raise DataError(f"{path}: two columns are named {field.name!r}. Rename one of them")
         if only is not None and field.name not in only:
             found[field.name] = Column(field.name, None)
             continue
@@ -48,7 +49,7 @@ def schema(path: str) -> Any:
 
 
 def row_groups(path: str) -> list[tuple[int, int]]:
-    """Of each row group the number of its rows, and about how many bytes they take unpacked."""
+    """For each row group: its number of rows, and about how many bytes they have unpacked."""
     with _opened(path) as file:
         metadata = file.metadata
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]

@@ -1,14 +1,15 @@
-"""The files of one table as record batches of what a TFRecord can hold.
+"""Reads the files of one table as record batches of values that a TFRecord can store.
 
     table = open_table(files, csv=CsvOptions(missing=("?",)))
     table.columns, table.notes
-    for part in table.parts():                     # of a file, for as many processes as there are
+    for part in table.parts():                     # one part for each file
         for rows in read(part, rounded):
             rows.batch, rows.where(0)              # a pyarrow.RecordBatch, "a.csv: line 2"
 
-Batches have the columns of the table, in one order, of the types of `columns.storage_type`. They
-hold 8,192 rows, but for the last one of a part: memory does not grow with the files. CSV and JSON
-lines are read twice: for the types of whole columns, then for the rows.
+All batches have the columns of the table in the same order, with the types of
+`columns.storage_type`. A batch has 8,192 rows, except for the last one of a part, so memory does
+not grow with the files. CSV and JSON lines are read twice: first for the types of whole columns,
+then for the rows.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from input_pipelines.prepare.tables.row_places import CsvRows
 from input_pipelines.prepare.tables.storable import DIGITS, all_columns, schema
 from input_pipelines.record_files import kinds
 
-# Rows of a batch: arrays so long that the cost of each call vanishes; as many as the analysis
-# takes of TFRecords at a time, so that sums of floats are rounded in the same places.
+# The rows of a batch. Enough to make the cost of each call negligible. Analysis takes as many
+# TFRecords at a time, so that sums of floats are rounded in the same places.
 ROWS = 8192
 
 
@@ -46,14 +47,14 @@ class Part:
     """Rows of one file that are read together.
 
     Attributes:
-      path, kind: the file.
-      first: rows of the file that come before.
-      columns: those of the table.
+      path, kind: the file and its kind.
+      first: the number of rows in the file before this part.
+      columns: the columns of the table.
       csv: how a CSV file is written.
-      groups: row groups of a Parquet file.
-      names: the columns of a CSV file, in its own order.
-      skip: rows at its start that are passed over.
-      count: rows that are read after those; by default all that follow.
+      groups: the row groups of a Parquet file.
+      names: the columns of a CSV file in the order of the file.
+      skip: how many rows at the start of the part are skipped.
+      count: how many rows are read after the skipped ones; by default all.
     """
 
     path: str
@@ -68,13 +69,13 @@ class Part:
 
     @property
     def csv_rows(self) -> Optional[CsvRows]:
-        """How the rows of a CSV file are told apart; None of another file."""
+        """How the rows of a CSV file are separated; None for other files."""
         return CsvRows(self.csv, len(self.names) == 1) if self.kind == kinds.CSV else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A batch of a file, after `first` rows there; `csv` is the `csv_rows` of its part."""
+    """A batch that comes after the first `first` rows of a file; `csv` is its part's `csv_rows`."""
 
     batch: Any
     path: str
@@ -82,7 +83,7 @@ class Rows:
     csv: Optional[CsvRows] = None
 
     def where(self, i: int) -> str:
-        """Names row `i` of the batch, as errors do."""
+        """The name of row `i` of the batch in error messages."""
         return row_places.name(self.path, self.first + i + 1, self.csv)
 
 
@@ -91,12 +92,13 @@ class Table:
     """Files of one kind with the same columns; see `open_table`.
 
     Attributes:
-      files, kind, csv: as given, or as their names say.
-      columns: those that are read.
-      names: of CSV files, all their columns in the order of each.
-      left_out: columns that the files have and that are not read.
-      counted: the number of rows of each file; a Parquet file says its own.
-      file_notes: what a user should know of how files are read.
+      files, csv: the arguments of `open_table`.
+      kind: the kind of the files, from their names.
+      columns: the columns that are read.
+      names: for each CSV file, all its columns in the order of the file.
+      left_out: columns that the files have but that are not read.
+      counted: the number of rows of each file. Empty for Parquet files, which declare it.
+      file_notes: notes for the user about how files are read.
     """
 
     files: tuple[str, ...]
@@ -110,20 +112,20 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how files and columns are read."""
+        """Notes for the user about how files and columns are read."""
         of_columns = [f"{column.name}: {column.note}" for column in self.columns if column.note]
         return [*self.file_notes, *of_columns]
 
     def row_groups(self, path: str) -> list[int]:
-        """The numbers of rows that a file is read by: of row groups, or of the file as a whole."""
+        """The numbers of rows in the units that can be read separately: row groups or the file."""
         if self.kind == kinds.PARQUET:
             return [count for count, _ in parquet_files.row_groups(path)]
         return [self.counted[path]]
 
     def rows_of(self, path: str, start: int, stop: int, row_groups: Sequence[int]) -> Part:
-        """The rows [start, stop) of a file, given what `row_groups` says of it.
+        """The rows [start, stop) of a file; `row_groups` is the result of `self.row_groups(path)`.
 
-        Of a Parquet file only the row groups that hold some of them are read.
+        Only the row groups of a Parquet file that contain some of these rows are read.
         """
         part = Part(path, self.kind, 0, self.columns, self.csv, names=self.names.get(path, ()))
         groups: list[int] = []
@@ -142,10 +144,10 @@ class Table:
         return (part for group in self.groups(1, split=False) for part in group)
 
     def groups(self, least: int, *, split: bool = True) -> Iterator[list[Part]]:
-        """Parts in the order of the rows, gathered until they are of `least` bytes.
+        """Groups of parts in the order of the rows. Each group has `least` bytes or more.
 
-        Depends on the files alone. A Parquet file may be split between row groups, unless `split`
-        is false; another is never.
+        The groups depend only on the files. Parquet files may be split between row groups, unless
+        `split` is false. Other files are never split.
         """
         group: list[Part] = []
         size = 0
@@ -185,28 +187,28 @@ def open_table(
     only: Optional[Collection[str]] = None,
     beam: Optional[Sequence[str]] = None,
 ) -> Table:
-    """Some files as a table: checks that they fit together, and finds the types of all columns.
+    """Opens files as one table: checks that they fit together, and finds the types of all columns.
 
     Args:
-      files: paths of one kind, which their names say; at least one.
+      files: paths of at least one file. By their names, all have the same kind.
       csv: how CSV files are written.
-      dtypes: types that are known, as those of a spec; text is held to be of these, and integers
-        may be float32. Names that the table lacks are passed over.
-      only: names of the columns to read, by default all; those that the table lacks are passed
-        over.
-      beam: flags of an Apache Beam pipeline that looks through CSV and JSON lines, by default
-        threads do.
+      dtypes: known types, for instance from a spec. CSV fields must have these types, and integers
+        may be read as float32. Names that the table lacks are ignored.
+      only: the names of the columns to read, by default all. Names that the table lacks are
+        ignored.
+      beam: flags of an Apache Beam pipeline that reads CSV and JSON lines for their types. By
+        default threads do that.
 
     Raises:
-      DataError: a file cannot be read or is of another kind, columns differ between files, or a
-        value is not of the type in `dtypes`.
+      DataError: a file cannot be read or has another kind, columns differ between files, or a value
+        does not have the type in `dtypes`.
       MissingPackageError: pyarrow is not installed.
     """
     kind = kinds.kind_of_all(files)
     if csv != CsvOptions() and kind != kinds.CSV:
         raise DataError(
             "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing "
-            f"are for CSV files; {files[0]} is {kind} by its name"
+            f"are only for CSV files, but {files[0]} is {kind} by its name"
         )
     arrow()
     known = dict(dtypes or {})
@@ -236,8 +238,8 @@ def open_table(
     ]
     file_notes = [
         f"{path}: every value of {', '.join(repr(names[path][i - 1]) for i in fields)} begins "
-        "with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces keeps "
-        "them"
+        "with a space, so spaces at the start of fields are ignored; use --nocsv_skip_spaces to "
+        "keep them"
         for path, fields in spaced.items()
     ]
     return Table(
@@ -248,7 +250,7 @@ def open_table(
 def _spaces_decided(
     files: Sequence[str], csv: CsvOptions
 ) -> tuple[CsvOptions, dict[str, tuple[int, ...]]]:
-    """How CSV files are written, spaces included; and which fields of a file told of them."""
+    """The options with `skip_spaces` decided, and the fields of the file that decided it."""
     if csv.skip_spaces is not None:
         return csv, {}
     spaced = {path: csv_spaces.after_spaces(path, csv) for path in files}
@@ -260,8 +262,8 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
     """The rows of a part.
 
     Args:
-      part: of a table.
-      rounded: gets, by column, how many values lost digits as float32.
+      part: a part of a table.
+      rounded: counts, by column, how many values lost digits as float32.
 
     Raises:
       DataError: the file cannot be read, or a value cannot be stored; names the row.
@@ -276,10 +278,10 @@ def read(part: Part, rounded: Optional[Counter[str]] = None) -> Iterator[Rows]:
 def read_beside(
     part: Part, beside: Sequence[str], rounded: Optional[Counter[str]] = None
 ) -> Iterator[tuple[Rows, Any]]:
-    """The rows of a part, each batch with some columns of the same rows as the file has them.
+    """The rows of a part, and for each batch some columns as the file stores them.
 
-    Batches are those of the file's reader. What is beside is text where the file is CSV, and a
-    column that the batch lacks is null. Arguments and errors otherwise as of `read`.
+    Batches have the sizes of the file's reader. For CSV files, the columns in `beside` are text. A
+    column that a batch lacks is null. For the other arguments and errors, see `read`.
     """
     rounded = Counter() if rounded is None else rounded
     names = tuple(column.name for column in part.columns)
@@ -296,22 +298,21 @@ def read_beside(
 
 
 def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
-    """What a user should know of values that lost digits."""
+    """Notes for the user about values that lost digits."""
     return [
-        f"{name}: {count:,} values have more than the {DIGITS} digits that a float32 keeps, and "
-        "are rounded to it"
+        f"{name}: {count:,} values have more than {DIGITS} digits and are rounded to a float32"
         for name, count in sorted(rounded.items())
     ]
 
 
 def _stored(part: Part, rounded: Counter[str]) -> Iterator[Any]:
-    """Batches as the file gives them, of the table's columns and types."""
+    """Batches of the file's reader, with the table's columns and types."""
     names = [column.name for column in part.columns]
     return (stored for _, stored in _pairs(part, names, rounded))
 
 
 def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[tuple[Any, Any]]:
-    """Batches as the file gives them, and as they are stored; `names` are read from Parquet."""
+    """Batches of the file's reader, unchanged and as stored; `names` are read from Parquet."""
     raw: Iterable[Any]
     if part.kind == kinds.PARQUET:
         raw = parquet_files.batches(part.path, part.groups, ROWS, names)
@@ -327,16 +328,16 @@ def _pairs(part: Part, names: Sequence[str], rounded: Counter[str]) -> Iterator[
             stored = all_columns(batch, part.columns, rows.where, rounded)
         except pa.ArrowException as error:
             raise DataError(
-                f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} that follow it are not "
-                f"of the types that were found before: {error}; was the file changed while it was "
-                "read?"
+                f"{rows.where(0)}: this row and the {batch.num_rows - 1:,} rows after it do not "
+                f"have the types that were found before: {error}. Check whether the file was "
+                "changed while it was read"
             ) from error
         yield batch, stored
         row += batch.num_rows
 
 
 def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[Any]:
-    """The rows after the first `skip`, and `count` of them unless that is None."""
+    """The rows after the first `skip`: `count` of them, or all."""
     for batch in batches:
         here = min(skip, batch.num_rows)
         skip -= here
@@ -350,7 +351,7 @@ def _taken(batches: Iterable[Any], skip: int, count: Optional[int]) -> Iterator[
 
 
 def _regular(batches: Iterable[Any], its_schema: Any) -> Iterator[Any]:
-    """The same rows in batches of `ROWS`, but for the last one."""
+    """The same rows in batches of `ROWS` rows, except for the last batch."""
     pa = arrow()
     held: list[Any] = []
     count = 0

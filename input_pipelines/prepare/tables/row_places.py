@@ -1,13 +1,14 @@
-"""How messages name a row of a table: the line of a CSV file, the number of the row elsewhere.
+"""How messages name a row of a table: by the line of a CSV file, otherwise by its number.
 
     name("a.jsonl", 12)                          # "a.jsonl: row 12"
     name("a.csv", 12, CsvRows(CsvOptions()))     # "a.csv: line 13"
 
-A line of a CSV file is what an editor counts, from 1, with the line of names, comments, empty lines
-and line breaks inside quotes. A row of several lines is named by its first one. pyarrow does not
-tell the line, so the file is read again up to the row, for messages alone. Where the line cannot be
-told, the row is named, and that the header is not counted. That is so where the file is long, has
-changed or is gone, and where a carriage return alone ends a line, which not all programs count.
+Lines of a CSV file are counted from 1, as in an editor: the line of column names, comments, empty
+lines and line breaks inside quotes count. A row with several lines is named by its first line.
+pyarrow does not know the line, so the file is read again up to the row, only for the message. If
+the line cannot be found, the message gives the row, and says that the header is not counted. That
+happens if the file is long, has changed or was removed, or if a carriage return alone ends a line:
+not all programs count such lines.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from input_pipelines.prepare.tables.csv_stream import LONGEST_LINE, LineCleaner
 from input_pipelines.prepare.tables.library import reading
 from input_pipelines.prepare.tables.options import CsvOptions
 
-# Bytes, unpacked, that are read again for a message, which takes some seconds at most. Those that
-# have to be looked at line by line count more.
+# The most unpacked bytes that are read again for a message, which takes a few seconds. Bytes that
+# must be read line by line count more.
 _LOOK = 512 * 2**20
 _LINE_BY_LINE = 32
 
 _BLOCK = 2**20
-_SIGNATURE = b"\xef\xbb\xbf"  # of UTF-8, before the first line
+_SIGNATURE = b"\xef\xbb\xbf"  # the UTF-8 signature before the first line
 
 
 @dataclasses.dataclass(frozen=True)
 class CsvRows:
-    """How the rows of a CSV file are told apart.
+    """How the rows of a CSV file are separated.
 
     Attributes:
       options: how the file is written.
-      empty_rows: whether an empty line is a row, as it is of a file with only one column.
+      empty_rows: whether an empty line is a row, as in a file with only one column.
     """
 
     options: CsvOptions
@@ -48,12 +49,12 @@ class CsvRows:
 
 
 def name(path: str, row: int, csv: Optional[CsvRows] = None) -> str:
-    """Names a row.
+    """The name of a row in messages.
 
     Args:
       path: the file.
-      row: counted from 1; of a CSV file without the line of names.
-      csv: of a CSV file.
+      row: the number of the row, from 1. In a CSV file the line of column names does not count.
+      csv: how the rows of a CSV file are separated; None for other files.
     """
     if csv is None:
         return f"{path}: row {row}"
@@ -64,9 +65,9 @@ def name(path: str, row: int, csv: Optional[CsvRows] = None) -> str:
 
 
 def line_of(path: str, row: int, csv: CsvRows) -> Optional[int]:
-    """The line of a CSV file on which a row begins; None where it cannot be told."""
+    """The line of a CSV file on which a row begins; None if it cannot be found."""
     cleaner = LineCleaner(path, csv.options)
-    left = row + (0 if csv.options.columns else 1)  # The line of names is the first one.
+    left = row + (0 if csv.options.columns else 1)  # The line of column names is the first one.
     lines, effort = 0, 0
     with contextlib.suppress(DataError), contextlib.closing(_blocks(path)) as blocks:
         for block in blocks:
@@ -82,16 +83,16 @@ def line_of(path: str, row: int, csv: CsvRows) -> Optional[int]:
     return None
 
 
-# The lines of a block, from 0, on which rows begin; and whether they are those of the whole block.
+# The lines of a block, from 0, on which rows begin; and whether the whole block was read.
 _Starts = tuple[list[int], bool]
 
 
 def _starts(block: bytes, path: str, csv: CsvRows, cleaner: LineCleaner) -> Optional[_Starts]:
-    """Where rows begin, by the number of quotes before each line; None where that is not enough.
+    """Where rows begin, by the number of quotes before each line; None if that is not enough.
 
-    It is where each quote is the first or the last of a field, or one of two inside quotes. So the
-    first, third, fifth quote follow a delimiter or a line break, and the others are before one; or
-    there is a quote, of which the same holds.
+    It is enough if each quote starts or ends a field, or is one of two quotes inside quotes. Then
+    every odd quote comes after a delimiter, a line break or another quote, and every even quote
+    comes before one.
     """
     comment = csv.options.comment.encode()
     if csv.options.skip_spaces or (comment and comment in block):
@@ -102,7 +103,7 @@ def _starts(block: bytes, path: str, csv: CsvRows, cleaner: LineCleaner) -> Opti
     quotes = np.flatnonzero(octets == ord('"'))
     inside = int(cleaner.in_quotes)
     ends = np.frombuffer(f'{csv.options.separator(path)}\r\n"'.encode(), np.uint8)
-    # A block begins behind a line break and ends with one.
+    # A block begins after a line break and ends with one.
     before = np.where(quotes > 0, octets[quotes - 1], ord("\n"))[inside::2]
     after = octets[quotes + 1][1 - inside :: 2]
     if not (np.isin(before, ends).all() and np.isin(after, ends).all()):
@@ -119,7 +120,7 @@ def _starts(block: bytes, path: str, csv: CsvRows, cleaner: LineCleaner) -> Opti
 
 
 def _starts_line_by_line(block: bytes, csv: CsvRows, cleaner: LineCleaner) -> _Starts:
-    """Where rows begin, up to a line that a carriage return alone ends."""
+    """Where rows begin, up to a line that ends with only a carriage return."""
     starts: list[int] = []
     for i, line in enumerate(block.splitlines(keepends=True)):
         if line.endswith(b"\r"):
@@ -133,7 +134,7 @@ def _starts_line_by_line(block: bytes, csv: CsvRows, cleaner: LineCleaner) -> _S
 
 
 def _blocks(path: str) -> Generator[bytes, None, None]:
-    """Whole lines from the start of a file, about a megabyte of them at a time."""
+    """Complete lines from the start of a file, about a megabyte at a time."""
     with reading(path), contextlib.closing(streams.open_text(path)) as source:
         rest = bytes(source.read(_BLOCK)).removeprefix(_SIGNATURE)
         while len(rest) <= LONGEST_LINE:

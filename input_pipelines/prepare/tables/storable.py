@@ -1,7 +1,7 @@
-"""Arrays of any type as a record stores them: int64, float32 or bytes, one or a list of them a row.
+"""Converts arrays of any type to what a record stores: int64, float32 or bytes, or lists of them.
 
-No value is changed without a word: what int64 or float32 cannot hold is an error that names the
-row, and numbers of more digits than a float32 keeps are counted.
+No value is changed silently. A value that does not fit into an int64 or float32 is an error that
+names the row. Numbers with more digits than a float32 keeps are counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.columns import Column, is_list, is_text, storage_type
 from input_pipelines.prepare.tables.library import arrow
 
-# A float32 keeps 7 digits, mostly: 6 always, 9 sometimes.
+# A float32 usually keeps 7 digits: always 6, sometimes 9.
 DIGITS = 7
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -28,9 +28,9 @@ def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) ->
 
     Args:
       array: a column of a batch, as it was read.
-      column: what it is to be; text that is to be a number looks like one.
+      column: the wanted column. If it is a number, text in the array must look like a number.
       where: names a row by its position in the array, for errors.
-      rounded: gets the number of values of a column that were rounded.
+      rounded: counts the values of a column that were rounded.
 
     Raises:
       DataError: a value cannot be stored.
@@ -47,8 +47,8 @@ def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) ->
     if flat.null_count:
         first = int(np.flatnonzero(np.asarray(flat.is_null()))[0])
         raise DataError(
-            f"{where(int(rows[first]))}: column {column.name!r}: a list holds a null, for which a "
-            "record has no place; leave it out of the list, or write a value for it"
+            f"{where(int(rows[first]))}: column {column.name!r}: a list has a null, which a record "
+            "cannot store. Remove it from the list, or write a value for it"
         )
     values = _values(flat, column, lambda i: where(int(rows[i])), rounded)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
@@ -57,7 +57,7 @@ def storable(array: Any, column: Column, where: Where, rounded: Counter[str]) ->
 
 
 def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> Any:
-    """Values that are no lists."""
+    """Converts values that are not lists."""
     pa = arrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -74,9 +74,9 @@ def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> 
             for i, value in enumerate(array.to_pylist()):
                 if value is not None and not _is_int64(value):
                     number = str(value).lstrip("-").isdigit()
-                    why = "is too large for int64" if number else "no int64 holds"
+                    why = "is too large for int64" if number else "is not an int64"
                     raise DataError(
-                        f"{where(i)}: column {column.name!r}: got {value}, which {why}; store it "
+                        f"{where(i)}: column {column.name!r}: got {value}, which {why}. Store it "
                         "as text"
                     ) from error
             raise
@@ -86,14 +86,14 @@ def _values(array: Any, column: Column, where: Where, rounded: Counter[str]) -> 
     valid = None if not wide.null_count else np.asarray(wide.is_valid())
     numbers = np.asarray(wide.fill_null(0.0))
     narrow, lost, too_large = to_float32(numbers)
-    if is_text(dtype):  # 1e400 is an infinite number by then.
+    if is_text(dtype):  # 1e400 has become infinity.
         endless = np.asarray(arrow("compute").match_substring_regex(array.fill_null(""), "[0-9]"))
         too_large = np.union1d(too_large, np.flatnonzero(np.isinf(numbers) & endless))
     if len(too_large):
         i = int(too_large[0])
         raise DataError(
-            f"{where(i)}: column {column.name!r}: got {array[i].as_py()}, which no float32 holds; "
-            "scale the column down, or store it as text"
+            f"{where(i)}: column {column.name!r}: got {array[i].as_py()}, which does not fit into "
+            "a float32. Scale the column down, or store it as text"
         )
     if lost:
         rounded[column.name] += lost
@@ -108,10 +108,15 @@ def _is_int64(value: Any) -> bool:
 
 
 def to_float32(wide: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-    """Numbers [n] as float32; how many lost digits; and the places of finite ones too large for it.
+    """Converts numbers [n] to float32.
 
-    A number loses digits when it has more than 7 of them and is none of float32's, as 16777217 and
-    0.123456789 but not 0.1; or when it is so near to 0 that float32 has few digits there, or none.
+    A number loses digits if it has more than 7 digits and float32 cannot represent it, such as
+    16777217 and 0.123456789, but not 0.1. It also loses digits if it is so close to 0 that float32
+    has few or no digits there.
+
+    Returns:
+      The float32 numbers; how many numbers lost digits; and the places of finite numbers that are
+      too large for a float32.
     """
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
@@ -129,7 +134,7 @@ def to_float32(wide: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
 def all_columns(
     batch: Any, columns: tuple[Column, ...], where: Where, rounded: Counter[str]
 ) -> Any:
-    """A batch with exactly these columns, in their order; a column that it lacks is all null."""
+    """A batch with exactly these columns, in this order. Missing columns are all null."""
     pa = arrow()
     arrays = []
     for column in columns:
@@ -140,5 +145,5 @@ def all_columns(
 
 
 def schema(columns: tuple[Column, ...]) -> Any:
-    """The Arrow schema of the batches that are given out."""
+    """The Arrow schema of a batch with these columns."""
     return arrow().schema([(column.name, storage_type(column)) for column in columns])

@@ -1,6 +1,6 @@
-"""Files as pyarrow reads them: local ones by itself, others through TensorFlow's file systems.
+"""Opens files for pyarrow: local files directly, others through TensorFlow's file systems.
 
-TensorFlow is imported for these alone: the processes of a conversion are small without it.
+TensorFlow is imported only for remote files. Without it, the processes of a conversion are small.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from input_pipelines.prepare.tables.library import arrow
 
 
 class _Remote(io.RawIOBase):
-    """A file of any file system of TensorFlow's, as a Python file for reading."""
+    """A file in one of TensorFlow's file systems, as a Python file for reading."""
 
     def __init__(self, path: str):
         import tensorflow as tf
@@ -48,14 +48,14 @@ class _Remote(io.RawIOBase):
 
 
 def open_file(path: str) -> Any:
-    """A file for reading at any place; the caller closes it."""
+    """Opens a file for reading at any place. The caller closes it."""
     if "://" in path:
         return arrow().PythonFile(io.BufferedReader(_Remote(path)), mode="r")
     return arrow().OSFile(path, "rb")
 
 
 def open_text(path: str) -> Any:
-    """A file for reading from its start, unpacked when its name ends in .gz."""
+    """Opens a file for reading from its start. Unpacks it if its name ends in .gz."""
     file = open_file(path)
     if path.lower().endswith(".gz"):
         return arrow().CompressedInputStream(file, "gzip")
@@ -63,7 +63,7 @@ def open_text(path: str) -> Any:
 
 
 def size_of(path: str) -> int:
-    """Bytes of a file, as it is stored."""
+    """The size of a stored file in bytes."""
     if "://" not in path:
         return os.path.getsize(path)
     import tensorflow as tf

@@ -1,16 +1,16 @@
-"""The type of a column of text, from all its values: int64, else float32, else string.
+"""Decides the type of a column of text from all its values: int64, float32 or string.
 
     whole       0, -12, 9223372036854775807     an integer as a program writes it
     fraction    1.5, -.5, 1e-3                  another number
-    odd         nan, -inf                       no finite number, in any case of letters
+    odd         nan, -inf                       not a finite number, in lower or upper case
     zeros       00123, -01.5                    digits after a zero that a number would lose
-    big         9223372036854775808             an integer that no int64 holds
-    spaced      " 1", "  -1.5"                  spaces before what looks like a number
-    text        anything else, +1 too
+    big         9223372036854775808             an integer that does not fit into an int64
+    spaced      " 1", "  -1.5"                  spaces before something that looks like a number
+    text        anything else, also +1
 
-Only whole: int64. Whole, fraction and odd: float32. Anything else among them: string, so that no
-value is changed. Where the values that decide are the fewer ones, or half of them, a note says how
-many they are and where the first one stands.
+Only whole: int64. Only whole, fraction and odd: float32. With any other value: string, so that no
+value is changed. If at most half of the values decide the type, a note says how many they are and
+where the first one is.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _KINDS = (
 )
 _BIG = r"^-?[0-9]+$"
 
-# How values of all kinds but `odd` and `text` begin.
+# The start of values of all kinds except `odd` and `text`.
 _NUMBER = r"^ *-?[0-9.]"
 
-# Kinds that make a column one of text.
+# The kinds that are not numbers.
 _WORDS = ("text", "spaced")
 
-_SPACES = "--csv_skip_spaces leaves spaces at the start of fields out"
+_SPACES = "use --csv_skip_spaces to ignore spaces at the start of fields"
 
-# Below this length, an integer surely is an int64.
+# An integer with fewer characters certainly fits into an int64.
 _SHORT = 19
 
 Place = tuple[str, int, str]
@@ -47,26 +47,26 @@ Place = tuple[str, int, str]
 # Names a row of a file, counted from 1.
 Where = Callable[[str, int], str]
 
-# Where the first field with a line break is kept, beside the kinds.
+# The key in `first` for the first field with a line break.
 _BREAK = "line break"
 
 
 class TextColumn:
-    """How many values of a column are of which kind, and the first of each."""
+    """Counts the values of a column by kind, and keeps the first value of each kind."""
 
     def __init__(self, name: str):
         self.name = name
         self.counts: Counter[str] = Counter()
         self.first: dict[str, Place] = {}
-        self.broken = 0  # Fields that hold line breaks.
+        self.broken = 0  # How many fields have line breaks.
 
     def add(self, column: Any, path: str, before: int) -> None:
-        """Adds values of a file that come after `before` rows there."""
+        """Adds values of a file that come after its first `before` rows."""
         compute = arrow("compute")
         rest = column.drop_null()
         self._see_breaks(rest, column, path, before)
         if self.counts["text"] and not self._numbers:
-            # Words: one look finds the numbers among them, which do not change the type.
+            # The column is text. One pass finds the numbers, which do not change the type.
             numbers = rest.filter(compute.match_substring_regex(rest, _NUMBER))
             self.counts["text"] += len(rest) - len(numbers)
             rest = numbers
@@ -94,22 +94,22 @@ class TextColumn:
         self.first = {**other.first, **self.first}
 
     def dtype(self, declared: Optional[str], where: Where) -> tuple[Optional[str], str]:
-        """The type, None when there is no value; and a note, mostly empty.
+        """The type, None if the column has no value; and a note, which is usually empty.
 
-        Line breaks inside quotes are legal, and also what two stray quotes make of the rows between
-        them, so the note tells of them.
+        Line breaks inside quotes are legal. But two stray quotes also turn the rows between them
+        into one field with line breaks, so the note mentions them.
 
         Args:
-          declared: the type that a spec says.
-          where: for messages.
+          declared: the type in a spec.
+          where: names a row in messages.
 
         Raises:
-          DataError: a value is not of the declared type.
+          DataError: a value does not have the declared type.
         """
         dtype, note = self._dtype(declared, where)
         if self.broken:
             first = self._at(_BREAK, where)
-            breaks = f"{self.broken:,} fields hold line breaks, the first one in {first}"
+            breaks = f"{self.broken:,} fields have line breaks, the first one in {first}"
             note = f"{note}; {breaks}" if note else breaks
         return dtype, note
 
@@ -124,7 +124,7 @@ class TextColumn:
                     remedy = (
                         _SPACES
                         if kind == "spaced"
-                        else "correct the spec, or name what stands for a missing value with "
+                        else "correct the spec, or name the values that mean missing with "
                         "--csv_missing"
                     )
                     raise DataError(
@@ -135,41 +135,41 @@ class TextColumn:
         numbers, c = self._numbers, self.counts
         if c["spaced"] and c["text"] <= c["spaced"] + numbers:
             return "string", (
-                f"text, since {c['spaced']:,} of {total:,} values have a space before a number, "
+                f"text, because {c['spaced']:,} of {total:,} values have a space before a number, "
                 f"the first one {self._what('spaced', where)}; {_SPACES}"
             )
         if c["text"] or c["spaced"]:
             if c["text"] <= numbers:
                 return "string", (
-                    f"text, since {c['text']:,} of {total:,} values are no numbers, the first one "
-                    f"{self._what('text', where)}; if it stands for a missing value, name it with "
+                    f"text, because {c['text']:,} of {total:,} values are not numbers, the first "
+                    f"one {self._what('text', where)}; if it means a missing value, name it with "
                     "--csv_missing"
                 )
             return "string", ""
         if c["zeros"]:
             return "string", (
-                f"text, since {c['zeros']:,} of {total:,} numbers begin with a zero that would be "
-                f"lost, the first one {self._what('zeros', where)}"
+                f"text, because {c['zeros']:,} of {total:,} numbers begin with a zero that would "
+                f"be lost, the first one {self._what('zeros', where)}"
             )
         if c["big"]:
             return "string", (
-                f"text, since {c['big']:,} of {total:,} integers are none of 64 bits, the first "
-                f"one {self._what('big', where)}"
+                f"text, because {c['big']:,} of {total:,} integers do not fit into 64 bits, the "
+                f"first one {self._what('big', where)}"
             )
         if not c["whole"] + c["fraction"]:
-            return "string", ""  # Only "nan" and the like: words, for all that is known.
+            return "string", ""  # Only values such as "nan", which may be words.
         if not c["fraction"] + c["odd"]:
             return "int64", ""
         kind = "fraction" if c["fraction"] else "odd"
         if c["odd"]:
             return "float32", (
-                f"float32, {c['odd']:,} of {total:,} values not finite, the first one "
-                f"{self._what('odd', where)}; if it stands for a missing value, name it with "
+                f"float32; {c['odd']:,} of {total:,} values are not finite, the first one "
+                f"{self._what('odd', where)}; if it means a missing value, name it with "
                 "--csv_missing"
             )
         if 2 * c[kind] < c["whole"]:
             return "float32", (
-                f"float32, since {c[kind]:,} of {total:,} values are no integers, the first one "
+                f"float32, because {c[kind]:,} of {total:,} values are not integers, the first one "
                 f"{self._what(kind, where)}"
             )
         return "float32", ""
@@ -179,7 +179,7 @@ class TextColumn:
         return sum(n for kind, n in self.counts.items() if kind not in _WORDS)
 
     def _without_big(self, found: Any, column: Any, path: str, before: int) -> Any:
-        """Integers that an int64 holds; the others are counted as big."""
+        """The integers that fit into an int64. Counts all other integers as `big`."""
         pa, compute = arrow(), arrow("compute")
         if compute.max(compute.binary_length(found)).as_py() < _SHORT:
             return found

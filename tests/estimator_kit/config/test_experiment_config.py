@@ -117,11 +117,11 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         ),
         (
             {"mode": "analyze", "csv_delimiter": "||"},
-            ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
+            ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         (
             {"mode": "validate", "baseline_statistics": "s", "csv_delimiter": "||"},
-            ["--csv_delimiter: got '||', expected one character, as ; or \\t"],
+            ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         # Fields, one by one.
         ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}. Did you mean 'train'?"]),

@@ -59,7 +59,7 @@ def test_the_spec_says_it_and_the_flags_need_not():
         ({"csv_delimiter": ";"}, {"csv_missing": ("?",)},
          '--csv_missing: got ["?"], and the section tables of spec.yaml says nothing there; the '),
         ({"csv_delimiter": ";;"}, {},
-         "spec.yaml: tables: --csv_delimiter: got ';;', expected one character, as ; or \\t"),
+         "spec.yaml: tables: --csv_delimiter: got ';;', expected one character, such as ; or \\t"),
     ],
 )  # fmt: skip
 def test_flags_that_contradict_the_spec(tables, flags, message):
@@ -114,5 +114,7 @@ def test_a_line_of_names_is_no_row(tmp_path):
         mode="convert", convert_files=(f"{tmp_path}/a.csv",), convert_dir=f"{tmp_path}/out",
         csv_columns=("click", "price"),
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"a.csv: line 1 holds the names of the columns; --csv_c"):
+    with pytest.raises(
+        ValueError, match=r"a.csv: line 1 has the names of the columns\. Remove --csv_c"
+    ):
         run_conversion(config)

@@ -45,7 +45,7 @@ def cache(tmp_path):
 
 
 def again(cache):
-    """A cache like that of another run."""
+    """A cache for another run with the same folder."""
     cache.close()
     return RowCache(cache._name, limit=100 * MIB)
 

@@ -109,7 +109,7 @@ def test_the_same_of_csv(tmp_path, kind):
     found["spec.yaml"] = found["spec.yaml"][:section]
     del found["manifest.json"], expected["manifest.json"]  # It has a checksum of the spec.
     assert found == expected
-    assert "  note: zip: text, since 9,700 of 9,700 numbers begin with a zero" in report
+    assert "  note: zip: text, because 9,700 of 9,700 numbers begin with a zero" in report
 
 
 @pytest.mark.nightly

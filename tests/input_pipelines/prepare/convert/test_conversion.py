@@ -252,9 +252,8 @@ def test_options_of_csv_and_notes(tmp_path):
     assert one["word"].bytes_list.value == [b"two;\nlines"]
     notes = [line for line in result.text().splitlines() if line.startswith("  note: ")]
     assert notes == [
-        f"  note: word: 1 fields hold line breaks, the first one in {tmp_path}/a.csv: line 2",
-        "  note: f: 1 values have more than the 7 digits that a float32 keeps, and are rounded "
-        "to it",
+        f"  note: word: 1 fields have line breaks, the first one in {tmp_path}/a.csv: line 2",
+        "  note: f: 1 values have more than 7 digits and are rounded to a float32",
     ]
 
 
@@ -613,7 +612,7 @@ def test_what_the_spec_does_not_name_is_left_out_and_told(tmp_path):
     "name, text, message",
     [
         ("a.csv", "a,b\n1,2\n1,2,3\n", "{path}: line 3: has 3 fields, expected 2: '1,2,3'"),
-        ("a.csv", b"a,b\n1,\xff\n", "{path}: line 2: column 'b' is not UTF-8: b'\\xff'; write the "
+        ("a.csv", b"a,b\n1,\xff\n", "{path}: line 2: column 'b' is not UTF-8: b'\\xff'. Write the "
          "file again in UTF-8"),
         ("a.csv", "a,b\n", "there is no row in {path}; nothing to convert"),
         ("a.csv", "a,b\n,\n", "no row of {path} has a value of any column; nothing to write"),
@@ -633,15 +632,15 @@ def test_a_number_that_is_none(tmp_path):
     spec = feature_specs.load(spec_file(tmp_path))
     assert refused([f"{tmp_path}/a.csv"], tmp_path / "out", spec=spec) == (
         f"{tmp_path}/a.csv: line 3: column 'price': got 'cheap', expected float32, as the spec "
-        "says; correct the spec, or name what stands for a missing value with --csv_missing"
+        "says; correct the spec, or name the values that mean missing with --csv_missing"
     )
 
 
 def test_parquet_columns_of_other_types(tmp_path):
     path = write(tmp_path / "a.parquet", [{"n": 1, "deep": {"x": 1}}])
     assert refused([path], tmp_path / "out") == (
-        f"{path}: column 'deep' is struct<x: int64>, which no feature of a record can hold; store "
-        "its parts as columns of their own, or leave it out, when the file is written"
+        f"{path}: column 'deep' is struct<x: int64>, which a feature cannot store. Write its parts "
+        "as separate columns, or leave it out of the file"
     )
 
 

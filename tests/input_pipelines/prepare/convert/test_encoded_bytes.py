@@ -103,6 +103,6 @@ def test_tables_that_do_not_fit(tmp_path):
     ]
     with pytest.raises(DataError) as error:
         converted(tmp_path, [{**row, "words": [[1], []]} for row in ROWS])
-    assert "; store it as a flat list, and the lengths of its lists in another column" in str(
+    assert "Write it as a flat list and the lengths of its lists as another column" in str(
         error.value
     )

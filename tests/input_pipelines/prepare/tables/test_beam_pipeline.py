@@ -1,4 +1,4 @@
-"""A table that workers looked through is the one that threads here find."""
+"""Beam workers find the same table as threads in this process."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_the_same_errors(tmp_path):
             open_table(files, beam=beam)
         errors.append(str(error.value))
     message = (
-        f"column 'a' is a number in {files[0]}: row 1 and text in {files[2]}: row 2; a feature has "
-        "one type"
+        f"column 'a' is a number in {files[0]}: row 1 and text in {files[2]}: row 2; a feature "
+        "must have one type"
     )
     assert errors == [message, message]
 

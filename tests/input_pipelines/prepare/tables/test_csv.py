@@ -1,4 +1,4 @@
-"""CSV files: what is read is what the file says, by Python's csv module; bad files are told."""
+"""CSV files are read as Python's csv module reads them; bad files are errors."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def test_types_missing_values_and_quotes(tmp_path):
     assert [row["flag"] for row in rows] == [b"true", b"false", b"true", None]
     assert [row["never"] for row in rows] == [None] * 4
     assert notes == [
-        f"name: 1 fields hold line breaks, the first one in {path}: line 3",
-        "zip: text, since 1 of 4 numbers begin with a zero that would be lost, the first one "
+        f"name: 1 fields have line breaks, the first one in {path}: line 3",
+        "zip: text, because 1 of 4 numbers begin with a zero that would be lost, the first one "
         f"'00123' in {path}: line 2",
-        "plus: text, since 2 of 4 values are no numbers, the first one '+49' in "
-        f"{path}: line 2; if it stands for a missing value, name it with --csv_missing",
+        "plus: text, because 2 of 4 values are not numbers, the first one '+49' in "
+        f"{path}: line 2; if it means a missing value, name it with --csv_missing",
     ]
 
 
@@ -75,10 +75,10 @@ def test_types_are_of_the_whole_files_and_not_of_the_first_block(tmp_path):
         ("a", "float32"), ("b", "string"), ("c", "int64"),
     ]  # fmt: skip
     assert table.notes == [
-        f"a: float32, since 1 of 600,002 values are no integers, the first one '1.5' in {one}: "
+        f"a: float32, because 1 of 600,002 values are not integers, the first one '1.5' in {one}: "
         "line 600002",
-        f"b: text, since 1 of 600,002 values are no numbers, the first one 'x' in {one}: line "
-        "600002; if it stands for a missing value, name it with --csv_missing",
+        f"b: text, because 1 of 600,002 values are not numbers, the first one 'x' in {one}: line "
+        "600002; if it means a missing value, name it with --csv_missing",
     ]
     sizes, total = Counter(), 0
     for part in table.parts():
@@ -91,23 +91,23 @@ def test_types_are_of_the_whole_files_and_not_of_the_first_block(tmp_path):
     assert total == rows * (rows - 1) // 2 + 1 - 1
 
 
-def test_integers_of_no_64_bits_stay_text(tmp_path):
+def test_integers_of_more_than_64_bits_stay_text(tmp_path):
     path = write(tmp_path / "a.csv", "a,b\n9223372036854775807,9223372036854775808\n-5,12\n")
     types, rows, notes = load([path])
     assert types == {"a": "int64", "b": "string"}
     assert rows[0] == {"a": 2**63 - 1, "b": b"9223372036854775808"}
     assert notes == [
-        "b: text, since 1 of 2 integers are none of 64 bits, the first one '9223372036854775808' "
-        f"in {path}: line 2"
+        "b: text, because 1 of 2 integers do not fit into 64 bits, the first one "
+        f"'9223372036854775808' in {path}: line 2"
     ]
 
 
-def test_line_breaks_in_fields_are_told_for_two_stray_quotes_make_them(tmp_path):
+def test_a_note_tells_of_line_breaks_because_two_stray_quotes_make_them(tmp_path):
     one = write(tmp_path / "1.csv", 'a,b\n1,"x\n2,y"\n3,"x\ny"\n')
     two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
     _, rows, notes = load([one, two])
     assert [row["b"] for row in rows] == [b"x\n2,y", b"x\ny", b"\n"]
-    assert notes == [f"b: 3 fields hold line breaks, the first one in {one}: line 2"]
+    assert notes == [f"b: 3 fields have line breaks, the first one in {one}: line 2"]
 
 
 @pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
@@ -116,8 +116,8 @@ def test_another_delimiter_is_asked_for(tmp_path, sign, shown):
     with pytest.raises(DataError) as error:
         load([path])
     assert str(error.value) == (
-        f"{path}: its only column is named {f'a{sign}b'!r}; is {shown} what separates the fields? "
-        "Then give it with --csv_delimiter; if not, give the one that does"
+        f"{path}: its only column is named {f'a{sign}b'!r}. If {shown} separates the fields, "
+        "pass it as --csv_delimiter; otherwise pass the right delimiter"
     )
     assert load([path], delimiter=sign)[1] == [{"a": 1, "b": 2}]
     assert load([path], delimiter=",")[1] == [{f"a{sign}b": f"1{sign}2".encode()}]
@@ -126,11 +126,11 @@ def test_another_delimiter_is_asked_for(tmp_path, sign, shown):
 def test_not_finite_numbers_are_told(tmp_path):
     path = write(tmp_path / "a.csv", "a,b\n1,NaN\n-Inf,nan\n")
     types, rows, notes = load([path])
-    assert types == {"a": "float32", "b": "string"}  # Nothing says that b is one of numbers.
+    assert types == {"a": "float32", "b": "string"}  # Nothing shows that b has numbers.
     assert rows[1] == {"a": -np.inf, "b": b"nan"}
     assert notes == [
-        f"a: float32, 1 of 2 values not finite, the first one '-Inf' in {path}: line 3; if it "
-        "stands for a missing value, name it with --csv_missing"
+        f"a: float32; 1 of 2 values are not finite, the first one '-Inf' in {path}: line 3; if it "
+        "means a missing value, name it with --csv_missing"
     ]
 
 
@@ -141,7 +141,7 @@ def test_digits_that_float32_does_not_keep_are_counted(tmp_path):
     assert [row["a"] for row in rows[:2]] == [float(np.float32(0.1)), 16777216.0]
     assert rounded == {"a": 3}
     assert reader.rounding_notes(rounded) == [
-        "a: 3 values have more than the 7 digits that a float32 keeps, and are rounded to it"
+        "a: 3 values have more than 7 digits and are rounded to a float32"
     ]
 
 
@@ -157,7 +157,7 @@ def test_the_same_as_pythons_reader(tmp_path, gz):
     path = write(tmp_path / f"a.csv{gz}", "\ufeff" + file.getvalue())
     expected = [{n: v.encode() for n, v in zip("kabc", row)} for row in rows]
     assert load([path])[1] == expected
-    # The same through the reader of comments and spaces, which must leave quotes alone.
+    # The same with the code that removes comments and spaces, which must not change quotes.
     assert load([path], comment="#", skip_spaces=True)[1] == expected
 
 
@@ -175,7 +175,7 @@ def test_comments_spaces_and_other_delimiters(tmp_path):
     assert load([path], delimiter="\\t", columns=("a", "b"))[1] == expected
 
 
-def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
+def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
     lines = 'x, y, word, n\n1, 5, "a, b", 3\n2, ?, c,\n4,  -7, "d\n ,,e", \n'
     path = write(tmp_path / "a.csv", lines)
     types, rows, notes = load([path], missing=("?",))
@@ -186,13 +186,13 @@ def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
         {"x": 4, "y": -7, "word": b"d\n ,,e", "n": None},
     ]
     told = (
-        "begins with a space, so spaces at the start of fields are left out; --nocsv_skip_spaces "
-        "keeps them"
+        "begins with a space, so spaces at the start of fields are ignored; use "
+        "--nocsv_skip_spaces to keep them"
     )
-    # Of a row with quotes, what is behind them says nothing.
+    # In a row with quotes, the fields after the first quote are ignored.
     assert notes == [
         f"{path}: every value of 'y', 'word' {told}",
-        f"word: 1 fields hold line breaks, the first one in {path}: line 4",
+        f"word: 1 fields have line breaks, the first one in {path}: line 4",
     ]
     path = write(tmp_path / "b.csv", "1, 5\n")
     types, _, notes = load([path], columns=("x", "y"))
@@ -201,33 +201,33 @@ def test_spaces_behind_every_comma_are_left_out_and_told(tmp_path):
     types, rows, notes = load([path], columns=("x", "y"), skip_spaces=False)
     assert types == {"x": "int64", "y": "string"} and rows == [{"x": 1, "y": b" 5"}]
     assert notes == [
-        "y: text, since 1 of 1 values have a space before a number, the first one ' 5' in "
-        f"{path}: line 1; --csv_skip_spaces leaves spaces at the start of fields out"
+        "y: text, because 1 of 1 values have a space before a number, the first one ' 5' in "
+        f"{path}: line 1; use --csv_skip_spaces to ignore spaces at the start of fields"
     ]
 
 
-def test_spaces_before_some_values_are_kept_and_told(tmp_path):
+def test_spaces_before_some_values_are_kept_with_a_note(tmp_path):
     path = write(tmp_path / "a.csv", "n,word\n  5, a\n 15,b\n115, c\n")
     types, rows, notes = load([path])
     assert types == {"n": "string", "word": "string"}
     assert [row["word"] for row in rows] == [b" a", b"b", b" c"]
     assert notes == [
-        "n: text, since 2 of 3 values have a space before a number, the first one '  5' in "
-        f"{path}: line 2; --csv_skip_spaces leaves spaces at the start of fields out"
+        "n: text, because 2 of 3 values have a space before a number, the first one '  5' in "
+        f"{path}: line 2; use --csv_skip_spaces to ignore spaces at the start of fields"
     ]
     with pytest.raises(DataError) as error:
         load([path], {"n": "int64"})
     assert str(error.value) == (
         f"{path}: line 2: column 'n': got '  5', expected int64, as the spec says; "
-        "--csv_skip_spaces leaves spaces at the start of fields out"
+        "use --csv_skip_spaces to ignore spaces at the start of fields"
     )
     assert load([path], {"n": "int64"}, skip_spaces=True)[0]["n"] == "int64"
     path = write(tmp_path / "b.csv", 'n,word\n1, "a, b"\n2,c\n')
     with pytest.raises(DataError) as error:
         load([path])
     assert str(error.value) == (
-        f"{path}: line 2: has 3 fields, expected 2: '1, \"a, b\"'; a quote behind a space begins "
-        "no quoted field, unless --csv_skip_spaces leaves the space out"
+        f"{path}: line 2: has 3 fields, expected 2: '1, \"a, b\"'. A quote after a space does "
+        "not start a quoted field. Use --csv_skip_spaces to ignore such spaces"
     )
 
 
@@ -238,8 +238,8 @@ def test_a_column_of_which_half_is_no_number_is_told(tmp_path, words, told):
     types, _, notes = load([path])
     assert types["n"] == "string"
     expected = (
-        f"n: text, since {words} of {words + 3} values are no numbers, the first one 'x' in "
-        f"{path}: line 2; if it stands for a missing value, name it with --csv_missing"
+        f"n: text, because {words} of {words + 3} values are not numbers, the first one 'x' in "
+        f"{path}: line 2; if it means a missing value, name it with --csv_missing"
     )
     assert notes == ([expected] if told else [])
 
@@ -248,8 +248,8 @@ def test_words_before_the_numbers_hide_none(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "_BLOCK", 64)
     path = write(tmp_path / "a.csv", "n,m\n" + "?,0\n" * 40 + "7,0\n" * 80)
     assert load([path])[2] == [
-        f"n: text, since 40 of 120 values are no numbers, the first one '?' in {path}: line 2; if "
-        "it stands for a missing value, name it with --csv_missing"
+        f"n: text, because 40 of 120 values are not numbers, the first one '?' in {path}: line 2; "
+        "if it means a missing value, name it with --csv_missing"
     ]
 
 
@@ -267,9 +267,9 @@ def test_types_that_a_spec_says(tmp_path):
         load([path], {"n": "int64"})
     assert str(error.value) == (
         f"{path}: line 3: column 'n': got 'x', expected int64, as the spec says; correct the spec, "
-        "or name what stands for a missing value with --csv_missing"
+        "or name the values that mean missing with --csv_missing"
     )
-    # What is only empty is of the type that the spec says.
+    # A column with only empty fields has the type in the spec.
     assert load([write(tmp_path / "b.csv", "n,m\n,1\n")], {"n": "int64"})[0]["n"] == "int64"
 
 
@@ -284,24 +284,25 @@ def test_types_that_a_spec_says(tmp_path):
          f"line 2: has 3 fields, expected 2: '1,{'x' * 94} ...'"),
         ("", {}, "is empty; a CSV file starts with a line of column names"),
         ("", {"columns": ("a",)},
-         "is empty; a CSV file starts with a line of column names, or has rows of --csv_columns"),
+         "is empty; a CSV file starts with a line of column names, or with a row if you pass "
+         "--csv_columns"),
         ("a,b,a\n1,2,3\n", {},
-         "two columns are named 'a'; rename one, or, if the file has no line of names, give them "
-         "with --csv_columns"),
+         "two columns are named 'a'. Rename one of them. If the file has no line of column names, "
+         "name the columns with --csv_columns"),
         (b"a,b\n1,x\n2,\xe9t\xe9\n", {},
-         r"line 3: column 'b' is not UTF-8: b'\xe9t\xe9'; write the file again in UTF-8"),
+         r"line 3: column 'b' is not UTF-8: b'\xe9t\xe9'. Write the file again in UTF-8"),
         (b"\xff,b\n1,x\n", {},
          "the names of its columns are not UTF-8: 'utf-8' codec can't decode byte 0xff in "
          "position 0: invalid start byte"),
         ('a,b\n1,x\n2,"y\n3,z\n', {},
-         "line 3: its last field starts with a quote that nothing closes"),
-        ('a,b\n1,x\n2,"y', {}, "line 3: its last field starts with a quote that nothing closes"),
+         "line 3: its last field starts with a quote that is never closed"),
+        ('a,b\n1,x\n2,"y', {}, "line 3: its last field starts with a quote that is never closed"),
         ("a,b\n1,1e39\n2,1.5\n", {},
-         "line 2: column 'b': got 1e39, which no float32 holds; scale the column down, or store it "
-         "as text"),
+         "line 2: column 'b': got 1e39, which does not fit into a float32. Scale the column down, "
+         "or store it as text"),
         ("a\n1.5\n-1e400\n", {},
-         "line 3: column 'a': got -1e400, which no float32 holds; scale the column down, or store "
-         "it as text"),
+         "line 3: column 'a': got -1e400, which does not fit into a float32. Scale the column "
+         "down, or store it as text"),
     ],
 )  # fmt: skip
 def test_bad_files(tmp_path, content, options, message):
@@ -321,7 +322,7 @@ def test_bad_files(tmp_path, content, options, message):
     ],
     ids=str.split("a b c d e f g h i j k l m n o p long long_closed"),
 )  # fmt: skip
-def test_a_quote_that_nothing_closes(tmp_path, field, closed):
+def test_a_quote_that_is_never_closed(tmp_path, field, closed):
     path = write(tmp_path / "a.csv", f'a,b\n"1","2"\n3,{field}')
     if closed:
         (_, row) = load([path])[1]
@@ -332,7 +333,7 @@ def test_a_quote_that_nothing_closes(tmp_path, field, closed):
         csv.field_size_limit(limit)
         assert [str(row["a"]), row["b"].decode()] == expected
     else:
-        with pytest.raises(DataError, match=r"line 3: its last field starts with a quote that not"):
+        with pytest.raises(DataError, match=r"line 3: its last field starts with a quote that is "):
             load([path])
 
 
@@ -341,7 +342,10 @@ def test_a_row_that_is_longer_than_a_block(tmp_path, monkeypatch):
     path = write(tmp_path / "a.csv", 'a,b\n1,"' + "x\n" * 2**20)
     with pytest.raises(DataError) as error:
         load([path])
-    assert str(error.value) == f"{path}: a row is longer than 1 MB; is a quote not closed?"
+    assert (
+        str(error.value)
+        == f"{path}: a row is longer than 1 MB. Check whether a quote is not closed"
+    )
 
 
 def test_a_packed_file_that_is_cut(tmp_path):
@@ -358,7 +362,8 @@ def test_files_with_other_columns(tmp_path):
     with pytest.raises(DataError) as error:
         load([one, two])
     assert str(error.value) == (
-        f"{two} lacks 'a' and has 'c', unlike {one}; the files of a table have the same columns"
+        f"{two} lacks 'a' and has 'c', unlike {one}; all files of a table must have the same "
+        "columns"
     )
 
 
@@ -369,5 +374,5 @@ def test_a_file_that_changes_between_its_two_readings(tmp_path):
     with pytest.raises(DataError) as error:
         list(reader.read(part))
     assert str(error.value) == (
-        f"{path}: line 2: column 'b': got x, which no int64 holds; store it as text"
+        f"{path}: line 2: column 'b': got x, which is not an int64. Store it as text"
     )

@@ -1,4 +1,4 @@
-"""Tables in the file systems of TensorFlow, which a path with a scheme asks for."""
+"""Tables in TensorFlow's file systems: paths with a scheme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines: values as the lines say, types of whole files, and mistakes told by their row."""
+"""JSON lines: values, types of whole files, and mistakes with their row."""
 
 from __future__ import annotations
 
@@ -53,30 +53,30 @@ def test_values_and_types(tmp_path, monkeypatch, block):
     "lines, message",
     [
         (['{"a": 1}', '{"a": "x"}'], {
-            1: "column 'a' is a number in FILE: row 1 and text in FILE: row 2; a feature has one "
-               "type",
-            4 * 2**20: "FILE: row 2: the values of 'a' change from number to string; a line holds "
-                       "one object, and a key has values of one type"}),
+            1: "column 'a' is a number in FILE: row 1 and text in FILE: row 2; a feature must have "
+               "one type",
+            4 * 2**20: "FILE: row 2: the values of 'a' change from number to string; each line "
+                       "must have one object, and the values of a key must have one type"}),
         (['{"a": 1}', '{"a": 1'],
-         "FILE: row 2: Missing a comma or '}' after an object member; a line holds one object, "
-         "and a key has values of one type"),
+         "FILE: row 2: Missing a comma or '}' after an object member; each line must have one "
+         "object, and the values of a key must have one type"),
         (['{"b": 1}', '{"a": 1, "a": 2}'],
-         "FILE: row 2: Column(/a) was specified twice; a line holds one object, and a key has "
-         "values of one type"),
+         "FILE: row 2: Column(/a) was specified twice; each line must have one object, and the "
+         "values of a key must have one type"),
         (['{"b": 1}', '{"a": {"x": 1}}'],
-         "FILE: row 2: column 'a' is struct<x: int64>, which no feature of a record can hold; "
-         "store its parts as columns of their own, or leave it out, when the file is written"),
+         "FILE: row 2: column 'a' is struct<x: int64>, which a feature cannot store. Write "
+         "its parts as separate columns, or leave it out of the file"),
         (['{"b": 1}', '{"a": [1, null]}'],
-         "FILE: row 2: column 'a': a list holds a null, for which a record has no place; leave "
-         "it out of the list, or write a value for it"),
+         "FILE: row 2: column 'a': a list has a null, which a record cannot store. Remove it "
+         "from the list, or write a value for it"),
         (['{"b": 1}', '{"a": 12345678901234567891}'],
-         "FILE: row 2: column 'a': got 12345678901234567891, which is too large for int64; store "
+         "FILE: row 2: column 'a': got 12345678901234567891, which is too large for int64. Store "
          "the column as text"),
-        (['{"b": 1}', "[" * 5000],  # Which would end the process.
-         "FILE: row 2: is nested more than 50 levels deep; a value is a number, a text, or a list "
-         "of them"),
+        (['{"b": 1}', "[" * 5000],  # This would end the process.
+         "FILE: row 2: is nested more than 50 levels deep; a value must be a number, a text, or "
+         "a list of them"),
         (["{}", "{}"],
-         "FILE: row 1: neither this object nor one of those that follow it has a key"),
+         "FILE: row 1: this object and the objects that follow it have no keys"),
     ],
 )  # fmt: skip
 def test_mistakes(tmp_path, monkeypatch, block, lines, message):
@@ -93,7 +93,7 @@ def test_mistakes(tmp_path, monkeypatch, block, lines, message):
     [
         (["{" * 51], 0),
         (["{" * 50], None),
-        (["[[]" * 49], None),  # A level more each time.
+        (["[[]" * 49], None),  # One more level each time.
         (["[[]" * 50], 0),
         (["", '{"a": 1}', " ", '{"a":[' * 26 + "]}" * 26], 1),
         (['{"a": "' + "[" * 99 + '"}'], None),
@@ -103,18 +103,18 @@ def test_mistakes(tmp_path, monkeypatch, block, lines, message):
         (['{"a": [1]}'] * 999 + ["[" * 51], 999),
     ],
 )
-def test_lines_of_too_many_levels(lines, expected):
+def test_lines_with_too_many_levels(lines, expected):
     for end in ("\n", ""):
         assert json_depth.first_too_deep(("\n".join(lines) + end).encode()) == expected
 
 
-def test_text_that_is_no_utf8(tmp_path):
+def test_text_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"a": ["x", "y"]}\n{"a": ["z", "\xff"]}\n')
     with pytest.raises(DataError) as error:
         load(str(path))
     assert str(error.value) == (
-        rf"{path}: row 2: column 'a' is not UTF-8: b'\xff'; write the file again in UTF-8"
+        rf"{path}: row 2: column 'a' is not UTF-8: b'\xff'. Write the file again in UTF-8"
     )
 
 
@@ -125,10 +125,10 @@ def test_a_list_in_place_of_lines(tmp_path, monkeypatch):
     with pytest.raises(DataError) as error:
         load(path)
     assert str(error.value) == (
-        f"{path}: a line is longer than 1 MB; JSON lines have an object a line, not one list of "
-        "them"
+        f"{path}: a line is longer than 1 MB; JSON lines have one object on each line, not one "
+        "list of objects"
     )
-    with pytest.raises(DataError, match=r"row 1: the line changes from object to array; a "):
+    with pytest.raises(DataError, match=r"row 1: the line changes from object to array; each "):
         load(write(tmp_path / "b.json", ["[1]"]))
 
 

@@ -1,4 +1,4 @@
-"""Parquet files: every type of Arrow's is read as documented or refused, and files must fit."""
+"""Parquet files: each Arrow type is read as documented or refused, and files must fit."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_types(tmp_path, values, dtype, expected):
         (pa.int64(), None),
     ],
 )  # fmt: skip
-def test_what_is_read_as_something_else_is_told(tmp_path, dtype, note):
+def test_a_note_tells_of_types_that_are_converted(tmp_path, dtype, note):
     table, _ = load(write(tmp_path / "a.parquet", {"x": pa.array([None], dtype)}))
     assert table.notes == ([f"x: {note}"] if note else [])
 
@@ -89,23 +89,22 @@ def test_what_is_read_as_something_else_is_told(tmp_path, dtype, note):
 @pytest.mark.parametrize(
     "values, dtype, message",
     [
-        ([{"a": 1}], None, "column 'x' is struct<a: int64>, which no feature of a record can hold; "
-         "store its parts as columns of their own, or leave it out, when the file is written"),
+        ([{"a": 1}], None, "column 'x' is struct<a: int64>, which a feature cannot store. Write "
+         "its parts as separate columns, or leave it out of the file"),
         ([[[1]]], pa.list_(pa.list_(pa.int64())), "column 'x' is list<element: list<element: "
-         "int64>>, which no feature of a record can hold; store it as a flat list, and the lengths "
-         "of its lists in another column (row_lengths in a spec), or leave it out, when the file "
-         "is written"),
-        ([1], pa.duration("s"), "column 'x' is duration[s], which no feature of a record can hold; "
-         "store its parts as columns of their own, or leave it out, when the file is written"),
+         "int64>>, which a feature cannot store. Write it as a flat list and the lengths of its "
+         "lists as another column (row_lengths in a spec), or leave it out of the file"),
+        ([1], pa.duration("s"), "column 'x' is duration[s], which a feature cannot store. Write "
+         "its parts as separate columns, or leave it out of the file"),
         ([1, 2**63], pa.uint64(), "row 2: column 'x': got 9223372036854775808, which is "
-         "too large for int64; store it as text"),
-        ([1.0, -1e39], None, "row 2: column 'x': got -1e+39, which no float32 holds; scale the "
-         "column down, or store it as text"),
-        ([[1], [2, None]], None, "row 2: column 'x': a list holds a null, for which a record has "
-         "no place; leave it out of the list, or write a value for it"),
+         "too large for int64. Store it as text"),
+        ([1.0, -1e39], None, "row 2: column 'x': got -1e+39, which does not fit into a float32. "
+         "Scale the column down, or store it as text"),
+        ([[1], [2, None]], None, "row 2: column 'x': a list has a null, which a record cannot "
+         "store. Remove it from the list, or write a value for it"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_stored(tmp_path, values, dtype, message):
+def test_values_that_cannot_be_stored(tmp_path, values, dtype, message):
     path = write(tmp_path / "a.parquet", {"x": pa.array(values, dtype)})
     with pytest.raises(DataError) as error:
         load(path)
@@ -177,19 +176,19 @@ def test_files_that_do_not_fit(tmp_path):
     with pytest.raises(DataError) as error:
         load(one, two, three)
     assert str(error.value) == (
-        f"column 'x' is int64 in {one} and float32 in {three}; a feature has one type"
+        f"column 'x' is int64 in {one} and float32 in {three}; a feature must have one type"
     )
     four = write(tmp_path / "4.parquet", {"x": [1]})
     with pytest.raises(DataError) as error:
         load(one, four)
     assert str(error.value) == (
-        f"{four} lacks 'y', unlike {one}; the files of a table have the same columns"
+        f"{four} lacks 'y', unlike {one}; all files of a table must have the same columns"
     )
 
 
-def test_two_columns_of_one_name(tmp_path):
+def test_two_columns_with_the_same_name(tmp_path):
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
     path = write(tmp_path / "a.parquet", table)
     with pytest.raises(DataError) as error:
         load(path)
-    assert str(error.value) == f"{path}: two columns are named 'x'; rename one"
+    assert str(error.value) == f"{path}: two columns are named 'x'. Rename one of them"

@@ -1,4 +1,4 @@
-"""What holds for all tables: kinds by name, options that cannot be, and the package that reads."""
+"""All kinds of tables: kinds by name, invalid options, and the package pyarrow."""
 
 from __future__ import annotations
 
@@ -38,15 +38,17 @@ def test_files_of_several_kinds():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"columns": ("a", "b", "a")}, "--csv_columns: 'a' is there twice"),
+        ({"columns": ("a", "b", "a")}, "--csv_columns: 'a' is listed twice"),
         ({"columns": ("a", "")}, "--csv_columns: a name is empty"),
-        ({"delimiter": "ab"}, "--csv_delimiter: got 'ab', expected one character, as ; or \\t"),
-        ({"delimiter": '"'}, "--csv_delimiter: got '\"', expected one character, as ; or \\t"),
-        ({"comment": "\n"}, "--csv_comment: got '\\n', expected what lines that are no rows start "
-         "with, as #"),
+        ({"delimiter": "ab"},
+         "--csv_delimiter: got 'ab', expected one character, such as ; or \\t"),
+        ({"delimiter": '"'},
+         "--csv_delimiter: got '\"', expected one character, such as ; or \\t"),
+        ({"comment": "\n"}, "--csv_comment: got '\\n', expected the text at the start of comment "
+         "lines, such as #"),
     ],
 )  # fmt: skip
-def test_options_that_cannot_be(options, message):
+def test_invalid_options(options, message):
     with pytest.raises(ValueError) as error:
         CsvOptions(**options)
     assert str(error.value) == message
@@ -57,7 +59,7 @@ def test_options_for_files_that_are_not_csv():
         reader.open_table(["a.parquet"], csv=CsvOptions(missing=("?",)))
     assert str(error.value) == (
         "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing are "
-        "for CSV files; a.parquet is Parquet by its name"
+        "only for CSV files, but a.parquet is Parquet by its name"
     )
 
 

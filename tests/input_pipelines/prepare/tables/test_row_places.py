@@ -1,4 +1,4 @@
-"""The line that a message names is the one on which the row begins; else the row is named."""
+"""Messages name the line on which a row begins; if it cannot be found, they name the row."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def lines_of(path, rows, csv):
     ("content", "options", "expected"),
     [
         (b"a,b\n1,2\n3,4\n", {}, [2, 3]),
-        (b"a,b\r\n1,2\r\n\r\n3,4", {}, [2, 4]),  # An empty line, and no break at the end.
+        (b"a,b\r\n1,2\r\n\r\n3,4", {}, [2, 4]),  # An empty line, and no line break at the end.
         (b'a,b\n1,"x\n\ny"\n3,4\n', {}, [2, 5]),
         (b'"a\n",b\n1,2\n', {}, [3]),
         (b'\xef\xbb\xbf"a\n",b\n1,2\n', {}, [3]),
-        (b'a,b\n1,5" disk\n3,x"\n5,6\n', {}, [2, 3, 4]),  # Quotes inside fields open none.
+        (b'a,b\n1,5" disk\n3,x"\n5,6\n', {}, [2, 3, 4]),  # Quotes inside fields do not quote.
         (b'a,b\n1,"x""\n"\n3,4\n', {}, [2, 4]),
         (b'a,b\n1,"x"y"\n3,4\n', {}, [2, 3]),
         (b"1,2\n3,4\n", {"columns": ("a", "b")}, [1, 2]),
@@ -44,7 +44,7 @@ def test_lines_by_hand(tmp_path, content, options, expected):
     packed = tmp_path / "a.csv.gz"
     packed.write_bytes(gzip.compress(content))
     assert lines_of(packed, len(expected), csv) == [*expected, None]
-    # And pyarrow has as many rows.
+    # pyarrow finds the same number of rows.
     given = {"skip_spaces": False, **options}
     table = reader.open_table([str(path)], csv=CsvOptions(**given))
     assert table.counted[str(path)] == len(expected)
@@ -80,24 +80,24 @@ def test_lines_of_files_that_are_written_at_random(tmp_path, monkeypatch, seed):
     assert reader.open_table([str(path)], csv=options).counted == {str(path): 60}
 
 
-def test_where_the_line_cannot_be_told_the_row_is_named(tmp_path, monkeypatch):
+def test_the_row_is_named_if_the_line_cannot_be_found(tmp_path, monkeypatch):
     path = f"{tmp_path}/a.csv"
     csv, bare = CsvRows(CsvOptions()), CsvRows(CsvOptions(columns=("a", "b")))
     uncounted = " (the header is not counted)"
-    assert row_places.name(path, 2, csv) == f"{path}: row 2{uncounted}"  # It is gone.
+    assert row_places.name(path, 2, csv) == f"{path}: row 2{uncounted}"  # The file was removed.
     assert row_places.name(path, 2, bare) == f"{path}: row 2"
-    # Editors count carriage returns, and sed and grep do not.
+    # Editors count carriage returns, but sed and grep do not.
     (tmp_path / "a.csv").write_bytes(b'a,b\n1,"x\ry"\n3,4\n')
     assert row_places.name(path, 1, csv) == f"{path}: row 1{uncounted}"
     (tmp_path / "a.csv").write_bytes(b"a,b\r1,2\r3,4\r")
     assert row_places.name(path, 1, csv) == f"{path}: row 1{uncounted}"
-    # No message is worth reading all of a large file again.
+    # A large file is not read again for a message.
     (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 2**19)
     assert row_places.name(path, 2**19, csv) == f"{path}: line {2**19 + 1}"
     monkeypatch.setattr(row_places, "_LOOK", 2**20)
     assert row_places.name(path, 1, csv) == f"{path}: line 2"
     assert row_places.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
-    # Line by line is slower, so less is read.
+    # Reading line by line is slower, so fewer bytes are read.
     (tmp_path / "a.csv").write_text("a,b\n" + '1,5" disk\n' * 2**19)
     monkeypatch.setattr(row_places, "_LOOK", 2**23)
     assert row_places.name(path, 2**19, csv) == f"{path}: row {2**19}{uncounted}"
