@@ -26,7 +26,7 @@ RETRAIN = {
         (
             {"train_files": ("d/*",)},
             "--train_files, with --mode=retrain: 'd/*' has 0 parts dt=*, expected one, as in "
-            "data/dt=*/*.tfrecord, for each day to take its place",
+            "data/dt=*/*.tfrecord. Each day replaces the star",
         ),
         (
             {"warm_start_from": "x"},
