@@ -1,13 +1,15 @@
 """What can be said of the pages in docs/guides without running them.
 
-Each YAML block fits the JSON Schema of specs, each link leads to a page or a heading, and no page
-is too long to scan.
+Each YAML block fits the JSON Schema of specs, each link leads to a page or a heading, the messages
+of the troubleshooting page are in the code, and no page is too long to scan.
 """
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import re
+from collections.abc import Iterator
 
 import jsonschema
 import pytest
@@ -45,6 +47,33 @@ def headings(page: pathlib.Path) -> set[str]:
     found = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
             for title in found}  # fmt: skip
+
+
+def test_the_messages_of_the_troubleshooting_page_are_in_the_code():
+    page = (DOCS / "guides" / "troubleshooting.md").read_text("utf-8")
+    code = " ".join("\n".join(texts_of_code()).split())
+    quoted = [
+        part.strip()
+        for line in page.splitlines()
+        if line.startswith("|")
+        for quote in re.findall(r"`([^`]+)`", line.split("|")[1])
+        for part in quote.split("...")
+    ]
+    assert [part for part in quoted if part not in code] == []
+
+
+def texts_of_code() -> Iterator[str]:
+    """Each string in the code; of an f-string, what is constant, with a NUL for each value."""
+    for folder in ("estimator_kit", "feature_specs", "input_pipelines"):
+        for path in (DOCS.parent / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    yield "".join(
+                        str(value.value) if isinstance(value, ast.Constant) else "\0"
+                        for value in node.values
+                    )
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
 
 
 @every_page
