@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
+from estimator_kit.model_dir_files import EXPORT, meaning_of
 from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables
@@ -74,6 +75,16 @@ def test_an_export_says_how_it_was_checked(config, trained):
     assert checks[1] == "not checked: no rows to ask with; give --eval_files"
     with pytest.raises(ek.ConfigError, match="--default_signature=predict/clik: the model has no"):
         ek.run(config(mode="export", default_signature="predict/clik"))
+
+
+def test_every_file_of_a_run_has_a_meaning(config, trained):
+    folder = pathlib.Path(config().model_dir)
+    paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    assert [path for path in paths if meaning_of(str(path)) is None] == []
+    inside = [path.parts[3:] for path in paths if path.parts[0] == "export" and path.parts[3:]]
+    inside = {"/".join(parts) for parts in inside}
+    assert "saved_model.pb" in inside
+    assert [name for name in inside if meaning_of(name, EXPORT) is None] == []
 
 
 def test_a_second_start_has_nothing_to_do_and_touches_nothing(config, trained, tmp_path):

@@ -1,0 +1,57 @@
+"""ARCHITECTURE.md and docs/decisions: their length and their form."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.conftest import ROOT
+from tools import docs_hook
+
+pytestmark = pytest.mark.no_tensorflow
+
+FOLDER = ROOT / "docs" / "decisions"
+PAGES = sorted(FOLDER.glob("*.md"))
+# Lines of one screen.
+SCREEN = 45
+
+
+def test_each_floor_fits_on_a_screen():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## ", text, flags=re.MULTILINE)
+    titles = [part.splitlines()[0] for part in parts]
+    assert titles == ["# Architecture", "feature_specs", "input_pipelines", "estimator_kit"]
+    assert [title for title, part in zip(titles, parts) if part.count("\n") > SCREEN] == []
+
+
+def test_the_floors_name_modules_that_exist():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for floor in ("feature_specs", "input_pipelines", "estimator_kit"):
+        part = text.partition(f"\n## {floor}\n")[2].partition("\n## ")[0]
+        for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE):
+            for name in re.findall(r"`([^`]+)`", row):
+                folder = "config/" if name in ("flagfile.py", "cluster.py") else ""
+                assert (ROOT / floor / f"{folder}{name}").exists(), f"{floor}/{folder}{name}"
+
+
+def test_decisions_are_numbered_without_gaps():
+    assert [int(page.name[:3]) for page in PAGES] == list(range(1, len(PAGES) + 1))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_decision_is_short_and_has_three_sections(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# ")
+    sections = [line for line in lines if line.startswith("## ")]
+    assert sections == ["## Context", "## Decision", "## Price"]
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_list_of_decisions():
+    text = docs_hook.decisions_page(FOLDER)
+    assert text.count("\n- ") == len(PAGES)
+    assert (
+        "\n- 003: [The length of a training is a number of steps](003-training-length-is-steps.md)\n"
+    ) in text
