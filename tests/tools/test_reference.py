@@ -43,7 +43,7 @@ def test_links_inside_the_reference_have_a_target(pages):
         path: {*re.findall(r"\{ #([\w.-]+) \}", text), *re.findall(r'<span id="([\w.-]+)">', text)}
         for path, text in pages.items()
     }
-    for path in ("spec", "columns", "heads", "flags", "models"):
+    for path in ("spec", "columns", "objectives", "flags", "models"):
         page = f"reference/{path}.md"
         for target, anchor in re.findall(r"\]\((\w*(?:\.md)?)#([\w.-]+)\)", pages[page]):
             assert anchor in anchors[f"reference/{target}" if target else page], (page, anchor)
@@ -52,7 +52,7 @@ def test_links_inside_the_reference_have_a_target(pages):
 def test_the_spec_has_every_kind_head_loss_and_metric(pages):
     for kind in COLUMN_KINDS:
         assert f"## {kind} {{ #{kind} }}" in pages["reference/columns.md"]
-    heads = pages["reference/heads.md"]
+    heads = pages["reference/objectives.md"]
     for head in HEADS:
         assert f"## {head} {{ #{head} }}" in heads
     for name in metric_meanings.MEANINGS:
@@ -147,11 +147,11 @@ def test_the_api_has_every_public_name(pages):
 
     assert sorted(api.public_names()) == estimator_kit.__all__
     assert api.client_names() == sorted(client.__all__)
-    assert "\n::: estimator_kit.model.model_fn.ModelFn\n" in pages["reference/api.md"]
+    assert "\n::: estimator_kit.model.model_fn.ModelFn\n" in pages["reference/python.md"]
 
 
 def test_the_differences_of_serving_are_those_of_the_guide(pages):
-    text = pages["reference/serving.md"]
+    text = pages["reference/http.md"]
     assert "| `PredictionService` | `MultiInference` | no (UNIMPLEMENTED) |" in text
     assert "| `NOT_FOUND` | 404 " in text
     assert serving.differences(

@@ -95,7 +95,7 @@ def links(page: str) -> dict[str, str]:
         for _, title, model in entries:
             shown = code(_key(model)) if not title or title.endswith(": ") else title.lower()
             found[model.__name__] = f"[{shown}]({path}#{_anchor(title, model)})"
-    path = "" if page == "heads.md" else "heads.md"
+    path = "" if page == "objectives.md" else "objectives.md"
     for model in _LOSSES:
         found[model.__name__] = f"[{code(_key(model))}]({path}#loss-{_key(model)})"
     return found
@@ -121,7 +121,7 @@ def spec_page() -> str:
         "features": "#features",
         "columns": "columns.md",
         "labels": "#labels",
-        "objectives": "heads.md",
+        "objectives": "objectives.md",
         "filter": "#filter",
         "drift": "#drift",
         "retraining": "#retraining",
@@ -185,7 +185,7 @@ def heads_page() -> str:
         fields_table(
             HEADS["binary"],
             examples=checked_examples(HEADS["binary"]),
-            links=links("heads.md"),
+            links=links("objectives.md"),
             skip=frozenset(HEADS["binary"].model_fields) - _OF_ALL_HEADS,
         ),
     ]
@@ -196,7 +196,7 @@ def heads_page() -> str:
                 name,
                 level=2,
                 anchor=name,
-                links=links("heads.md"),
+                links=links("objectives.md"),
                 skip=_OF_ALL_HEADS,
                 special=_special(head),
             )
@@ -268,7 +268,7 @@ def _forms(name: str) -> tuple[str, str]:
 
 def _loss_section(model: Model, level: int = 3) -> str:
     return entry_section(
-        model, _key(model), level=level, anchor=f"loss-{_key(model)}", links=links("heads.md")
+        model, _key(model), level=level, anchor=f"loss-{_key(model)}", links=links("objectives.md")
     )
 
 
