@@ -262,7 +262,7 @@ def write_docs(table: str) -> None:
     path = ROOT / "docs" / "guides" / "retraining.md"
     text = path.read_text(encoding="utf-8")
     pattern = re.compile(f"({re.escape(MARKS[0])}\n).*({re.escape(MARKS[1])})", re.S)
-    path.write_text(pattern.sub(lambda m: f"{m[1]}{table}\n{m[2]}", text), encoding="utf-8")
+    path.write_text(pattern.sub(lambda m: f"{m[1]}\n{table}\n\n{m[2]}", text), encoding="utf-8")
 
 
 if __name__ == "__main__":
