@@ -1,8 +1,8 @@
-"""Names a checkpoint that cannot be read, and the one before it that can.
+"""Finds the damaged file of a checkpoint, and the latest earlier checkpoint that can be read.
 
-Reading all of a checkpoint takes a while, so that is done only after an error that may come from
-one: TensorFlow's own errors do not always say which file was read. Changes no file and never
-chooses another checkpoint; the user does.
+TensorFlow's errors do not always name the file. Reading a whole checkpoint takes a while, so the
+kit does it only after an error that may come from a damaged one. This module changes no file, and
+never chooses another checkpoint itself; that is up to the user.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Optional
 
 import tensorflow as tf
 
-# What reading a tensor of a damaged checkpoint raises.
+# The errors that TensorFlow raises when it reads a tensor of a damaged checkpoint.
 UNREADABLE = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
 
 
 def damage(checkpoint: str) -> Optional[str]:
-    """What is damaged in a checkpoint, and what to do; None if all of it can be read.
+    """Says what is damaged in a checkpoint, and what to do. None if all of it can be read.
 
     Args:
       checkpoint: its path prefix.
@@ -26,11 +26,11 @@ def damage(checkpoint: str) -> Optional[str]:
     reason = _why_unreadable(checkpoint)
     if reason is None:
         return None
-    return f"{_file_of(checkpoint, reason)} is damaged: {reason}; {_remedy(checkpoint)}"
+    return f"{_file_of(checkpoint, reason)} is damaged: {reason.rstrip('.')}. {_remedy(checkpoint)}"
 
 
 def steps_of(folder: str) -> dict[int, str]:
-    """`{step: path prefix}` of the checkpoints in a model directory, by step."""
+    """The checkpoints of a model directory as `{step: path prefix}`, ordered by step."""
     found = {}
     for path in tf.io.gfile.glob(os.path.join(folder, "model.ckpt-*.index")):
         prefix = path[: -len(".index")]
@@ -51,7 +51,7 @@ def _why_unreadable(checkpoint: str) -> Optional[str]:
 
 
 def _file_of(checkpoint: str, reason: str) -> str:
-    """The file that is damaged, as far as that is known."""
+    """The damaged file, or a pattern if it is not known which file is damaged."""
     if re.search(r"\bindex\b|sstable|\.index", reason):
         return f"{checkpoint}.index"
     files = sorted(tf.io.gfile.glob(f"{checkpoint}.data-*"))
@@ -69,8 +69,8 @@ def _remedy(checkpoint: str) -> str:
         before = steps[earlier]
         if step.isdigit() and earlier < int(step) and _why_unreadable(before) is None:
             return (
-                f"the checkpoint before it, {before}, can be read: to go on from there, write the "
+                f"The checkpoint before it, {before}, can be read. To go on from there, write the "
                 f'line model_checkpoint_path: "{os.path.basename(before)}" into '
-                f"{os.path.join(folder, 'checkpoint')}"
+                f"{os.path.join(folder, 'checkpoint')}."
             )
-    return "there is no checkpoint before it that can be read; choose another --model_dir"
+    return "No checkpoint before it can be read. Choose another --model_dir."

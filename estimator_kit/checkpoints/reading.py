@@ -1,7 +1,7 @@
-"""Whether a checkpoint fits a model, found out before a session tries to restore it.
+"""Checks that a checkpoint fits a model, before a session tries to restore it.
 
-TensorFlow stops at the first variable that differs, deep inside a session; here all are listed.
-Reads only.
+TensorFlow stops at the first variable that differs, deep inside a session. The check here lists all
+variables that differ. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from estimator_kit.model.places.places import AxisPlaces
 from estimator_kit.optimizers.combining import COMBINED
 from input_pipelines.transform.transforms import Transform
 
-# An axis of None has another length from step to step.
+# An axis with the length None has a length that changes during training.
 Shapes = Mapping[str, tuple[Any, ...]]
 
 _OF_READING = {
@@ -37,14 +37,15 @@ _OF_READING = {
 
 @dataclasses.dataclass(frozen=True)
 class ModelOutline:
-    """What a model's graphs hold, from building them once without a session.
+    """The variables and metrics of a model, found by building its graphs once without a session.
 
     Attributes:
-      variables: shape of every saved variable of the training graph, optimizer slots included.
-      weights: names of those that make the model itself: trainable ones, and what layers keep.
-      trainable: names of those that are trained, or could be.
-      metrics: names of the metrics of an evaluation, `loss` and `global_step` included.
-      growing: those of `variables` that are no variables, but of tables that grow.
+      variables: the shape of every saved variable of the training graph, with optimizer slots.
+      weights: the names of the variables that make the model itself: the trainable variables, and
+        the statistics of layers.
+      trainable: the names of the trainable variables.
+      metrics: the names of the metrics of an evaluation, with `loss` and `global_step`.
+      growing: the names in `variables` that are not variables but belong to tables that grow.
       places: which columns the places of a variable's axes belong to; see `input_places`.
     """
 
@@ -57,9 +58,9 @@ class ModelOutline:
 
 
 def outline(model: ModelFn) -> ModelOutline:
-    """Builds the training and the evaluation graph of a model and looks at them.
+    """Builds the training graph and the evaluation graph of a model, and lists their contents.
 
-    Raises whatever building them raises, before any file is written.
+    Any error of the model comes up here, before a file is written.
     """
     train = _build(model, ModeKeys.TRAIN)
     with train[0].as_default():
@@ -69,14 +70,14 @@ def outline(model: ModelFn) -> ModelOutline:
         trainable = frozenset(v.op.name for v in tf.compat.v1.trainable_variables())
     evaluation_graph, evaluation = _build(model, ModeKeys.EVAL)
     with evaluation_graph.as_default():
-        # Evaluation makes no optimizer slots, so what is left is the model.
+        # The evaluation graph has no optimizer slots, so its variables are the model.
         kept = {v.op.name for v in tf.compat.v1.global_variables()} | set(_in_tables())
         kept = {name for name in kept if not name.startswith(f"{COMBINED}/")}
     unknown = sorted(kept - variables.keys())
     if unknown:
         raise ConfigError(
-            f"{type(model).__name__} makes the variables {', '.join(unknown)} in evaluation alone, "
-            "so that no checkpoint would hold them; make the same variables in every mode"
+            f"{type(model).__name__} makes the variables {', '.join(unknown)} only in evaluation, "
+            "so no checkpoint would have them. Make the same variables in every mode."
         )
     metrics = {*evaluation.eval_metric_ops, "loss", "global_step"} - {TOTAL_LOSS}
     weights = frozenset(kept - {"global_step"})
@@ -87,7 +88,7 @@ def outline(model: ModelFn) -> ModelOutline:
 
 
 def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
-    """What a checkpoint holds of tables that grow, in the current graph: tensors by name."""
+    """The shapes of the tensors that a checkpoint stores for growing tables, by name."""
     saveable = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
     return {
         part.name: tuple(dim.value for dim in part.tensor.shape.dims)
@@ -98,7 +99,7 @@ def _in_tables() -> dict[str, tuple[Optional[int], ...]]:
 
 def _build(model: ModelFn, mode: str):
     graph = tf.Graph()
-    # Nothing is drawn in it; but with --deterministic an initializer without a seed is an error.
+    # No value is drawn, but with --deterministic an initializer without a seed is an error.
     graph.seed = 1
     with graph.as_default():
         tf.compat.v1.train.get_or_create_global_step()
@@ -108,7 +109,7 @@ def _build(model: ModelFn, mode: str):
 
 
 def shapes_in(checkpoint: str) -> Shapes:
-    """Shape of every variable in a checkpoint."""
+    """The shape of every variable in a checkpoint."""
     try:
         return {name: tuple(shape) for name, shape in tf.train.list_variables(checkpoint)}
     except damage.UNREADABLE as error:
@@ -122,11 +123,11 @@ def _unreadable(checkpoint: str, error: Exception) -> CheckpointError:
 
 
 def latest(model_dir: str) -> Optional[str]:
-    """The path prefix of the latest checkpoint, or None when there is none.
+    """The path prefix of the latest checkpoint, or None if the folder has no checkpoint.
 
     Raises:
-      CheckpointError: there are checkpoints, but the `checkpoint` file that says which is the
-        latest is lost or damaged; TensorFlow would start from nothing and overwrite them.
+      CheckpointError: the folder has checkpoints, but the file `checkpoint`, which names the latest
+        one, is missing or damaged. TensorFlow would start at step 0 and overwrite them.
     """
     state = os.path.join(model_dir, "checkpoint")
     found, names_none = None, False
@@ -138,19 +139,20 @@ def latest(model_dir: str) -> Optional[str]:
         left = list(damage.steps_of(model_dir).values())
         if left:
             raise CheckpointError(
-                f"{state} is lost or names no checkpoint, and there are {len(left)}; write the "
-                f'line model_checkpoint_path: "{os.path.basename(left[-1])}" into it, or choose '
-                "another --model_dir"
+                f"{state} does not exist or names no checkpoint, but its folder has {len(left)}. "
+                f'Write the line model_checkpoint_path: "{os.path.basename(left[-1])}" into it, or '
+                "choose another --model_dir."
             )
         if names_none:
             raise CheckpointError(
-                f"{state} names no checkpoint, and there is none; remove it, to start anew"
+                f"{state} names no checkpoint, and its folder has none. Remove the file to start "
+                "at step 0."
             )
     return found
 
 
 def latest_step(model_dir: str) -> Optional[int]:
-    """The global step of the latest checkpoint, or None when there is none."""
+    """The global step of the latest checkpoint, or None if the folder has no checkpoint."""
     checkpoint = latest(model_dir)
     if checkpoint is None:
         return None
@@ -161,16 +163,17 @@ def latest_step(model_dir: str) -> Optional[int]:
 
 
 def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) -> None:
-    """Compares a checkpoint with the variables that a model is going to restore.
+    """Compares a checkpoint with the variables that a model will restore.
 
     Args:
       checkpoint: its path prefix.
-      shapes: what the model restores.
-      ignore_extra: allow variables in the checkpoint that the model does not have, as when
-        predicting with a model that was trained with an optimizer.
+      shapes: the variables that the model restores.
+      ignore_extra: allow variables in the checkpoint that the model does not have, for example
+        optimizer slots in a prediction.
 
     Raises:
-      CheckpointError: lists every variable that is missing, has another shape, or is left over.
+      CheckpointError: a variable is missing, has another shape, or is left over. The message lists
+        all of them.
     """
     found = shapes_in(checkpoint)
     differences = []
@@ -189,13 +192,13 @@ def check_fit(checkpoint: str, shapes: Shapes, *, ignore_extra: bool = False) ->
         listing = "\n".join(f"  {difference}" for difference in differences)
         raise CheckpointError(
             f"the checkpoint {checkpoint} does not fit the model; {len(differences)} variables "
-            f"differ:\n{listing}\nundo the change of spec or model, or train into a new "
-            "--model_dir (with --warm_start_from, to keep what still fits)"
+            f"differ:\n{listing}\nUndo the change of the spec or the model, or train into a new "
+            "--model_dir (with --warm_start_from, to keep what still fits)."
         )
 
 
 def have_equal_shapes(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether shapes are equal; None, an axis whose length changes as training goes, fits all."""
+    """Whether shapes are equal. None, an axis whose length changes in training, fits any length."""
     return len(found) == len(wanted) and all(n in (None, m) for m, n in zip(found, wanted))
 
 
@@ -203,7 +206,7 @@ def find_checkpoint(path: str) -> str:
     """The checkpoint prefix of a checkpoint, a model directory or a SavedModel.
 
     Raises:
-      ConfigError: there is none at that path.
+      ConfigError: the path is something else, or the model directory has no checkpoint.
     """
     saved_model = os.path.join(path, "variables", "variables")
     if tf.io.gfile.exists(saved_model + ".index"):
@@ -214,15 +217,17 @@ def find_checkpoint(path: str) -> str:
             return found
     elif tf.io.gfile.exists(path + ".index"):
         return path
-    raise ConfigError(f"{path!r} is no checkpoint, model directory with one, or SavedModel")
+    raise ConfigError(
+        f"expected a checkpoint, a model directory with a checkpoint, or a SavedModel, got {path!r}"
+    )
 
 
 @contextlib.contextmanager
 def naming_damage(*places: Optional[str]) -> Iterator[None]:
-    """Raises CheckpointError in place of an error that comes from a damaged checkpoint.
+    """Replaces an error that comes from a damaged checkpoint by a CheckpointError.
 
     Args:
-      places: model directories, of which the latest checkpoint is meant, or checkpoints.
+      places: checkpoints, or model directories, which stand for their latest checkpoints.
     """
     try:
         yield

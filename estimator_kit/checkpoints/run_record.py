@@ -1,12 +1,13 @@
-"""What a run was made from, kept in its model directory, and whether a later start still fits it.
+"""The run record: stores in the model directory what a run was made from, and compares it later.
 
-    model_dir/flags.txt             every flag as it was resolved; a flagfile
-    model_dir/versions.json         of Python and the packages that decide a result
-    model_dir/feature_spec/         spec.json with its vocabulary files; `feature_specs.load`s again
+    model_dir/flags.txt             all flags with their final values, as a flagfile
+    model_dir/versions.json         the versions of Python and of packages that affect the result
+    model_dir/feature_spec/         spec.json and its vocabulary files, for `feature_specs.load`
     model_dir/feature_spec/places.json  which column each row of a kernel belongs to
 
-A changed spec can fit a checkpoint's shapes and still mean something else: a vocabulary in another
-order, a new normalizer. So a start that finds a checkpoint compares its spec with the one kept.
+A changed spec can fit a checkpoint's shapes and still mean something else: for example, a
+vocabulary in another order or a new normalizer. So a start that finds a checkpoint compares its
+spec with the stored spec.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class _KeptEntry(storage.Form):
 
 
 class _KeptSpec(storage.Form):
-    """What is read of a kept spec without the parser, which a later version may have changed."""
+    """The parts of a stored spec that are read without the parser, which may change later."""
 
     features: dict[str, _KeptEntry] = Field({})
     columns: dict[str, _KeptEntry] = Field({})
@@ -57,8 +58,8 @@ _PACKAGES = (
     "pydantic",
 )
 
-# May change between two starts: they weigh what is learned, are measured alone, or were used up by
-# the first start.
+# These may change between two starts. They only weigh losses, select metrics, or matter only at the
+# first start.
 _FREE_TO_CHANGE = {
     "objectives": ("loss_weight", "metrics", "group_by"),
     "columns": ("initializer", "pretrained"),
@@ -73,7 +74,7 @@ def write_record(
     Args:
       config: what is trained.
       spec: the feature spec.
-      places: of the model's variables; see `input_places`. None where it is not known.
+      places: the places of the model's variables, or None; see `input_places`.
     """
     storage.write_text(os.path.join(config.model_dir, "flags.txt"), resolved_flags(config))
     used = {**versions(), "feature_spec": spec.fingerprint()}
@@ -85,18 +86,18 @@ def write_record(
     storage.write_json(os.path.join(folder, "digests.json"), _digests(spec))
     if places is not None:
         storage.write_json(os.path.join(folder, _PLACES), place_moves.to_json(places))
-    # In its own order: logits lie side by side in that of the objectives.
+    # Not sorted, because the order of the objectives is the order of their logits.
     storage.write_json(os.path.join(folder, "spec.json"), spec.to_dict(), sort_keys=False)
 
 
 def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> None:
-    """Raises CheckpointError when the kept spec means something else than this one.
+    """Raises CheckpointError if the stored spec and the current spec differ in meaning.
 
     Args:
-      model_dir: of the run that is to be gone on with or used.
-      spec: the spec of now.
-      places: what the places of the model's variables belong to now; the order of columns is part
-        of what a checkpoint means, and shapes do not show it.
+      model_dir: the model directory with the stored spec.
+      spec: the current spec.
+      places: the current places of the model's variables. The order of columns is part of the
+        meaning of a checkpoint, and shapes do not show it.
     """
     folder = os.path.join(model_dir, "feature_spec")
     changes = list(changes_since(folder, spec).values())
@@ -109,22 +110,22 @@ def check_spec_unchanged(model_dir: str, spec: FeatureSpec, places: Record) -> N
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise CheckpointError(
-            f"the spec is not the one that {model_dir} was trained with:\n{listing}\n"
-            "train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
-            "go back to the old spec"
+            f"the spec differs from the spec that {model_dir} was trained with:\n{listing}\n"
+            "Train into a new --model_dir (with --warm_start_from, to keep what still fits), or "
+            "go back to the old spec."
         )
 
 
 def kept_places(folder: str) -> Optional[Record]:
-    """The places that `write_record` kept in a folder; None where it kept none."""
+    """The places that `write_record` stored in a folder; None if it stored none."""
     document = storage.read_json(os.path.join(folder, _PLACES), place_moves.Form)
     return None if document is None else place_moves.from_json(document)
 
 
 def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
-    """What a spec means otherwise than one that `write_record` kept in a folder.
+    """How the meaning of a spec differs from the spec that `write_record` stored in a folder.
 
-    Returns `{(section, name): sentence}`; nothing when the folder keeps no spec.
+    Returns `{(section, name): sentence}`, which is empty if the folder has no spec.
     """
     kept = storage.read_json(os.path.join(folder, "spec.json"), _KeptSpec)
     changes: dict[tuple[str, str], str] = {}
@@ -134,9 +135,8 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
     digests_now = _digests(spec)
     for section, entries in spec.to_dict().items():
         if section in ("ignored", "groups", "drift", "filter", "retraining", "tables"):
-            # The effect of the first two is on variables, which are compared by shapes and places;
-            # what drift may be changes no model, and another filter is another input
-            # (`training.position`).
+            # `ignored` and `groups` affect variables, whose shapes and places are compared. The
+            # other sections do not affect the model, and `training.position` compares the filter.
             continue
         before = kept.get(section, {})
         for name in sorted({*entries, *before}):
@@ -159,9 +159,9 @@ def changes_since(folder: str, spec: FeatureSpec) -> dict[tuple[str, str], str]:
 
 
 def _what_matters(section: str, entry: Any) -> Any:
-    """An entry without what may change."""
+    """An entry without the fields that may change."""
     free = _FREE_TO_CHANGE.get(section, ())
-    if entry and entry.get("head") == "ranking":  # Which learns the order within its groups.
+    if entry and entry.get("head") == "ranking":  # It learns the order of rows in their groups.
         free = tuple(key for key in free if key != "group_by")
     return entry and {key: value for key, value in entry.items() if key not in free}
 
@@ -169,7 +169,7 @@ def _what_matters(section: str, entry: Any) -> Any:
 def _differ_in_path_alone(
     old: Any, new: Any, digests: dict[str, str], digests_now: dict[str, str]
 ) -> bool:
-    """Whether two entries are a vocabulary of the same words, in files of two names."""
+    """Whether two entries are vocabularies of the same words in files with different names."""
     if not old or not new or "file" not in old or "file" not in new:
         return False
     same_words = digests.get(old["file"]) == digests_now.get(new["file"])
@@ -188,12 +188,12 @@ def _digests(spec: FeatureSpec) -> dict[str, str]:
 
 
 def _files(spec: FeatureSpec) -> list[str]:
-    """The files that decide what ids mean, relative to the spec's folder."""
+    """The files that define the meaning of ids, relative to the spec's folder."""
     return [file for column in spec.columns.values() for file in column.files]
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that decide a result."""
+    """The versions of Python and of the packages that affect the result."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -233,7 +233,7 @@ def test_a_warm_start_from_an_export_lacks_counts(trained, tmp_path):
     lines = str(error.value).splitlines()
     assert len(lines) == 1 + 4 + 1 and lines[1] == (
         "  user_emb_seen/dnn_input_from_feature_columns_input_layer_user_emb_seen_mht_1of2-keys: "
-        "not in the source; an export has none, so name a checkpoint"
+        "not in the source. An export does not store it, so use a checkpoint."
     )
     assert not (tmp_path / "new").exists()
 
@@ -245,7 +245,7 @@ def test_a_warm_start_of_another_feature_is_refused(trained, tmp_path):
     document["columns"]["user_emb"]["dynamic_embedding"] = "reader"
     (tmp_path / "spec.yaml").write_text(json.dumps(document))
     with pytest.raises(ek.CheckpointError, match=(
-        r"user_emb: its rows mean something else; it is of 'user' \(string\) in the source, of "
+        r"user_emb: its rows mean something else: it reads 'user' \(string\) in the source, and "
         r"'reader' \(string\) in the model"
     )):  # fmt: skip
         ek.run(config(mode="train", model_dir=str(tmp_path / "new"),

@@ -55,8 +55,8 @@ def test_a_lost_checkpoint_file_never_restarts_training(config, trained, damage,
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config(mode=mode, max_steps=9))
     assert str(error.value) == (
-        f"{state} is lost or names no checkpoint, and there are 2; write the line "
-        'model_checkpoint_path: "model.ckpt-4" into it, or choose another --model_dir'
+        f"{state} does not exist or names no checkpoint, but its folder has 2. Write the line "
+        'model_checkpoint_path: "model.ckpt-4" into it, or choose another --model_dir.'
     )
 
 
@@ -72,7 +72,7 @@ def test_a_damaged_checkpoint_is_named_with_the_one_before_it(config, trained, m
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config(**changes))
     assert str(error.value).startswith(f"{data} is damaged: ")
-    assert f"; the checkpoint before it, {before}, can be read: to go on" in str(error.value)
+    assert f". The checkpoint before it, {before}, can be read. To go on" in str(error.value)
 
 
 def test_a_checkpoint_without_its_data_is_named(config, trained):
@@ -195,9 +195,9 @@ def test_warm_start_refuses_rows_that_mean_something_else(
                  warm_start_from=path, mode="train")  # fmt: skip
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(new)
-    crossed = "linear/linear_model/city_X_tags/weights: its rows mean something else; columns.city"
+    crossed = "linear/linear_model/city_X_tags/weights: its rows mean something else: columns.city"
     assert crossed in str(error.value)
-    # Those of the words themselves are moved.
+    # The rows of the words themselves are moved.
     assert "linear/linear_model/city/weights" not in str(error.value)
     assert not (tmp_path / "new").exists()
     part = new.model_copy(update={"warm_start_vars": ".*/(user|bias_weights|tag).*"})

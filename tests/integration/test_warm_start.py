@@ -207,7 +207,7 @@ def test_renamed_variables_and_their_slots(config, old):
     for rename, message in {
         "dn/(.*)=x": "--warm_start_rename=dn/(.*)=x: 'dn/(.*)' matches none of the source's",
         "dnn/(.*)=x": "of the source both become x",
-        "dnn/(.*)=x/\\1": "gives no name of the model's variables; it gives x/hiddenlayer_0/bias",
+        "dnn/(.*)=x/\\1": "expected names of the model's variables, got x/hiddenlayer_0/bias, ",
         "dnn/(.*)=\\2": "invalid group reference 2",
     }.items():
         with pytest.raises(ek.ConfigError) as error:
@@ -264,8 +264,8 @@ def test_another_optimizer_has_not_the_slots(config, old):
         ek.run(new)
     assert "  dnn/logits/bias/Adam: not in the source\n" in str(error.value)
     assert str(error.value).endswith(
-        "name those that are to be taken with --warm_start_vars; "
-        "--warm_start_mode=weights_and_stats takes no slots"
+        "Use --warm_start_vars to take only variables that fit, or "
+        "--warm_start_mode=weights_and_stats, which takes no slots."
     )
 
 
@@ -277,8 +277,8 @@ def test_a_dense_column_that_means_something_else_is_said(config, old, document,
     with caplog.at_level("WARNING", "estimator_kit"):
         ek.run(new)
     assert (
-        "warm start: column price means something else than in the source, and goes into dense "
-        "layers as it is; what they take of it means the old one"
+        "warm start: the column price means something else than in the source, and it feeds dense "
+        "layers directly. Their weights still have the old meaning."
     ) in caplog.messages
 
 
@@ -313,7 +313,7 @@ def test_columns_that_are_added_and_dropped_need_no_pattern(config, old, documen
     slot = kernel + "/Adagrad"
     assert (after[slot][[0, 1, *range(4, 4 + width)]] >= before[slot][[0, 1, *range(3, 3 + width)]]
             - 1e-6).all()  # fmt: skip
-    assert after[slot][2:4].max() < 0.11  # They start anew.
+    assert after[slot][2:4].max() < 0.11  # New rows start at their initial values.
     _, entries = report(new)
     inputs = {"kept": 2 + width, "new": 2, "dropped": 1}
     assert entries[kernel] == {"name": kernel, "status": "remapped", "inputs": inputs}
@@ -356,7 +356,7 @@ def test_the_order_of_columns_is_part_of_what_a_checkpoint_means(config, fields,
             with pytest.raises(ek.CheckpointError) as error:
                 ek.run(config("changed", **start))
             assert difference in str(error.value)
-            assert str(error.value).endswith("go back to the old spec")
+            assert str(error.value).endswith("go back to the old spec.")
         document["groups"] = kept
 
     document["groups"]["fields"] = ["b", "a"]
@@ -382,6 +382,6 @@ def test_a_source_without_a_record_of_its_columns_is_refused_when_they_changed(
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config("new", **model, warm_start_from=fields.model_dir))
     assert (
-        "  cin/cin_0/kernel: its rows mean something else; the source keeps no record of which "
+        "  cin/cin_0/kernel: its rows mean something else: the source has no record of which "
         "column its rows belong to, and groups.fields: was a, b, is b, a\n"
     ) in str(error.value)

@@ -1,9 +1,9 @@
-"""What a warm start takes of dynamic embeddings: tables go over whole, row by key.
+"""What a warm start takes from dynamic embeddings: whole tables.
 
-A value has the same key in every model, so rows need no moving. With the rows of a table go the
-counts that say which values have one; counts of steps are set back by the source's step, so that
-whatever the new training reads is younger than what it took. Optimizer slots go along where those
-of variables do.
+A value has the same key in every model, so rows do not move. With the rows of a table, the warm
+start takes the counts that decide which values have a row. It reduces the stored steps by the
+source's step, so that every value that the new training reads counts as more recent. It takes
+optimizer slots if it takes the slots of variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from feature_specs.spec import FeatureSpec
 
 @dataclasses.dataclass(frozen=True)
 class TakenTables:
-    """What is taken, as the names of tensors of a checkpoint, and what stands against it."""
+    """The names of the checkpoint tensors to take, and the reasons why some cannot be taken."""
 
     names: frozenset[str]
     problems: tuple[str, ...]
@@ -38,14 +38,14 @@ def plan(
     mode: str,
     pattern: str,
 ) -> TakenTables:
-    """What a new training takes.
+    """Decides what a new training takes.
 
     Args:
-      outline: of the new model.
-      found: shapes of the source.
-      old, new: their specs; the source's may not be known.
-      mode, pattern: as of `warm_start.plan`; a table is taken if its names match the pattern, its
-        counts and slots follow it.
+      outline: the outline of the new model.
+      found: the shapes in the source.
+      old, new: the specs of the source (None if unknown) and of the new model.
+      mode, pattern: see `warm_start.plan`. A table is taken if its name matches the pattern; its
+        counts and slots are taken with it.
     """
     names: set[str] = set()
     problems: list[str] = []
@@ -59,11 +59,12 @@ def plan(
         counts = _of(outline, {f"{table[: -len('_table')]}_seen_mht_" for table in tables})
         slots = _of(outline, {f"{table}_" for table in tables}) - set(rows)
         if not mode.startswith("all"):
-            # FTRL makes a row anew from its slots at each step.
+            # FTRL computes a row from its slots at each step.
             slots = {name for name in slots if "_Ftrl_" in name and name in found}
         for name in sorted({*taken, *counts, *slots}):
             if name not in found:
-                hint = "; an export has none, so name a checkpoint" if name in counts else ""
+                in_no_export = ". An export does not store it, so use a checkpoint."
+                hint = in_no_export if name in counts else ""
                 problems.append(f"{name}: not in the source{hint}")
             elif not have_equal_shapes(found[name], outline.variables[name]):
                 widths = f"[*, {found[name][-1]}] in the source, [*, "
@@ -75,7 +76,7 @@ def plan(
 
 
 def _of(outline: ModelOutline, prefixes: set[str]) -> set[str]:
-    """What a checkpoint has of tables whose names, after that of an op's scope, begin so."""
+    """The growing tensors whose names, after the scope of their op, start with a prefix."""
     return {name for name in outline.growing if name.partition("/")[2].startswith(tuple(prefixes))}
 
 
@@ -90,6 +91,6 @@ def _meaning(old: Optional[FeatureSpec], new: FeatureSpec, column: str) -> Itera
     ]
     if before.source != feature or dtypes[0] != dtypes[1]:
         yield (
-            f"{column}: its rows mean something else; it is of {before.source!r} ({dtypes[0]}) in "
-            f"the source, of {feature!r} ({dtypes[1]}) in the model"
+            f"{column}: its rows mean something else: it reads {before.source!r} ({dtypes[0]}) in "
+            f"the source, and {feature!r} ({dtypes[1]}) in the model"
         )

@@ -1,9 +1,9 @@
 """How the axes of a kernel move when the columns that feed it change.
 
 `input_places` says which column owns each place of an axis, in the source and in the new model. A
-column that both have takes its places along, wherever they are now; the places of a new column
-start as in a new training. So a column can be added, dropped or put elsewhere, and the others keep
-their weights. Compares; reads no checkpoint.
+column that exists in both keeps its weights, even if its places have moved. The places of a new
+column start at their initial values. So you can add, drop or reorder columns, and the remaining
+columns keep their weights. This module reads no checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import MeaningError, Move, r
 from estimator_kit.model.places.places import NO_COLUMN, UNKNOWN, AxisPlaces, Places
 from feature_specs.spec import FeatureSpec
 
-# `{variable: the places of each axis}`, as a model directory keeps it.
+# `{variable: the places of each axis}`, as a model directory stores it.
 Record = Mapping[str, AxisPlaces]
 
 # What `to_json` writes.
@@ -44,24 +44,26 @@ def from_json(document: Mapping[str, Any]) -> Record:
 
 
 def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) -> Move:
-    """The place in the old axis of each place of the new one.
+    """For each place of the new axis, its place in the old axis.
 
-    Columns go by their names; of several parts of one column the first is the first. Within a
-    column places are equal, or go by word where it has a place for each id, as an indicator.
+    Columns are matched by name, and several parts of one column in their order. Within a column,
+    places are matched by position. If the column has one place for each id, as an indicator has,
+    they are matched by word.
 
     Args:
       old, new: the places of the two axes.
-      before, now: the specs that they are of.
+      before, now: the specs of the two axes.
 
     Raises:
-      MeaningError: the axes differ behind an op that is not followed, or have no column in common.
+      MeaningError: the axes differ, and the model reads them through an op that the kit cannot
+        trace. Or they have no column in common.
     """
     if old != new:
         for part, _ in (*old, *new):
             if UNKNOWN in part:
                 raise MeaningError(
                     f"the columns it reads changed, and it reads them through {part[1:]}, which "
-                    "the kit does not follow"
+                    "the kit cannot trace"
                 )
     starts: dict[str, list[tuple[int, int]]] = defaultdict(list)
     start = 0
@@ -76,7 +78,7 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
     names = {name for name, _ in new} - {NO_COLUMN}
     if (move < 0).all():
         raise MeaningError(
-            f"it reads {_listed(names)}, and the source's reads "
+            f"it reads {_listed(names)}, but in the source it reads "
             f"{_listed({name for name, _ in old} - {NO_COLUMN})}"
         )
     return None if len(move) == start and (move == np.arange(start)).all() else move
@@ -85,7 +87,7 @@ def place_move(old: Places, new: Places, before: FeatureSpec, now: FeatureSpec) 
 def _within(
     name: str, where: Optional[tuple[int, int]], width: int, before: FeatureSpec, now: FeatureSpec
 ) -> np.ndarray:
-    """The places of one part, or -1 for those that have none in the source."""
+    """The old place of each place of one part; -1 for a place that the source does not have."""
     fresh = np.full(width, -1, np.int64)
     if where is None:
         return fresh
@@ -96,18 +98,18 @@ def _within(
     try:
         move = row_move(before, name, now, name)
     except MeaningError:
-        return same  # `VariableMoves.warnings` tells of it.
+        return same  # `VariableMoves.warnings` warns about it.
     if move is None or len(move) != width or move.max(initial=-1) >= old_width:
         return same
     return np.where(move < 0, -1, move + start)
 
 
 def differences(old: Record, new: Record) -> list[str]:
-    """A sentence for each change of places that equal shapes do not show."""
+    """One sentence for each change of places that shapes do not show."""
     found: dict[str, str] = {}
     for variable in sorted({*old} & {*new}):
         for axis, (was, now) in enumerate(zip(old[variable], new[variable])):
-            if was == now or _size(was) != _size(now):  # Shapes tell the latter.
+            if was == now or _size(was) != _size(now):  # Shapes show another size.
                 continue
             columns = [_listed(n for n, _ in places or () if n) for places in (was, now)]
             place = "its rows" if axis == 0 else f"its axis {axis}"
@@ -118,7 +120,7 @@ def differences(old: Record, new: Record) -> list[str]:
 
 
 def changed_groups(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> list[str]:
-    """A sentence for each group that both have, with other columns or in another order."""
+    """One sentence for each group whose columns, or their order, changed."""
     return [
         f"groups.{name}: was {', '.join(old[name])}, is {', '.join(columns)}"
         for name, columns in new.items()

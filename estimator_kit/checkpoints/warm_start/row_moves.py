@@ -1,9 +1,9 @@
-"""Which row of an older table, and which logit of an older model, a newer one's stands for.
+"""Matches rows of tables, and logits, of a new model with rows and logits of an older model.
 
-A vocabulary that gained, lost or reordered words gives its words other ids; the vocabulary of a
-label does the same to the logits of its multi_class objective. The moves here say, for each place
-of the new model, its place in the old one. Compares two specs; reads vocabulary files, and no
-checkpoint.
+If a vocabulary gains, loses or reorders words, its words get other ids. In the same way, the
+vocabulary of a label changes the logits of its multi_class objective. A move gives, for each place
+of the new model, its place in the old model. This module compares two specs. It reads vocabulary
+files, but no checkpoint.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from feature_specs.spec import FeatureSpec
 
 _OUTPUT_LAYER = re.compile(rf"(.*/)?(logits/(kernel|bias)|{LINEAR_SCOPE}/.*)")
 
-# A move: int64 [places of the new], the place in the old, -1 for none; None when nothing moves.
+# A move, int64 [new places]: the old place of each new place, or -1 if it has none. None if nothing
+# moves.
 Move = Optional[np.ndarray]
 
 
 class MeaningError(ValueError):
-    """Rows of the two stand for things that cannot be told to be the same."""
+    """Rows of the old and the new table cannot be matched."""
 
 
 def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
-    """The column whose table a variable is, or None for one that belongs to no column."""
+    """The column that a variable is the table of, or None."""
     names = [*spec.used_columns(), *(n for n in spec.columns if n not in spec.used_columns())]
     for name in names:
         column = spec.columns[name]
@@ -44,7 +45,7 @@ def column_of(spec: FeatureSpec, variable: str) -> Optional[str]:
 
 
 def ids_of(spec: FeatureSpec, name: str) -> str:
-    """The column that makes the ids: under an embedding, an indicator or weights."""
+    """The column that makes the ids of an embedding, an indicator or a weighted column."""
     source: Optional[str] = name
     while source is not None:
         name, source = source, spec.columns[source].ids_source
@@ -54,12 +55,13 @@ def ids_of(spec: FeatureSpec, name: str) -> str:
 def row_move(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> Move:
     """How the rows of a column's table move.
 
-    Words of a vocabulary, and ids of an identity column, take their rows along. Buckets of words
-    outside the vocabulary do so where their number is the same; it decides which word falls into
-    which. Of the words a, b, c in the old and c, d, a in the new: [2, -1, 0].
+    The words of a vocabulary and the ids of an identity column keep their rows. Buckets for words
+    outside the vocabulary keep their rows only if the number of buckets is the same, because it
+    decides which word goes into which bucket. For example, with the old words a, b, c and the new
+    words c, d, a, the move is [2, -1, 0].
 
     Raises:
-      MeaningError: the two columns are made differently, and there are no words to go by.
+      MeaningError: the two columns are made differently, and have no words to match rows by.
     """
     before, now = old.columns[old_name], new.columns[new_name]
     if before.own_meaning() != now.own_meaning() and not _by_word(before, now):
@@ -85,16 +87,17 @@ def is_new_column(old: FeatureSpec, new: FeatureSpec, name: str) -> bool:
 
 
 def meaning(spec: FeatureSpec, name: str) -> Any:
-    """What the values of a column stand for, to compare with those of another spec."""
+    """What the values of a column stand for, to compare it with another spec."""
     return spec.columns[name].meaning(spec)
 
 
 def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
     """How the logits of each objective of the new spec move, counted within the objective.
 
-    Classes of a multi_class objective go by their words, or by their ids where the label has no
-    vocabulary. An objective that the old spec does not have, or has with another head or, where it
-    has no class of its own to go by, other words, starts anew.
+    Classes of a multi_class objective are matched by their words, or by their ids if the label has
+    no vocabulary. The logits of an objective start at their initial values if the old spec does not
+    have it, or has it with another head. So do the logits of other heads if the label's words or
+    the number of logits changed.
     """
     moves = {}
     for name, objective in new.objectives.items():
@@ -120,11 +123,11 @@ def logit_moves(old: FeatureSpec, new: FeatureSpec) -> dict[str, np.ndarray]:
 
 
 class OutputMoves:
-    """The moves of variables whose last axis is that of logits.
+    """The moves of variables whose last axis holds logits.
 
-    Output layers are known by their names: a layer `logits`, and linear models. One of all
-    objectives has their logits side by side; one of a single objective has that one's name in its
-    own, unless there is only one.
+    Output layers are recognized by their names: a layer `logits`, and linear models. An output
+    layer of all objectives has their logits side by side. An output layer of one objective has the
+    objective's name in its own name, unless the spec has only one objective.
     """
 
     def __init__(self, old: FeatureSpec, new: FeatureSpec):
@@ -158,12 +161,12 @@ class OutputMoves:
 
 
 def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The value of a variable: what the old one has for its places, else what is there now.
+    """The value of a variable: the old values at moved places, and current values at new places.
 
     Args:
-      current: the variable before, for new places.
-      found: the old variable.
-      moves: by axis.
+      current: the current value of the variable.
+      found: the value in the source.
+      moves: the moves by axis.
     """
     value = np.array(current)
     target: list[Any] = [np.arange(n) for n in value.shape]
@@ -176,7 +179,7 @@ def moved(current: np.ndarray, found: np.ndarray, moves: Mapping[int, np.ndarray
 
 
 def counts(move: np.ndarray, old_size: int) -> dict[str, int]:
-    """How many places are kept, new and dropped."""
+    """The numbers of kept, new and dropped places."""
     kept = int((move >= 0).sum())
     return {"kept": kept, "new": len(move) - kept, "dropped": old_size - kept}
 
@@ -197,7 +200,7 @@ def _or_none(move: np.ndarray, old_size: int) -> Move:
 
 
 def _sentence(old: FeatureSpec, old_name: str, new: FeatureSpec, new_name: str) -> str:
-    """The first difference on the way down through what the columns are made from."""
+    """Names the first difference between two columns, or between the columns they are made from."""
     before, now = (
         spec.columns[name].model_dump(mode="json", by_alias=True, exclude_defaults=True)
         for spec, name in ((old, old_name), (new, new_name))

@@ -1,8 +1,7 @@
-"""How the variables of a warm start move from the source's spec to the new one, axis by axis.
+"""How the variables of a warm start move from the source's spec to the new spec, axis by axis.
 
-Which row or logit becomes which is for `row_moves` to say, and for `place_moves` which input; here
-it is said of which variable that is so, and of the slots of optimizers, which move with their
-variable.
+`row_moves` matches rows and logits, and `place_moves` matches inputs. This module applies these
+moves to the axes of each variable. Optimizer slots move with their variable.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from feature_specs.spec import FeatureSpec
 
 @dataclasses.dataclass(frozen=True)
 class AxisMove:
-    """How an axis moves, and what its places are: `rows` of a table, `inputs`, or `logits`."""
+    """How an axis moves. `what` says what its places are: `rows` of a table, `inputs`, `logits`."""
 
     axis: int
     what: str
@@ -39,11 +38,11 @@ class AxisMove:
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """One variable that is taken.
+    """A variable that the warm start takes.
 
     Attributes:
       source: its name in the source.
-      moves: of its axes; an axis that is not among them stays as it is.
+      moves: the moves of its axes. An axis without a move stays the same.
     """
 
     source: str
@@ -55,7 +54,7 @@ class Taken:
 
 
 class VariableMoves:
-    """How variables move between the source's spec, where it has kept one, and the new one."""
+    """How variables move from the source's spec, if it has stored one, to the new spec."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class VariableMoves:
         self._rows: dict[tuple[str, str], Move] = {}
 
     def is_of_new_column(self, name: str) -> bool:
-        """Whether a variable, or its slot, is the table of a column that the source has not."""
+        """Whether a variable is the table, or a slot of the table, of a new column."""
         column = column_of(self._new, base_of(name, self._outline) or name)
         return (
             self._old is not None
@@ -82,17 +81,17 @@ class VariableMoves:
         )
 
     def of(self, name: str, source: str, old_shape: tuple[int, ...]) -> Taken:
-        """How a variable of the model moves from the one that the source calls `source`.
+        """How a variable moves from the variable `source` of the source.
 
         Raises:
-          MeaningError: its rows mean something else now.
+          MeaningError: its rows now mean something else.
         """
         if self._old is None or self._outputs is None:
             return Taken(source)
         base = base_of(name, self._outline) or name
         shape = self._outline.variables[name]
         if base != name and shape != self._outline.variables[base]:
-            return Taken(source)  # A slot of one number.
+            return Taken(source)  # A slot that has one number for the whole variable.
         suffix = name[len(base) :]
         old_base = source[: len(source) - len(suffix)] if source.endswith(suffix) else source
         column, old_column = column_of(self._new, base), column_of(self._old, old_base)
@@ -102,7 +101,8 @@ class VariableMoves:
             if key not in self._rows:
                 self._rows[key] = row_moves.row_move(self._old, old_column, self._new, column)
             rows = self._rows[key]
-            if rows is not None and len(rows) == shape[0]:  # Else no table of the column's ids.
+            # With another length the variable does not have one row for each id.
+            if rows is not None and len(rows) == shape[0]:
                 moves[0] = AxisMove(0, "rows", rows)
         logits = self._outputs.of(base, old_shape, shape)
         if logits is not None:
@@ -111,13 +111,13 @@ class VariableMoves:
         return Taken(source, tuple(moves[axis] for axis in sorted(moves)))
 
     def _inputs(self, name: str, source: str) -> Iterator[tuple[int, np.ndarray]]:
-        """The moves of axes that have places of columns."""
+        """The moves of axes whose places belong to columns."""
         assert self._old is not None
         axes = self._outline.places.get(name)
         if self._old_places is None:
             if axes is not None and (changed := changed_groups(self._old.groups, self._new.groups)):
                 raise MeaningError(
-                    "the source keeps no record of which column its rows belong to, and "
+                    "the source has no record of which column its rows belong to, and "
                     f"{'; '.join(changed)}"
                 )
             return
@@ -130,19 +130,21 @@ class VariableMoves:
             if old is None or new is None:
                 columns = ", ".join(dict.fromkeys(n for n, _ in old or new or () if n))
                 where = "model" if old is None else "source"
-                raise MeaningError(f"in the {where} alone its axis {axis} is of columns: {columns}")
+                raise MeaningError(
+                    f"only in the {where} does its axis {axis} belong to columns: {columns}"
+                )
             move = place_move(old, new, self._old, self._new)
             if move is not None:
                 yield axis, move
 
     def warnings(self) -> Iterator[str]:
-        """What changed and can be seen in no variable of its own."""
+        """Warnings about changes that no variable shows."""
         if self._old is None or self._outputs is None:
             return
         if self._outputs.moves and not self._moved_outputs:
             yield (
-                "objectives or classes changed, and no variable that is taken is known as an "
-                "output layer (by the name logits); what it takes means the old ones"
+                "objectives or classes changed, but no taken variable is an output layer (with "
+                "the name logits). The taken variables still have the old meaning."
             )
         seen = [f"/{name}/" for name in self._outline.weights]
         for name in self._new.used_columns():
@@ -155,13 +157,13 @@ class VariableMoves:
                 before, now = row_moves.meaning(self._old, name), row_moves.meaning(self._new, name)
                 if before != now:
                     yield (
-                        f"column {name} means something else than in the source, and goes into "
-                        "dense layers as it is; what they take of it means the old one"
+                        f"the column {name} means something else than in the source, and it feeds "
+                        "dense layers directly. Their weights still have the old meaning."
                     )
 
 
 def fits(old: tuple[int, ...], new: tuple[int, ...], entry: Taken) -> bool:
-    """Whether shapes are equal but for the axes that move."""
+    """Whether shapes are equal in all axes that do not move."""
     if len(old) != len(new):
         return False
     moving = {move.axis for move in entry.moves}

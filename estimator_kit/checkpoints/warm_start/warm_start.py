@@ -1,14 +1,14 @@
 """Warm start: a new training takes its first variables from an older model.
 
-    plan(...)           what is taken from where, checked; nothing is read but shapes and specs
-    WarmStart.values    the values, read one at a time by the session that starts (`initial_values`)
-    WarmStart.report    what becomes of every variable
+    plan(...)           decides and checks what to take; reads only shapes and specs
+    WarmStart.values    the values, read one at a time when the session starts (`initial_values`)
+    WarmStart.report    the status of every variable
 
-It happens once: a model directory that has a checkpoint goes on from that instead, and the graph
-and its exports know nothing of it. A variable that cannot be taken as it is stops the run:
-dropping, say, every embedding table because a hash size changed is not a warm start. Rows and
-logits whose words moved are moved (`row_moves`), by the spec that the source keeps in its model
-directory or in its export; rows that stand for something else are an error.
+A warm start happens once. If the model directory has a checkpoint, training goes on from that
+checkpoint instead. The graph and its exports do not depend on the warm start. A variable that does
+not fit is an error: if a hash size changed, a warm start must not silently drop every embedding
+table. If words have moved, their rows and logits move too (`row_moves`), according to the spec that
+the source has stored in its model directory or export. Rows with another meaning are an error.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ logger = logging.getLogger(__name__)
 
 _STEP = "global_step"
 
-# Variables of each status that the log names; the report file has all.
+# How many variables of each status the log names. The report file names all of them.
 _NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """A warm start that fits.
+    """A checked warm start.
 
     Attributes:
-      checkpoint: the source's path prefix.
-      taken: by the variable's name in the new model.
-      report: what `warm_start_report.json` holds.
-      step: the global step to begin at; 0 where the source's is not taken.
-      tables: names of tensors of dynamic embeddings; see `dynamic_rows`.
-      steps_back: what their counts of steps are set back by.
+      checkpoint: the path prefix of the source.
+      taken: the variables to take, by their names in the new model.
+      report: the content of `warm_start_report.json`.
+      step: the first global step; 0 if the source's step is not taken.
+      tables: the names of the tensors of dynamic embeddings to take; see `dynamic_rows`.
+      steps_back: how much the stored steps of these tables are reduced.
     """
 
     checkpoint: str
@@ -65,11 +65,11 @@ class WarmStart:
 
     @property
     def restored(self) -> frozenset[str]:
-        """Names of the variables that are taken whole, with no place left to an initializer."""
+        """The names of the variables that are taken whole, without values of an initializer."""
         return frozenset(name for name, entry in self.taken.items() if entry.is_whole)
 
     def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """(name, value) of each variable; `current(name)` gives what new places keep."""
+        """(name, value) for each variable. `current(name)` returns the values of new places."""
         reader = tf.train.load_checkpoint(self.checkpoint)
         for name, entry in self.taken.items():
             found = reader.get_tensor(entry.source)
@@ -82,7 +82,7 @@ class WarmStart:
         storage.write_json(os.path.join(model_dir, "warm_start_report.json"), self.report)
 
     def table(self) -> str:
-        """The report for a person: how many variables of each status, and which."""
+        """The report as text: the number and the names of the variables of each status."""
         groups: dict[str, list[str]] = {}
         for entry in self.report["variables"]:
             moves = "; ".join(
@@ -111,23 +111,24 @@ def plan(
     pattern: str = ".*",
     renames: Iterable[str] = (),
 ) -> WarmStart:
-    """What a new training takes.
+    """Decides what a new training takes.
 
     Args:
       source: a checkpoint, a model directory or a SavedModel.
-      outline: of the new model.
-      spec: of the new model; compared with the source's own, where it has kept one.
-      mode: `weights` takes trainable variables and embedding tables, `weights_and_stats` also what
-        layers keep beside them (moving means of a normalization), `all_but_step` also the slots of
-        optimizers and moving averages of weights, `all` also the global step. The first two take
-        FTRL's slots, too, without which FTRL forgets the weights at its first step.
-      pattern: regular expression that a variable's whole name must match to be taken; slots
-        follow their variable.
-      renames: `old=new`, each a regular expression for names in the source and what becomes of
-        them, with groups as in `re.sub`. The first that matches a whole name counts.
+      outline: the outline of the new model.
+      spec: the spec of the new model. It is compared with the source's spec, if the source has
+        stored one.
+      mode: `weights` takes trainable variables and embedding tables. `weights_and_stats` also takes
+        the statistics of layers (moving means of a normalization). `all_but_step` also takes
+        optimizer slots and moving averages of weights. `all` also takes the global step. The first
+        two also take FTRL's slots, because without them FTRL forgets the weights at its first step.
+      pattern: a regular expression. A variable is taken if its whole name matches; slots are taken
+        with their variable.
+      renames: `old=new`: a regular expression for names in the source, and their new names, with
+        groups as in `re.sub`. The first rename that matches a whole name applies.
 
     Raises:
-      ConfigError: there is no such source, or a pattern matches nothing.
+      ConfigError: the source does not exist, or a pattern matches nothing.
       CheckpointError: a variable to take is missing in the source, has another shape there, or its
         rows mean something else.
     """
@@ -145,7 +146,7 @@ def plan(
     names = _source_names(renames, found, outline)
     for name in outline.variables:
         base = base_of(name, outline)
-        if base is not None and base in names:  # A slot follows, unless it was renamed itself.
+        if base is not None and base in names:  # A slot is renamed with its variable.
             names.setdefault(name, names[base] + name[len(base) :])
     wanted = [*weights, *_more(weights, outline, found, names, mode, pattern)]
     moves = VariableMoves(kept, spec, outline, kept_places(source))
@@ -164,7 +165,7 @@ def plan(
         except MeaningError as error:
             if len(old_shape) and old_shape[0] != shape[0]:
                 problems.append(_shapes(name, old_shape, shape))
-            problems.append(f"{name}: its rows mean something else; {error}")
+            problems.append(f"{name}: its rows mean something else: {error}")
             continue
         if not fits(old_shape, shape, entry):
             problems.append(_shapes(name, old_shape, shape))
@@ -173,11 +174,13 @@ def plan(
     if problems:
         listing = "\n".join(f"  {problem}" for problem in problems)
         takes_slots = mode.startswith("all")
-        slots = "; --warm_start_mode=weights_and_stats takes no slots" if takes_slots else ""
+        slots = (
+            ", or --warm_start_mode=weights_and_stats, which takes no slots" if takes_slots else ""
+        )
         raise CheckpointError(
-            f"cannot warm start from {checkpoint}; of "
-            f"{len(wanted) + len(tables.names) + len(tables.problems)} variables these do "
-            f"not fit:\n{listing}\nname those that are to be taken with --warm_start_vars{slots}"
+            f"cannot warm start from {checkpoint}: of "
+            f"{len(wanted) + len(tables.names) + len(tables.problems)} variables to take, these do "
+            f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit{slots}."
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
@@ -201,19 +204,19 @@ def plan(
 
 
 def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:
-    """An outline that lacks some names."""
+    """An outline without some names."""
     kept = {name: shape for name, shape in outline.variables.items() if name not in names}
     return dataclasses.replace(outline, variables=kept, weights=outline.weights - names)
 
 
 def kept_spec(source: str) -> Optional[FeatureSpec]:
-    """The spec that a model directory, a checkpoint in one, or an export was made with."""
+    """The spec stored with a model directory, a checkpoint or an export, or None."""
     folder = _kept_folder(source)
     return None if folder is None else parser.load(os.path.join(folder, "spec.json"))
 
 
 def kept_places(source: str) -> Optional[Record]:
-    """Which column each row of a kernel belongs to in a source, where it has kept that."""
+    """Which column each row of a kernel belongs to in a source. None if it has not stored that."""
     folder = _kept_folder(source)
     return None if folder is None else run_record.kept_places(folder)
 
@@ -228,7 +231,7 @@ def _kept_folder(source: str) -> Optional[str]:
 
 def _weights(outline: ModelOutline, spec: FeatureSpec, mode: str, pattern: str) -> Iterator[str]:
     for name in outline.weights:
-        # A frozen table is no trainable variable, and no statistic.
+        # A frozen table is neither a trainable variable nor a statistic.
         is_weight = name in outline.trainable or _is_table(spec, name)
         if (is_weight or mode != "weights") and re.fullmatch(pattern, name):
             yield name
@@ -247,14 +250,14 @@ def _more(
     mode: str,
     pattern: str,
 ) -> Iterator[str]:
-    """What is taken beside weights."""
+    """The names to take in addition to weights."""
     if not mode.startswith("all"):
         yield from _ftrl_slots(weights, outline, found, names)
         return
     chosen = set(weights)
     for name in sorted({*outline.variables} - outline.weights - {_STEP}):
         if name.startswith(ACCUMULATED):
-            continue  # Gradients of the source's last batches, which it has not taken a step with.
+            continue  # Gradients of the source's last batches, which it has not applied yet.
         base = base_of(name, outline)
         if base in chosen if base is not None else re.fullmatch(pattern, name):
             yield name
@@ -265,10 +268,11 @@ def _more(
 def _ftrl_slots(
     wanted: list[str], outline: ModelOutline, found: Shapes, names: dict[str, str]
 ) -> list[str]:
-    """FTRL's slots of the variables to take, as far as the source has them.
+    """FTRL's slots of the variables to take, if the source has them.
 
-    FTRL keeps no weight from step to step but makes it anew from its slots (McMahan et al., 2013,
-    algorithm 1): a weight whose slots start from nothing is all but forgotten at its first step.
+    FTRL does not store a weight between steps. It computes the weight from its slots at each step
+    (McMahan et al., 2013, algorithm 1). So without its slots a weight is nearly lost at the first
+    step.
     """
     there = [name for name in wanted if names.get(name, name) in found]
     slots = [f"{name}/{slot}" for name in there for slot in ("Ftrl", "Ftrl_1")]
@@ -276,15 +280,15 @@ def _ftrl_slots(
     fitting = [slot for slot in slots if names.get(slot, slot) in found]
     if len(fitting) < len(slots):
         logger.warning(
-            "warm start: the source has not all of FTRL's slots for this model, so FTRL will "
-            "forget the weights it lacks them for at their first step; start from a checkpoint "
-            "that FTRL trained, or train with another optimizer, such as adagrad"
+            "warm start: the source lacks some of FTRL's slots for this model, so FTRL will "
+            "forget the weights without slots at their first step. Start from a checkpoint that "
+            "FTRL trained, or train with another optimizer, such as adagrad."
         )
     return fitting
 
 
 def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) -> dict[str, str]:
-    """The name in the source of each of the model's variables that was renamed."""
+    """For each renamed variable of the model, its name in the source."""
     names: dict[str, str] = {}
     renamed = set()
     for rename in renames:
@@ -308,14 +312,14 @@ def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) 
             if names.setdefault(result, name) != name:
                 raise ConfigError(
                     f"--warm_start_rename={rename}: {name} and {names[result]} of the source both "
-                    f"become {result}"
+                    f"become {result}. Give each a different name."
                 )
         if not results & set(outline.variables):
             raise ConfigError(
-                f"--warm_start_rename={rename} gives no name of the model's variables; it gives "
-                f"{', '.join(sorted(results)) or 'none that an earlier one has not given'}"
+                f"--warm_start_rename={rename}: expected names of the model's variables, got "
+                f"{', '.join(sorted(results)) or 'none, since earlier renames matched first'}"
             )
-    # What was renamed is no longer there under its old name.
+    # A renamed variable can no longer be found under its old name.
     for name in renamed:
         names.setdefault(name, f"{name} (renamed)")
     return names
@@ -324,7 +328,7 @@ def _source_names(renames: Iterable[str], found: Shapes, outline: ModelOutline) 
 def _statuses(
     outline: ModelOutline, found: Shapes, names: dict[str, str], taken: dict[str, Taken]
 ) -> Iterator[dict[str, Any]]:
-    """An entry of the report for each variable of the model."""
+    """One entry of the report for each variable of the model."""
     for name in sorted(outline.variables):
         entry = taken.get(name)
         if entry is None:

@@ -1,4 +1,4 @@
-"""A damaged checkpoint is named, with the newest one before it that can be read."""
+"""The error names a damaged checkpoint, and the latest earlier checkpoint that can be read."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def cut(path: pathlib.Path) -> None:
 
 def remedy(folder: pathlib.Path, name: str) -> str:
     return (
-        f"; the checkpoint before it, {folder}/{name}, can be read: to go on from there, write the "
-        f'line model_checkpoint_path: "{name}" into {folder}/checkpoint'
+        f". The checkpoint before it, {folder}/{name}, can be read. To go on from there, write the "
+        f'line model_checkpoint_path: "{name}" into {folder}/checkpoint.'
     )
 
 
@@ -54,14 +54,14 @@ def test_the_file_and_the_checkpoint_before_it_are_named(folder, damage):
     found = damaged_checkpoints.damage(newest)
     assert found is not None and found.endswith(remedy(folder, "model.ckpt-10"))
     assert found.startswith(f"{newest}.data-*" if damage is pathlib.Path.unlink else file)
-    # One that is damaged, too, is not recommended.
+    # The error does not recommend another damaged checkpoint.
     cut(folder / "model.ckpt-10.data-00000-of-00001")
     found = damaged_checkpoints.damage(newest)
     assert found is not None and found.endswith(remedy(folder, "model.ckpt-5"))
     cut(folder / "model.ckpt-5.data-00000-of-00001")
     found = damaged_checkpoints.damage(newest)
     assert found is not None and found.endswith(
-        "; there is no checkpoint before it that can be read; choose another --model_dir"
+        ". No checkpoint before it can be read. Choose another --model_dir."
     )
 
 
@@ -104,12 +104,12 @@ def test_a_file_that_names_no_checkpoint(folder, tmp_path):
         with pytest.raises(ek.CheckpointError) as error:
             reading.latest(str(folder))
         assert str(error.value) == (
-            f"{state} is lost or names no checkpoint, and there are 3; write the line "
-            'model_checkpoint_path: "model.ckpt-15" into it, or choose another --model_dir'
+            f"{state} does not exist or names no checkpoint, but its folder has 3. Write the line "
+            'model_checkpoint_path: "model.ckpt-15" into it, or choose another --model_dir.'
         )
     empty = tmp_path / "empty"
     empty.mkdir()
     assert reading.latest(str(empty)) is None
     (empty / "checkpoint").touch()
-    with pytest.raises(ek.CheckpointError, match="names no checkpoint, and there is none; remove"):
+    with pytest.raises(ek.CheckpointError, match="names no checkpoint, and its folder has none"):
         reading.latest(str(empty))

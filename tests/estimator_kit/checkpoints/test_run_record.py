@@ -1,4 +1,4 @@
-"""run_record: what makes a spec another one than the spec kept in a model directory."""
+"""run_record: which changes make a spec differ from the spec stored in a model directory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def changes_between(folder, before, now):
 def test_the_same_words_under_another_path_are_the_same_vocabulary(tmp_path):
     before = {"tag": ("tag.txt", ["a", "b"]), "city": ("city.txt", ["c"])}
     assert changes_between(tmp_path, before, {**before, "tag": ("v2/tag.txt", ["a", "b"])}) == {}
-    # Also where the new path was that of another vocabulary.
+    # This holds even if the new path was the path of another vocabulary.
     moved = {"tag": ("city.txt", ["a", "b"]), "city": ("town.txt", ["c"])}
     assert changes_between(tmp_path, before, moved) == {}
 

@@ -250,8 +250,8 @@ def test_variables_of_evaluation_alone_are_refused(spec):
     with pytest.raises(ek.ConfigError) as error:
         outline(Late(spec))
     assert str(error.value) == (
-        "Late makes the variables late/bias, late/kernel in evaluation alone, so that no "
-        "checkpoint would hold them; make the same variables in every mode"
+        "Late makes the variables late/bias, late/kernel only in evaluation, so no checkpoint "
+        "would have them. Make the same variables in every mode."
     )
 
 

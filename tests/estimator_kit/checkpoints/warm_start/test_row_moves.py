@@ -1,4 +1,4 @@
-"""Where rows and logits of an older model go, worked out by hand."""
+"""How rows and logits of an older model move, computed by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from estimator_kit.checkpoints.warm_start.row_moves import (
 
 @pytest.fixture
 def specs(document, tmp_path):
-    """The usual spec, and the same one after `change` was done to its document."""
+    """Makes the usual spec, and the spec after `change` has changed its document."""
 
     def make(change):
         old = ek.parse_spec(document, directory=tmp_path)
@@ -135,7 +135,7 @@ def test_logits_move_with_their_objectives_and_classes(document):
         "click": {"head": "binary"},
     }
     moves = OutputMoves(old, ek.parse_spec(document))
-    # The old logits are click, a, b, c; the new ones amount, c, d, a, b, click.
+    # The old logits are click, a, b, c. The new logits are amount, c, d, a, b, click.
     everything = [-1, 3, -1, 1, 2, 0]
     assert moves.of("dnn/logits/kernel", (8, 4), (8, 6)).tolist() == everything
     assert moves.of("dnn/logits/bias", (4,), (6,)).tolist() == everything

@@ -133,9 +133,9 @@ def test_moves_go_by_column_and_within_a_column_by_word(document, spec, tmp_path
     ]  # fmt: skip
     # Another number of places of a column without words has nothing to go by.
     assert move((("price", 1), ("user_emb", 3)), (("price", 1), ("user_emb", 2))) == [0, -1, -1]
-    with pytest.raises(MeaningError, match=r"it reads city_hot, and the source's reads price$"):
+    with pytest.raises(MeaningError, match=r"it reads city_hot, but in the source it reads price$"):
         move((("price", 1),), (("city_hot", 4),))
-    with pytest.raises(MeaningError, match=r"through Cumsum\(price\), which the kit does not foll"):
+    with pytest.raises(MeaningError, match=r"through Cumsum\(price\), which the kit cannot trace"):
         move((("?Cumsum(price)", 1),), (("?Cumsum(price, tag)", 1),))
     assert move((("?Cumsum(price)", 2),), (("?Cumsum(price)", 2),)) is None
 
