@@ -251,7 +251,8 @@ def reason_of(text: str) -> str:
     """A reason in few words."""
     if "damaged" in text:
         return "a damaged file"
-    return text.removeprefix("it is ").replace("the mean of label 'click'", "mean of click")
+    text = text.removeprefix("it is ").removeprefix("it ")
+    return text.replace("the mean of label 'click'", "mean of click")
 
 
 def number(value: float | None) -> str:

@@ -1,6 +1,6 @@
-"""Scheduled retraining: one cycle after the other, each a row of stages whose outputs are on disk.
+"""Scheduled retraining: cycles, each a sequence of stages that write their outputs to disk.
 
-`cycle` has the order, `state` what is on disk. Modules of one matter each beside them: `lock`,
-`window`, `checks`, `vocabularies`, `row_metrics`, `bootstrap`, `gate`, `promotion`, `retention`,
-`lineage`, `reproduction`, `report`.
+`cycle` runs the stages in order, and `state` reads and writes their outputs. Each other module does
+one part: `window`, `checks`, `vocabularies`, `row_metrics`, `bootstrap`, `gate`, `promotion`,
+`retention`, `lineage`, `reproduction`, `report`.
 """

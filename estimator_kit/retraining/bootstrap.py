@@ -1,10 +1,10 @@
-"""Confidence intervals of differences of two models on the same rows, by the bootstrap.
+"""Confidence intervals for the difference of two models on the same rows, by the bootstrap.
 
-Rows, or whole groups of rows, are drawn anew with replacement, as many as there are, and both
-models are scored on each draw; the interval is that of the middle quantiles of the differences
-(Efron and Tibshirani, 1993, chapter 13). Since both models see the same draw, what makes a day easy
-or hard falls out of the difference. Groups are for rows that depend on each other, as those of one
-user: drawing them one by one would take a few users for many rows and make intervals too narrow.
+Each sample draws rows, or whole groups of rows, with replacement, as many as the data have. Both
+models are scored on the same sample. The interval is given by the middle quantiles of the
+differences (Efron and Tibshirani, 1993, chapter 13). Since both models see the same rows, an easy
+or hard day does not affect the difference. Use groups for rows that depend on each other, such as
+the rows of one user: with single rows, the intervals would be too narrow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Score = Callable[[Optional[NDArray]], float]
 
 
 class Interval(NamedTuple):
-    """A difference and where it is likely to be; NaN where it is not defined."""
+    """A difference and its interval; NaN if undefined."""
 
     estimate: float
     low: float
@@ -37,17 +37,18 @@ def difference(
     confidence: float = 0.95,
     seed: int = 1,
 ) -> Interval:
-    """first - second, with its interval.
+    """Returns first - second, with its interval.
 
     Args:
-      first, second: score a model, given how often each row was drawn (float64 [rows]), or None
-        for once each.
-      rows: how many there are.
-      groups: [rows], numbers from 0; rows of one are drawn together. Each by itself without it.
-      samples: draws. Those of which a score is not defined (as without a positive row) are left
-        out; where more than a tenth is, so is the interval.
-      confidence: of the interval.
-      seed: of the draws; the same seed gives the same interval.
+      first, second: each scores a model. The argument is how often each row was drawn (float64
+        [rows]); None means once each.
+      rows: the number of rows.
+      groups: [rows], group numbers from 0. Rows of one group are drawn together. Without it, each
+        row is drawn separately.
+      samples: the number of draws. A draw with an undefined score (for example without a positive
+        row) is left out. If more than a tenth are left out, the interval is undefined.
+      confidence: the confidence of the interval.
+      seed: the seed of the draws. The same seed gives the same interval.
     """
     estimate = first(None) - second(None)
     units = rows if groups is None else int(groups.max(initial=-1)) + 1

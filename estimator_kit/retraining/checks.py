@@ -1,7 +1,8 @@
-"""What is looked at before a cycle trains: spec against data, drift, label rates, sizes of days.
+"""The checks before a cycle trains: the data against the spec, drift, label rates, sizes of days.
 
-Missing-rate jumps are the measure `missing` of drift. A finding that stops ends the cycle with
-nothing trained; the spec says which do (sections `drift` and `retraining`). Only reads.
+Drift also covers jumps in the rate of missing values (its measure `missing`). A finding with the
+verdict `stop` ends the cycle before training. The sections `drift` and `retraining` of the spec
+decide which findings stop. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from feature_specs.statistics import Statistics
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift
 
-# Records of the newest days that are held against the spec one by one.
+# How many records of the newest days are compared with the spec.
 _ROWS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a check says.
+    """The result of a check.
 
     Attributes:
       check: `spec`, `drift`, `label_rate`, `day_rows` or `equal_files`.
@@ -47,20 +48,20 @@ def run(
     statistics: Optional[Statistics] = None,
     other_files: bool = False,
 ) -> list[Finding]:
-    """All findings.
+    """Runs all checks, and returns their findings.
 
     Args:
-      spec: what is asked for.
-      window: the days.
-      facts: what is known of their files.
-      before: the window of the cycle before; the days that it did not have are held against it.
-      statistics: of its training files; None where they are not to be had any more.
-      other_files: whether evaluation reads other files than training, as a part of each day, so
-        that its rows cannot be compared with those of training.
+      spec: the feature spec.
+      window: the days of this cycle.
+      facts: the facts of their files.
+      before: the window of the cycle before. New days are compared with it.
+      statistics: the statistics of its training files; None if they are no longer available.
+      other_files: whether evaluation reads other files of a day than training. Then the sizes of
+        days are compared separately for training and evaluation.
 
     Raises:
       DataError: a file cannot be read.
-      MissingPackageError: statistics are needed, and the package for them is not installed.
+      MissingPackageError: a check needs statistics, and the package for them is not installed.
     """
     return [
         *_against_spec(spec, window),
@@ -91,8 +92,8 @@ def _drift(
         yield Finding(
             "drift",
             "warn",
-            "drift is not looked at: there are no statistics of the last cycle's "
-            f"window as of {before.as_of}, and its files are gone or hold something else",
+            "drift is not checked: the last cycle's window as of "
+            f"{before.as_of} has no statistics, and its files were removed or changed",
         )
         return
     known = {day.digest for day in (*before.train, *before.evaluate)}
@@ -106,7 +107,7 @@ def _drift(
 def _label_rates(spec: FeatureSpec, window: Window, facts: Facts) -> Iterator[Finding]:
     for label, rate in spec.retraining.label_rate.items():
         if rate.otherwise == "leave_out_day":
-            continue  # `window` has left them out.
+            continue  # `window` has left out these days.
         for day in (*window.train, *window.evaluate):
             problem = rate_problem(label, rate, facts.statistics(day.files))
             if problem is not None:
@@ -125,22 +126,22 @@ def _day_rows(spec: FeatureSpec, days: Sequence[Day]) -> Iterator[Finding]:
     for day in days:
         ratio = day.rows / median
         if ratio > bounds.max_ratio:
-            wrong, cause = f"above max_ratio: {bounds.max_ratio:g}", "are files there twice?"
+            wrong, cause = f"above max_ratio: {bounds.max_ratio:g}", "some files are duplicates"
         elif ratio < bounds.min_ratio:
-            wrong, cause = f"below min_ratio: {bounds.min_ratio:g}", "are files missing?"
+            wrong, cause = f"below min_ratio: {bounds.min_ratio:g}", "files are missing"
         else:
             continue
         yield Finding(
             "day_rows",
             bounds.otherwise,
             f"{day.name}: {day.rows:,} records, {ratio:.3g} times the median of {median:,.10g} of "
-            f"the {len(days)} days of the window, {wrong}; {cause} If the day is right, change "
-            "day_rows in the section retraining of the spec",
+            f"the {len(days)} days of the window, {wrong}. Check whether {cause}. If the day is "
+            "right, change day_rows in the section retraining of the spec.",
         )
 
 
 def _equal_files(window: Window) -> Iterator[Finding]:
-    """Files that hold the same bytes: their rows count several times, or are seen before a test."""
+    """Finds files with the same bytes: their rows count several times, or leak into evaluation."""
     by_content: dict[str, list[str]] = {}
     for file in (*window.train_files, *window.eval_files):
         if file.rows:
@@ -151,6 +152,6 @@ def _equal_files(window: Window) -> Iterator[Finding]:
             yield Finding(
                 "equal_files",
                 "warn",
-                f"{paths[0]}, {paths[1]}{more} hold the same bytes, so their rows count "
+                f"{paths[0]}, {paths[1]}{more} have the same content, so their rows count "
                 f"{len(paths)} times",
             )

@@ -1,18 +1,18 @@
 """`--mode=retrain`: one cycle, from the choice of its days to the report.
 
-    window         the last complete days; what they hold (`window`, `facts`)
-    vocabularies   the spec of the cycle, whose words grew with the data (`vocabularies`)
-    checks         spec against data, drift, label rates (`checks`)
-    train          an ordinary experiment that starts from the live model (`training_stage`)
-    gate           candidate and live model on the same rows (`gate_stage`, `gate`)
-    promote        into the serving directory (`promotion`)
-    clean          old cycles and versions go (`retention`)
+    window         chooses the last complete days, and reads their files (`window`, `facts`)
+    vocabularies   writes the spec of the cycle, with words from the new data (`vocabularies`)
+    checks         compares spec and data, drift, label rates (`checks`)
+    train          trains an ordinary experiment from the live model (`training_stage`)
+    gate           scores candidate and live model on the same rows (`gate_stage`, `gate`)
+    promote        copies the model into the serving directory (`promotion`)
+    clean          removes old cycles and versions (`retention`)
 
-A stage that is through is not run again: a cycle that died goes on with the one it died in, as long
-as window, spec, code and flags are the same; when they are not, it is abandoned, and a new one
-begins. One that was already judged to the end, or went live before it died (`publication`), is
-never abandoned: it is finished from what it left, and then the new one begins. What is served
-changes in one place, the rename in `promotion`; no cycle does it twice.
+A stage that has finished is not run again. If a cycle dies, the next start continues at the stage
+in which it died, as long as window, spec, code and flags are the same. If they are not, the start
+abandons that cycle and begins a new one. A cycle that was judged or went live before it died
+(`publication`) is never abandoned: the next start finishes it first, from its stored outputs. The
+served model changes only in the rename in `promotion`, and a cycle does that at most once.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ _Document = dict[str, Any]
 
 
 def run(config: RetrainConfig, *, clock: Callable[[], float] = time.time) -> tuple[RunResult, str]:
-    """Runs one cycle, or what is left of one that died; returns what it did and its report.
+    """Runs one cycle, or the rest of a cycle that died. Returns its result and its report.
 
     Raises:
-      NothingToDo: the last cycle had the same window, spec, code and flags; nothing was touched.
-      Refused: the candidate did not pass the gate; the live model stays.
-      Locked: another process is at work in the model directory.
+      NothingToDo: the last cycle had the same window, spec, code and flags. Nothing was changed.
+      Refused: the candidate did not pass the gate. The live model stays.
+      Locked: another process works in the model directory.
       TimedOut: a stage took longer than its limit.
-      Stopped: SIGTERM was received.
-      DataError: the data are too few, damaged, or stopped by a check.
+      Stopped: the process received SIGTERM.
+      DataError: the data are too few or damaged, or a check has stopped the cycle.
     """
     if config.prometheus_file is not None:
         notices.check_prometheus()
@@ -101,7 +101,7 @@ def _run(
                 as_of=datetime.date.fromisoformat(config.as_of) if config.as_of else today,
                 before=stages.window_of(last),
             )
-    except BaseException as error:  # There is no cycle yet whose folder could hold a report.
+    except BaseException as error:  # The cycle has no folder yet for a report.
         text = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
         _tell_of_failure(config, None, _outcome(error), text)
         raise
@@ -126,14 +126,14 @@ def _run(
     except (Refused, Locked):
         raise
     except BaseException as error:
-        if folder.outcome is None:  # Else it is through, and has been told of.
+        if folder.outcome is None:  # Otherwise the cycle has ended and was reported.
             text = f"{type(error).__name__}: {error}"
             _tell_of_failure(config, folder, _outcome(error), text)
         raise
 
 
 def _outcome(error: BaseException) -> str:
-    """What a report says of a cycle that this has ended."""
+    """The outcome in the report of a cycle that ended with this error."""
     return "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
 
 
@@ -146,7 +146,7 @@ def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
 def _died_when_judged(
     config: RetrainConfig, there: list[CycleFolder], identity: str
 ) -> Optional[CycleFolder]:
-    """A cycle that died after it was judged or had gone live, and that this start is not of."""
+    """A cycle that died after it was judged or went live, and has another identity, or None."""
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
@@ -170,10 +170,10 @@ def _finish(
     seconds: dict[str, float],
     clock: Callable[[], float],
 ) -> None:
-    """Ends a cycle that was judged, or is or was live, from what it left; publishes nothing."""
+    """Finishes a cycle that was judged or went live, from its stored outputs."""
     window, before = stages.window_of(folder), folder.read("window")
     assert window is not None and before is not None
-    _log.warning("cycle %s died after its gate and is finished first", folder.name)
+    _log.warning("cycle %s died after its gate, so it is finished first", folder.name)
     cycle = stages.Cycle(config, spec, folder, window, stages.serving_of(config), facts, last)
     try:
         with contextlib.suppress(Refused):
@@ -192,7 +192,7 @@ def _folder(
     last: Optional[CycleFolder],
     identity: str,
 ) -> CycleFolder:
-    """The folder of the cycle that is to be run: one that died, or a new one."""
+    """The folder of the cycle to run: a cycle that died, or a new one."""
     for cycle in reversed(there):
         if cycle.outcome is not None:
             break
@@ -201,7 +201,9 @@ def _folder(
             _log.info("cycle %s goes on where it stopped", cycle.name)
             return cycle
         if window is not None:
-            _log.warning("cycle %s is abandoned: window, spec, code or flags changed", cycle.name)
+            _log.warning(
+                "cycle %s is abandoned, because window, spec, code or flags changed", cycle.name
+            )
             cycle.write("done", {"outcome": "abandoned"})
     if last is not None and not config.force:
         before = last.read("window") or {}
@@ -211,8 +213,8 @@ def _folder(
                 "refused": "was refused by the gate",
             }[last.outcome or ""]
             raise NothingToDo(
-                f"cycle {last.name} with the same days, spec, code and flags {what}; --force "
-                "runs another one"
+                f"cycle {last.name} with the same days, spec, code and flags {what}. Use --force "
+                "to run another cycle."
             )
     return state.new(config.model_dir)
 
@@ -251,8 +253,8 @@ def _run_stages(
     cycle.folder.write("done", {"outcome": outcome, "ended": clock()})
     try:
         _tell(cycle.config, found)
-    except Exception as error:  # It is through, whoever is told; a text may have a secret.
-        _log.warning("cycle %s could not be told of: %s", cycle.folder.name, type(error).__name__)
+    except Exception as error:  # The cycle has ended all the same. The text may have a secret.
+        _log.warning("cycle %s could not be reported: %s", cycle.folder.name, type(error).__name__)
     text = report.markdown(found)
     if outcome == "refused":
         raise Refused(text)
@@ -261,7 +263,7 @@ def _run_stages(
         mode="retrain",
         global_step=train["global_step"],
         metrics=train["metrics"],
-        exports={"final": path} if os.path.isdir(path) else {},  # It may be removed since.
+        exports={"final": path} if os.path.isdir(path) else {},  # It may have been removed.
         rows_trained=train["rows_trained"],
         rows_evaluated=cycle.output("gate")["rows"],
     )
@@ -283,7 +285,7 @@ def _tell(config: RetrainConfig, found: _Document) -> None:
 def _tell_of_failure(
     config: RetrainConfig, folder: Optional[CycleFolder], outcome: str, problem: str
 ) -> None:
-    """Reports a cycle that is not through; what goes wrong here hides nothing."""
+    """Reports a cycle that failed. An error here must not hide the error of the cycle."""
     try:
         live = stages.serving_of(config).live
         found = report.document(
@@ -296,4 +298,4 @@ def _tell_of_failure(
             report.write(folder, found)
         _tell(config, found)
     except Exception as error:
-        _log.warning("the report of a cycle that %s could not be written: %s", outcome, error)
+        _log.warning("could not write the report of a cycle that %s: %s", outcome, error)

@@ -1,9 +1,8 @@
-"""The rows that candidate and live model are held against each other on, and their predictions.
+"""The rows on which the kit compares candidate and live model, and their predictions.
 
-Labels and weights are those that an evaluation reads (`input_pipelines.transform.labels`); rows
-that the
-spec's `filter` drops are left out of both. Predictions come from the SavedModels, so from what
-would be served. Everything is kept in memory: some bytes a row and objective.
+Labels and weights are the same as in an evaluation (`input_pipelines.transform.labels`). Rows that
+the spec's `filter` drops are left out. The predictions come from the SavedModels, which are what a
+server would load. Everything is in memory: some bytes for each row and objective.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.transform.labels import LabelReader
 from input_pipelines.transform.record_parsing import RecordParser
 
-# What a SavedModel predicts of an objective, by its head.
+# The output of a SavedModel for an objective, by its head.
 OUTPUTS = {
     "binary": "logistic",
     "logistic_regression": "predictions",
@@ -34,13 +33,14 @@ OUTPUTS = {
 
 
 class EvalRows:
-    """Labels, weights and features of all rows of some files, in their order.
+    """Labels, weights and features of all rows of some files, in order.
 
     Args:
       spec: the feature spec.
-      paths: TFRecord files, whole ones.
-      features: those whose values are needed, as for slices; single strings or integers.
-      batch_size: rows that are read at a time.
+      paths: undamaged TFRecord files.
+      features: the features whose values are needed, for example for slices. Each has one string or
+        integer in a row.
+      batch_size: how many rows are read at a time.
 
     Attributes:
       kept: bool [rows], which rows the spec's filter keeps.
@@ -75,7 +75,7 @@ class EvalRows:
         return self._columns[f"label:{self._spec.label_of(objective)}"][self.kept]
 
     def weights(self, objective: str) -> NDArray:
-        """float64 [rows]; 1 where the spec has no weight."""
+        """The weights, float64 [rows]; 1 if the spec has no weight."""
         found = self._columns.get(f"label:{self._spec.label_of(objective)}/weight")
         return np.ones(len(self)) if found is None else found[self.kept].astype(np.float64)
 
@@ -85,16 +85,16 @@ class EvalRows:
     def predictions(
         self, export: str, objectives: Sequence[str], *, all_of_them: bool = True
     ) -> dict[str, NDArray]:
-        """What a SavedModel predicts of each objective, for the rows that are kept.
+        """The predictions of a SavedModel for each objective, for the rows that are kept.
 
         Args:
           export: the folder of the SavedModel.
-          objectives: those that are asked for.
-          all_of_them: without it, an objective that the model does not predict is left out: one
-            that the spec got after the model was trained.
+          objectives: the objectives to predict.
+          all_of_them: if False, objectives that the model does not predict are left out. The spec
+            may have got them after the model was trained.
 
         Raises:
-          ConfigError: it has no such output, or none for each row.
+          ConfigError: the model does not have such an output, or not one for each row.
         """
         parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
         for batch in prediction.from_saved_model(export, self.paths, self._batch_size):
@@ -103,13 +103,14 @@ class EvalRows:
                 if output not in batch and not all_of_them:
                     continue
                 if output not in batch:
-                    raise ConfigError(f"{export}: its predictions have no {output!r}")
+                    raise ConfigError(f"{export}: its predictions have no output {output!r}")
                 parts[name].append(batch[output])
         found = {name: np.concatenate(values) for name, values in parts.items() if values}
         for name, values in found.items():
             if len(values) != len(self.kept):
                 raise ConfigError(
-                    f"{export}: {len(values):,} predictions for {len(self.kept):,} records"
+                    f"{export}: expected {len(self.kept):,} predictions, one for each record, got "
+                    f"{len(values):,}"
                 )
             two_sided = self._spec.objectives[name].head == "multi_class"
             found[name] = values[self.kept] if two_sided else values[self.kept].reshape(-1)
@@ -117,16 +118,15 @@ class EvalRows:
 
 
 def first_records(paths: Sequence[str], count: int) -> NDArray:
-    """Some records for requests, of as many files as it takes; fewer where all have fewer.
+    """The first `count` records, from as many files as needed; fewer if the files have fewer.
 
     Raises:
-      DataError: there is none, so that nothing could be asked.
+      DataError: the files have no record.
     """
     for block in tfrecords.blocks(sorted(paths)).rebatch(count).take(1):
         return block.numpy()
     raise DataError(
-        f"the {len(paths)} files of evaluation have no record, so that no model can be asked for "
-        "an answer"
+        f"the {len(paths)} evaluation files have no record, so no request can be sent to a model"
     )
 
 

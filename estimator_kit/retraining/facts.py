@@ -1,10 +1,10 @@
-"""What is known of data files by their content: rows, damage, statistics. Nothing is read twice.
+"""The facts of data files: rows, damage, statistics. No file is scanned twice.
 
-A night's window shares most of its days with that of the night before. What was found in a file is
-kept under the SHA-256 of its bytes (and of the spec it was held against), what was found in a set
-of files under those of all of them, in `facts/` of the model directory. Anything there may be
-removed; it is found again, as long as the files are there and hold what they held. Nothing is ever
-kept under the hash of bytes that a file no longer has.
+A night's window shares most of its days with the window of the night before. So the facts of a file
+are stored in `facts/` of the model directory, under the SHA-256 of its bytes and the fingerprint of
+the spec. The statistics of a set of files are stored under the hashes of all of them. You may
+remove anything there: the kit computes it again, as long as the files exist and have not changed.
+Nothing is stored under the hash of bytes that a file no longer has.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class FileFacts:
     """One data file.
 
     Attributes:
-      path: where it is.
+      path: its path.
       bytes: its size.
-      sha256: of its bytes.
-      rows: records that can be used.
-      bad: why it cannot be read or used whole; None of a good file.
+      sha256: the SHA-256 of its bytes.
+      rows: the number of good records.
+      bad: what is wrong with its first bad record; None if the file has no bad record.
     """
 
     path: str
@@ -56,11 +56,11 @@ class _Known(storage.Form):
 
 
 class Facts:
-    """What is known, in a folder.
+    """The stored facts of files.
 
     Args:
-      folder: made when missing; local.
-      spec: what records are held against.
+      folder: the local folder of the facts. It is made if it does not exist.
+      spec: the feature spec that records are compared with.
     """
 
     def __init__(self, folder: str, spec: FeatureSpec):
@@ -71,7 +71,7 @@ class Facts:
         self._digests = Digests(pathlib.Path(folder) / "digests.txt")
 
     def of_files(self, paths: Sequence[str]) -> list[FileFacts]:
-        """The facts of some files, in their order."""
+        """The facts of some files, in the same order."""
         digests = {path: self._digests.of(path) for path in paths}
         places = {path: self._place("file", digests[path], self._against) for path in paths}
         read = {path: storage.read_json(place, _Known) for path, place in places.items()}
@@ -93,14 +93,14 @@ class Facts:
         ]
 
     def statistics(self, files: Sequence[FileFacts]) -> Statistics:
-        """What an analysis finds in some files together.
+        """The statistics of some files together.
 
         Raises:
-          DataError: there is no record.
+          DataError: the files have no record.
           MissingPackageError: the package for sketches is not installed.
         """
         if not files:
-            raise DataError("there is no file to make statistics of")
+            raise DataError("statistics need at least one file, got none")
         kept = self._kept_statistics(files)
         if kept is not None:
             return kept
@@ -109,7 +109,7 @@ class Facts:
         return found
 
     def old_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
-        """The same of an old window, whose files may be gone or re-written; None where they are.
+        """The statistics of an old window. None if they are not stored and its files changed.
 
         Raises:
           MissingPackageError: the package for sketches is not installed.
@@ -124,7 +124,7 @@ class Facts:
         try:
             return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None
         except pydantic.ValidationError:
-            return None  # Of another version of the kit.
+            return None  # Written by another version of the kit.
 
     def _is_as_it_was(self, file: FileFacts) -> bool:
         try:
@@ -141,12 +141,13 @@ class Facts:
 
 
 def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") -> Optional[str]:
-    """Why a day is not what its `_MANIFEST.json` says; None when it is, or has none.
+    """How a day differs from its `_MANIFEST.json`; None if it does not, or has no manifest.
 
     Args:
-      folder: of the day.
-      files: of it that are read, all of them or a part, as the shards for training.
-      names: a pattern of file names; every shard that it matches has to be there.
+      folder: the folder of the day.
+      files: the files of the day that are read: all of them, or for example only the training
+        shards.
+      names: a pattern of file names. Every shard in the manifest that matches must exist.
     """
     path = os.path.join(folder, "_MANIFEST.json")
     if not tf.io.gfile.exists(path):
@@ -159,26 +160,26 @@ def manifest_problem(folder: str, files: Sequence[FileFacts], names: str = "*") 
                     if not isinstance(entry.get(key), kind):
                         raise ValueError(f"shard {name!r} has no {key}")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return f"{path} is no manifest of a conversion: {error}"
-    # What is read may have files of other folders beside.
+            return f"{path} is not the manifest of a conversion: {error}"
+    # `files` may include files of other folders.
     own = {os.path.basename(f.path): f for f in files if _is_in(f.path, folder)}
     for name in shards:
         if fnmatch.fnmatchcase(name, names) and name not in own:
-            return f"{os.path.join(folder, name)} is in the manifest of its day, and is not there"
+            return f"{os.path.join(folder, name)} is in the manifest of its day, but does not exist"
     for name, found in own.items():
         if name not in shards:
             return f"{found.path} is not in the manifest of its day"
         said = shards[name]["bytes"], shards[name]["rows"]
         if found.bad is None and said != (found.bytes, found.rows):
             return (
-                f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, and the "
-                f"manifest of its day says {said[1]:,} in {said[0]:,}"
+                f"{found.path} has {found.rows:,} records in {found.bytes:,} bytes, but the "
+                f"manifest of its day says {said[1]:,} records in {said[0]:,} bytes"
             )
     return None
 
 
 def _is_in(path: str, folder: str) -> bool:
-    """Whether a file, named as `files.expand` does, is in a folder itself."""
-    if "://" in folder:  # `normpath` would make one slash of two.
+    """Whether a path from `files.expand` is directly in a folder."""
+    if "://" in folder:  # `normpath` would turn two slashes into one.
         return os.path.dirname(path) == folder.rstrip("/")
     return os.path.dirname(path) == os.path.normpath(folder)

@@ -1,7 +1,7 @@
-"""What the files of a cycle's folder have at least; `CycleFolder.read` holds each against its form.
+"""The required fields of the files in a cycle's folder. `CycleFolder.read` checks each file.
 
-What comes after in a cycle, and every later cycle, reads them, so a damaged one is named where it
-is read. Says nothing of what a stage may write beside it.
+Later stages and later cycles read these files, so the error for a damaged file names it as soon as
+it is read. A stage may write additional fields.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ class _Lineage(Form):
     metrics: Optional[_Metrics]
 
 
-# By the name of the file, without its ending.
+# The form of each file, by its name without the ending.
 FORMS: dict[str, Any] = {
     "window": _Window,
     "vocabularies": _Vocabularies,

@@ -1,7 +1,7 @@
-"""The gate: does a candidate go live? Every condition with its value, passed or not.
+"""The gate decides whether a candidate goes live. It reports every condition with its value.
 
-Candidate and live model are scored on the same rows. `judge` knows no TensorFlow and no disk: it
-gets arrays, so that what it says can be worked out by hand; `cycle` brings them.
+Candidate and live model are scored on the same rows. `judge` uses neither TensorFlow nor the disk.
+It takes arrays, so tests can compute its results by hand. `gate_stage` provides the arrays.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """What one objective's rows are, and what was predicted of them.
+    """The labels, weights and predictions of one objective.
 
     Attributes:
       labels, weights: [rows].
-      candidate: [rows], or [rows, classes].
-      live: the same of the live model; None without one.
-      why_no_live: what is said of differences then.
+      candidate: the candidate's predictions, [rows] or [rows, classes].
+      live: the live model's predictions, with the same shape, or None.
+      why_no_live: the note in the report if `live` is missing.
     """
 
     labels: NDArray
     weights: NDArray
     candidate: NDArray
     live: Optional[NDArray] = None
-    why_no_live: str = "there is no live model yet"
+    why_no_live: str = "no model is live yet"
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One condition, or one of its slices.
+    """The result of one condition, or of one of its slices.
 
     Attributes:
-      text: the condition, as `auc/click max_loss 0.005`.
-      slice: as `user_country=DE`; empty of all rows.
-      rows: that it is of.
-      passed: None where it was not judged.
-      value, live: of the two models.
-      low, high: the interval of candidate - live, in the metric's own unit (of `calibration`, in
-        that of its distance from 1).
-      note: what there is to say of it.
+      text: the condition, for example `auc/click max_loss 0.005`.
+      slice: for example `user_country=DE`; empty for all rows.
+      rows: the number of rows.
+      passed: whether the condition is met; None if it was not judged.
+      value, live: the metric of the candidate and of the live model.
+      low, high: the interval of candidate - live, in the unit of the metric. For `calibration` it
+        is the interval of the distance from 1.
+      note: an explanation.
     """
 
     text: str
@@ -63,7 +63,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """What a person is told."""
+        """The finding as a sentence for the report."""
         verdict = {True: "passed", False: "REFUSED", None: "not judged"}[self.passed]
         where = f" ({self.slice})" if self.slice else ""
         if self.slice and self.rows is not None:
@@ -82,15 +82,16 @@ def judge(
     features: Mapping[str, NDArray],
     measured: Mapping[str, float],
 ) -> list[Finding]:
-    """All findings, in the order of the conditions, of a slice by falling number of rows.
+    """Returns all findings, in the order of the conditions. Slices with more rows come first.
 
-    Before them, whatever is asked for, each objective of which the candidate predicts something
-    that is NaN or infinite: such a model never goes live. One that is live is held against nothing.
+    Before them comes a refusal for each objective with candidate predictions that are NaN or
+    infinite, whatever the conditions are: such a model never goes live. If predictions of the live
+    model are NaN or infinite, differences are not judged.
 
     Args:
       gate: the conditions.
-      scored: by objective.
-      features: values [rows] of the features that slices and groups are made of.
+      scored: the rows and predictions by objective.
+      features: the values [rows] of the features for slices and groups.
       measured: `size_mib` and `latency_ms` of the candidate.
     """
     broken = {name: row_metrics.not_finite(rows.candidate) for name, rows in scored.items()}
@@ -215,12 +216,12 @@ def _of_rows(
         confidence=options.confidence,
         seed=options.seed,
     )
-    # `found` grows as the candidate gets worse; people read candidate - live.
+    # `found` is larger for a worse candidate, but the report shows candidate - live.
     down = name in ("auc", "accuracy")
     low, high = (-found.high, -found.low) if down else (found.low, found.high)
     limit = found.high if condition.by == "interval" else found.estimate
     if math.isnan(limit):
-        note = "too many draws have no value, so that there is no interval"
+        note = "the metric is undefined in too many bootstrap samples, so it has no interval"
         yield Finding(text, None if where else False, value, where, count, before, note=note)
         return
     yield Finding(
@@ -252,7 +253,11 @@ def _bounds(
 def _undefined(
     text: str, where: str, rows: Optional[int], value: float, live: Optional[float]
 ) -> Finding:
-    """Of all rows a refusal; a slice without, say, a positive row says nothing of the model."""
+    """The finding for an undefined metric: a refusal, but for a slice it is not judged.
+
+    A slice may be undefined for reasons that have nothing to do with the model, for example because
+    it has no positive row.
+    """
     whose = "" if live is None else " of the live model" if not math.isnan(value) else ""
     return Finding(
         text,
@@ -260,7 +265,7 @@ def _undefined(
         None,
         where,
         rows,
-        note=f"the metric{whose} is undefined: the rows that it is made of are not there",
+        note=f"the metric{whose} is undefined: the evaluation has no rows for it",
     )
 
 

@@ -1,6 +1,6 @@
-"""The stage that scores candidate and live model on the same rows, and asks the gate.
+"""The stage that scores candidate and live model on the same rows, and applies the gate.
 
-Both answer as SavedModels, so what is judged is what would be served.
+It scores the SavedModels, which are what a server would load.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES
 
-# Requests of one record: some that are not timed, and those that are.
+# The number of requests of one record: first without timing, then with timing.
 _WARM_UP, _TIMED = 5, 50
 
-# Records of the request that a staged model has to answer.
+# The number of records in the request that a staged model must answer.
 _ASKED = 8
 
 
@@ -46,17 +46,18 @@ def run(
     """Scores both models and judges the candidate.
 
     Args:
-      spec: of the cycle, with the conditions.
+      spec: the spec of the cycle, with the conditions.
       export: the candidate's SavedModel.
       live: the version that is served.
-      paths: the files of evaluation.
-      batch_size: rows that are scored at a time.
-      known_days: days of the evaluation that are not after those which the live model, or the one
-        that the training started from, was trained on. Such a comparison says nothing of new
-        rows, so it refuses.
+      paths: the evaluation files.
+      batch_size: how many rows are scored at a time.
+      known_days: the evaluation days up to the newest day on which the live model, or the model
+        that the training started from, was trained. If there are any, the gate refuses, because the
+        comparison would not tell how the models do on new rows.
 
     Returns:
-      What `gate.json` holds: `passed`, `findings`, `metrics` of both models, and what was compared.
+      The content of `gate.json`: `passed`, `findings`, `metrics` of both models, and what was
+      compared.
     """
     section = spec.retraining.gate
     features = {c.slice for c in section.conditions} | {section.bootstrap.group_by}
@@ -68,11 +69,11 @@ def run(
         if entry.head in OUTPUTS and entry.steps_in_row is None
     ]
     candidate = rows.predictions(export, objectives)
-    before, why_no_live = {}, "there is no live model yet"
+    before, why_no_live = {}, "no model is live yet"
     if live is not None:
         before = rows.predictions(live.path, objectives, all_of_them=False)
         before = {k: v for k, v in before.items() if v.shape == candidate[k].shape}
-        why_no_live = "the live model does not predict this objective, or other classes of it"
+        why_no_live = "the live model does not predict this objective, or has other classes"
     scored = {
         name: Scored(
             rows.labels(name), rows.weights(name), candidate[name], before.get(name), why_no_live
@@ -87,8 +88,8 @@ def run(
     findings = gate.judge(section, scored, values, measured)
     if known_days:
         note = (
-            "the live model, or the one that training started from, has seen "
-            f"{', '.join(known_days)}, or later days; wait for a new day"
+            "the live model, or the model that training started from, was trained on "
+            f"{', '.join(known_days)} or later days. Wait for a new day."
         )
         new_days = "evaluation on days that no model was trained on"
         findings.append(gate.Finding(new_days, False, note=note))
@@ -107,7 +108,7 @@ def run(
 
 
 def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str, Any]]:
-    """`{"auc/click": {"candidate", "live"}}` of every metric that a gate could ask for."""
+    """`{"auc/click": {"candidate", "live"}}` for every metric that a condition can use."""
     found: dict[str, dict[str, Any]] = {}
     for objective, rows in scored.items():
         for name in ROW_METRICS[spec.objectives[objective].head]:
@@ -122,9 +123,9 @@ def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str
 
 
 def verify(export: str, paths: list[str]):
-    """A check of a staged copy: it answers a real request as the candidate does.
+    """Makes a check that a staged copy answers a real request as the candidate does.
 
-    Returns a function of the copy's path that raises ConfigError when it does not.
+    Returns a function of the copy's path. It raises ConfigError if the answers differ.
     """
     records = first_records(paths, _ASKED)
     expected = _answer(export, records)
@@ -133,13 +134,13 @@ def verify(export: str, paths: list[str]):
         found = _answer(path, records)
         for name, values in expected.items():
             if name not in found:
-                raise ConfigError(f"{path}: its answer has no {name!r}")
+                raise ConfigError(f"{path}: its answer has no output {name!r}")
             if values.dtype.kind != "f":
                 continue
             if not np.all(np.isfinite(found[name])):
-                raise ConfigError(f"{path}: {name} of a real request is not finite")
+                raise ConfigError(f"{path}: in a real request, {name} is NaN or infinite")
             if not np.allclose(found[name], values, rtol=1e-4, atol=1e-6):
-                raise ConfigError(f"{path}: {name} of a real request is not the candidate's")
+                raise ConfigError(f"{path}: in a real request, {name} differs from the candidate's")
 
     return check
 
@@ -165,7 +166,7 @@ def _size_mib(export: str) -> float:
 
 
 def _latency_ms(export: str, paths: list[str]) -> float:
-    """The median of requests of one record, in this process."""
+    """The median time of a request of one record, in this process."""
     predict = _loaded(export)
     record = tf.constant(first_records(paths, 1))
     seconds = []

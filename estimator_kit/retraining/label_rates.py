@@ -1,4 +1,4 @@
-"""The mean of a label in some records, held against the bounds of a spec."""
+"""Compares the mean of a label in some records with the bounds of a spec."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def rate_problem(label: str, rate: LabelRate, statistics: Statistics) -> Optiona
     """What is wrong with the mean of a label, or None.
 
     Args:
-      label: its name.
+      label: the name of the label.
       rate: the bounds.
-      statistics: of the records.
+      statistics: the statistics of the records.
     """
     found = statistics.features.get(label)
     if found is None or found.numbers is None:

@@ -1,12 +1,12 @@
-"""Ends a stage in time: SIGTERM, and limits in seconds.
+"""Stops a stage on SIGTERM, or when it exceeds a limit in seconds.
 
     with stoppable() as limits:
         with limits.stage("train", 7200):
             ...
 
-Outside training, SIGTERM raises `Stopped` where the main thread is: every stage leaves whole files
-or none, so that nothing has to be finished first. Training has a handler of its own while it runs,
-which saves a checkpoint. A limit is such a SIGTERM that the process sends to itself.
+Outside training, SIGTERM raises `Stopped` at once in the main thread. This is safe because every
+stage writes whole files or none. While training runs, it has its own handler, which saves a
+checkpoint. When a limit is exceeded, the process sends itself a SIGTERM.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from estimator_kit.errors import Stopped, TimedOut
 
 
 class Limits:
-    """Knows which stage is at work, and whether its time is up."""
+    """Knows the current stage, and whether it has exceeded its limit."""
 
     def __init__(self) -> None:
         self._stage = "start"
@@ -31,10 +31,10 @@ class Limits:
 
     @contextlib.contextmanager
     def stage(self, name: str, seconds: Optional[float]) -> Iterator[None]:
-        """A stage with its limit.
+        """Runs a stage, with a limit unless `seconds` is `None`.
 
         Raises:
-          TimedOut: in the place of Stopped, where the limit was the reason.
+          TimedOut: the stage exceeded its limit. It replaces Stopped.
         """
         self._stage, self._seconds, self._over = name, seconds, False
         timer = threading.Timer(seconds, self._end) if seconds is not None else None
@@ -43,14 +43,14 @@ class Limits:
                 timer.daemon = True
                 timer.start()
             yield
-        except Stopped as error:  # Of the handler of a training, which knows no limit.
+        except Stopped as error:  # From the handler of a training, which does not know the limit.
             if not self._over:
                 raise
             raise self._timed_out() from error
         finally:
             if timer is not None:
                 timer.cancel()
-                if timer.is_alive():  # Else it never began, or is through.
+                if timer.is_alive():  # Otherwise it never started, or has ended.
                     timer.join()
 
     def _end(self) -> None:
@@ -60,7 +60,7 @@ class Limits:
     def _timed_out(self) -> TimedOut:
         return TimedOut(
             f"the stage {self._stage} took longer than its limit of {self._seconds:g} s "
-            "(--stage_limits); the same command goes on with it"
+            "(--stage_limits). Run the same command again to go on with it."
         )
 
     def handle(self, number: int, frame: Any) -> None:
@@ -68,13 +68,14 @@ class Limits:
         if self._over:
             raise self._timed_out()
         raise Stopped(
-            f"stopped by SIGTERM in the stage {self._stage}; the same command goes on with it"
+            f"stopped by SIGTERM in the stage {self._stage}. Run the same command again to go on "
+            "with it."
         )
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Limits]:
-    """Handles SIGTERM while the block runs, in the main thread; elsewhere Python allows none."""
+    """Handles SIGTERM while the block runs. Python allows that only in the main thread."""
     limits = Limits()
     if threading.current_thread() is not threading.main_thread():
         yield limits

@@ -1,8 +1,8 @@
-"""`lineage.json`: from what a cycle's model was made, so that it can be made again.
+"""`lineage.json`: what a cycle's model was made from, so that the training can be repeated.
 
-Parent, data files with their hashes and row counts, fingerprints of spec and code, flags, versions,
-metrics, gate, durations, who and where. Secrets have no place in it: the address of a webhook is in
-a file, of which the flags name the path alone.
+It stores the parent, the data files with their hashes and row counts, the fingerprints of spec and
+code, flags, versions, metrics, the gate's verdict, durations, the user and the machine. It has no
+secrets: the address of a webhook is in a file, and the flags contain only the path of that file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.training.lock import Owner
 from feature_specs.parser import parser
 
-# Flags that change nothing of what a cycle makes.
+# Flags that do not affect the model of a cycle.
 _WITHOUT_EFFECT = {
     "as_of",
     "force",
@@ -51,7 +51,7 @@ _WITHOUT_EFFECT = {
 
 
 def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str) -> str:
-    """What makes two cycles the same one: window, spec, code and flags."""
+    """A hash of window, spec, code and flags. Cycles with the same identity are the same."""
     flags = {
         name: value
         for name, value in config.model_dump(mode="json").items()
@@ -62,7 +62,7 @@ def identity(config: ExperimentConfig, spec_fingerprint: str, window_digest: str
 
 
 def code(model: str) -> str:
-    """SHA-256 of the kit's modules, and of that of a model of one's own, in hex."""
+    """The SHA-256 of the kit's modules, and of the user's model module if there is one, in hex."""
     digest = hashlib.sha256(_of_kit().encode())
     if ":" in model:
         module = importlib.import_module(model.partition(":")[0])
@@ -81,7 +81,7 @@ def _of_kit() -> str:
 
 
 def made_with(config: ExperimentConfig) -> dict[str, Any]:
-    """What a cycle notes of its start, as another one may have to write its lineage."""
+    """What a start stores for the lineage, since a later start may have to write the lineage."""
     return {
         "code": code(config.model),
         "versions": run_record.versions(),
@@ -91,7 +91,7 @@ def made_with(config: ExperimentConfig) -> dict[str, Any]:
 
 
 def write(folder: CycleFolder, *, owner: Owner, identity: str) -> dict[str, Any]:
-    """Writes the lineage of a cycle whose stages are through, from what they left; returns it."""
+    """Writes the lineage of a cycle from the outputs of its finished stages, and returns it."""
     found = {name: folder.read(name) or {} for name in ("window", "train", "gate", "promote")}
     made = found["train"].get("start") or {}
     spec = (folder.read("vocabularies") or {})["spec"]
@@ -118,6 +118,6 @@ def write(folder: CycleFolder, *, owner: Owner, identity: str) -> dict[str, Any]
 
 
 def seconds(folder: CycleFolder) -> dict[str, float]:
-    """How long each stage took, in the start that ended it."""
+    """How long each stage took, in the start that finished it."""
     documents = {stage: folder.read(stage) for stage in STAGES}
     return {name: d["seconds"] for name, d in documents.items() if d and "seconds" in d}

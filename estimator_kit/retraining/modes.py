@@ -1,4 +1,4 @@
-"""`--mode=rollback` and `--mode=history`, beside the cycle itself."""
+"""`--mode=rollback` and `--mode=history`."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from estimator_kit.training import lock
 
 
 def roll_back(config: RollbackConfig) -> str:
-    """Makes the version `config.to` live again, as a new version, and says so.
+    """Makes the version `config.to` live again as a new version, and returns a sentence about it.
 
     Raises:
-      ConfigError: there is no such version, or it is live already.
-      ExportError: it does not load.
-      Locked: a cycle is at work.
+      ConfigError: the version does not exist, or it is already live.
+      ExportError: the version does not load.
+      Locked: a cycle is running.
     """
     serving = serving_of(config)
-    serving.find(config.to)  # Before a folder is made.
+    serving.find(config.to)  # An error must come before the lock makes a folder.
     with lock.held(config.model_dir, stale_secs=config.lock_stale_secs) as held:
         serving = serving_of(config, held)
         version = serving.find(config.to)
         live = serving.live
         assert live is not None
         if live.number == version.number:
-            raise ConfigError(f"--to={config.to}: version {config.to} is live")
+            raise ConfigError(
+                f"--to={config.to}: version {config.to} is already live. Choose another version."
+            )
         published = serving.publish(
             version.path, cycle=version.cycle, verify=_loads, rollback_of=version.number
         )
     whose = f" of cycle {version.cycle}" if version.cycle is not None else ""
     return (
-        f"version {published.number} is live: it is version {version.number}{whose} again, in the "
-        f"place of version {live.number}"
+        f"version {published.number} is live. It is a copy of version {version.number}{whose}, and "
+        f"replaces version {live.number}."
     )
 
 
@@ -52,7 +54,7 @@ def _loads(path: str) -> None:
 
 
 def history(config: ModelDirConfig) -> str:
-    """The table of all cycles, and the versions that are there."""
+    """The table of all cycles, and the list of versions in the serving directory."""
     cycles = state.cycles(config.model_dir)
     if not cycles:
         raise ConfigError(f"--model_dir={config.model_dir} has no cycle yet")
@@ -60,9 +62,9 @@ def history(config: ModelDirConfig) -> str:
     live = serving.live
     lines = [report.history(cycles, live.number if live is not None else None), ""]
     for version in serving.versions():
-        what = f"cycle {version.cycle}" if version.cycle else "of another program"
-        again = f", version {version.rollback_of} again" if version.rollback_of else ""
+        what = f"cycle {version.cycle}" if version.cycle else "from another program"
+        again = f", copy of version {version.rollback_of}" if version.rollback_of else ""
         is_live = ", live" if live is not None and version.number == live.number else ""
         lines.append(f"version {version.number}: {what}{again}{is_live}")
-    lines.append(f"{json.dumps(os.path.abspath(serving.folder))} is what a server watches")
+    lines.append(f"a server watches {json.dumps(os.path.abspath(serving.folder))}")
     return "\n".join(lines)

@@ -1,7 +1,8 @@
-"""Who else is told of a cycle: a textfile of Prometheus, and a webhook.
+"""Notices about a cycle: a textfile for Prometheus, and a webhook.
 
-Neither can change what became of the cycle: one that fails is a warning. The address of a webhook
-is a secret (it usually has a token in its path), so it is read from a file and is in no message.
+A notice that fails is a warning and does not change the outcome of the cycle. The address of a
+webhook is a secret, because it usually has a token in its path. So the kit reads it from a file,
+and never writes it into a message.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ def prometheus(report: dict[str, Any], *, model_dir: str, last_success: Optional
     """The metrics of a cycle, in Prometheus's text format.
 
     Args:
-      report: of `report.document`.
-      model_dir: the model directory. Its name is the label `model` of all of them, its whole path
-        the label `model_dir`, by which two of one name are told apart.
-      last_success: seconds since 1970 of the last cycle that ran to its end, promoted or refused;
+      report: the result of `report.document`.
+      model_dir: the model directory. Every metric has its name as the label `model`, and its whole
+        path as the label `model_dir`, which distinguishes models with the same name.
+      last_success: when the last cycle ran to its end, promoted or refused, in seconds since 1970;
         None before the first.
     """
     client = _prometheus_client()
@@ -64,7 +65,7 @@ def prometheus(report: dict[str, Any], *, model_dir: str, last_success: Optional
 
 
 def check_prometheus() -> None:
-    """Raises MissingPackageError where the package for `--prometheus_file` is not installed."""
+    """Raises MissingPackageError if the package for `--prometheus_file` is not installed."""
     _prometheus_client()
 
 
@@ -73,13 +74,13 @@ def _prometheus_client() -> Any:
         return importlib.import_module("prometheus_client")
     except ImportError as error:
         raise MissingPackageError(
-            "--prometheus_file needs prometheus_client: pip install estimator-kit[prometheus] "
-            f"({error})"
+            "--prometheus_file needs the package prometheus_client. Install it with "
+            f"`pip install 'estimator-kit[prometheus]'` ({error})"
         ) from error
 
 
 def write_prometheus(path: str, text: str) -> None:
-    """Writes the textfile; a failure is a warning."""
+    """Writes the textfile. A failure is a warning."""
     try:
         storage.write_text(os.path.abspath(path), text)
     except Exception as error:
@@ -93,11 +94,11 @@ def call_webhook(
     timeout_secs: float,
     open_url: Callable[..., Any] = urllib.request.urlopen,
 ) -> None:
-    """Sends a report as JSON by POST to the address in a file; a failure is a warning."""
+    """Sends a report as JSON by POST to the address in a file. A failure is a warning."""
     try:
         with open(url_file, encoding="utf-8") as file:
             url = file.readline().strip()
-    except Exception as error:  # The text of one that is no OSError may have what is in the file.
+    except Exception as error:  # Only an OSError's text is sure not to have the file's content.
         why = (isinstance(error, OSError) and error.strerror) or type(error).__name__
         _log.warning("--webhook_url_file=%s cannot be read: %s", url_file, why)
         return
@@ -113,12 +114,12 @@ def call_webhook(
             answer.read(1)
     except urllib.error.HTTPError as error:
         _log.warning("the webhook of %s answered %d", url_file, error.code)
-    except Exception as error:  # Its text may have the address.
+    except Exception as error:  # The text of the error may have the address.
         _log.warning("the webhook of %s failed: %s", url_file, type(error).__name__)
 
 
 def _is_web_address(url: str) -> bool:
     try:
         return urllib.parse.urlsplit(url).scheme in ("http", "https")
-    except ValueError:  # As of `http://[`; its text has the address.
+    except ValueError:  # For example for `http://[`. Its text has the address.
         return False

@@ -1,15 +1,16 @@
-"""The serving directory: models go live by stage, verify, rename; nothing half written is seen.
+"""The serving directory: models go live by stage, verify, rename. No reader sees a partial model.
 
     serving/
-      12/                       a version, as TensorFlow Serving wants it; the highest is live
-        assets.extra/retraining.json    which cycle it is of, which version it was made from
-      .staging-13/              on its way; TensorFlow Serving ignores names that are no number
+      12/                       a version for TensorFlow Serving; the highest version is live
+        assets.extra/retraining.json    its cycle, and the version that was live before it
+      .staging-13/              not live yet; TensorFlow Serving ignores names that are not numbers
 
-A version is copied under a name of its own, asked with real records, and renamed in one step. Its
-number is above all that were ever there, also of those that were removed since (`versions.json` in
-the model directory) and of files, so that a server never takes an old model, or none, for a new
-one. To remove a version it is renamed first. So a crash at any place leaves whole versions, and
-what it was at is done again by the next start. Works on local and mounted folders.
+A new version is copied to a staging name, checked with real records, and renamed in one step. Its
+number is above the numbers of all versions that ever existed (`versions.json` in the model
+directory stores removed ones) and of all files in the folder. So a server never takes an old model
+or a file for the newest version. A version is also renamed before it is removed. So a crash at any
+point leaves only whole versions, and the next start repeats the interrupted step. The folder must
+be local or mounted.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _log = logging.getLogger("estimator_kit")
 _MARK = os.path.join("assets.extra", "retraining.json")
 _STAGING, _REMOVED = ".staging-", ".removed-"
 
-# Errors of a folder that may not be written to, which no later start mends.
+# Errors for a folder that is not writable. Starting again does not help.
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
-# Raises when the model at a path does not answer as it should.
+# Takes the path of a model, and raises an error if its answers are wrong.
 Verify = Callable[[str], None]
 
 
@@ -57,10 +58,10 @@ class Version:
     """A version in the serving directory.
 
     Attributes:
-      number: its name.
+      number: the number of the version, which is also its folder name.
       path: its folder.
-      cycle: whose model it is; None where another program put it there.
-      rollback_of: the version that it makes live again.
+      cycle: the cycle that made the model; None if another program made it.
+      rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
     """
 
@@ -72,13 +73,13 @@ class Version:
 
 
 class Serving:
-    """A serving directory, and what is known of its past.
+    """A serving directory and its past versions.
 
     Args:
-      folder: that TensorFlow Serving watches; made by the first promotion.
-      model_dir: where `versions.json` is.
-      check: is asked just before a rename makes a model live; raises when that may not be, as where
-        another process took the lock over.
+      folder: the folder that TensorFlow Serving watches. The first promotion makes it.
+      model_dir: the folder of `versions.json`.
+      check: called just before a rename makes a model live. It raises an error to prevent that, for
+        example if another process has taken over the lock.
     """
 
     def __init__(self, folder: str, model_dir: str, check: Callable[[], None] = lambda: None):
@@ -87,29 +88,29 @@ class Serving:
         self._past = os.path.join(model_dir, "versions.json")
 
     def versions(self) -> list[Version]:
-        """Those that are there, the oldest first."""
+        """The versions in the folder, the oldest first."""
         names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         numbers = sorted(int(n) for n in names if self._is_version(n))
         return [self._version(number) for number in numbers]
 
     def _is_version(self, name: str) -> bool:
-        """Folders alone, of names as this program writes them: `7`, and neither `007` nor `²`."""
+        """Whether a name is a folder with a plain number: `7`, but not `007` or `²`."""
         plain = name.isascii() and name.isdigit() and name == str(int(name))
         plain = plain and int(name) <= LARGEST_VERSION
         return plain and os.path.isdir(os.path.join(self.folder, name))
 
     @property
     def live(self) -> Optional[Version]:
-        """The version that is served; None before the first."""
+        """The version that is served, or None before the first one."""
         found = self.versions()
         return found[-1] if found else None
 
     def past(self) -> list[dict[str, Any]]:
-        """All versions there ever were, as far as they were noted, with their cycles."""
+        """All recorded versions with their cycles, including removed ones."""
         return storage.read_json(self._past, list[_Noted]) or []
 
     def clean(self) -> None:
-        """Removes what a crash has left behind, and notes versions that are not noted yet."""
+        """Removes remains of a crash, and records versions that are not recorded yet."""
         if not os.path.isdir(self.folder):
             return
         with self._writing():
@@ -129,26 +130,28 @@ class Serving:
         """Makes a SavedModel live as the next version.
 
         Args:
-          export: the SavedModel's folder; it stays where it is.
-          cycle: whose model it is.
-          verify: raises when the staged model does not answer as it should; nothing goes live then.
-          rollback_of: the version that it is a copy of.
+          export: the SavedModel's folder. It is copied.
+          cycle: the cycle that made the model.
+          verify: raises an error if the answers of the staged model are wrong. Then nothing goes
+            live.
+          rollback_of: for a rollback, the version of which this is a copy.
 
         Raises:
-          ConfigError: the serving directory cannot be written to.
-          OSError: as of a full disk; nothing half written is left.
+          ConfigError: the serving directory is not writable.
+          OSError: for example, the disk is full. The partial copy is removed.
         """
         self.clean()
         before = self.live
         names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         for name in sorted(n for n in names if n.isnumeric() and not self._is_version(n)):
             _log.warning(
-                "%s is no version, since it is no folder or has no plain number for a name; remove "
-                "it: a server may take it for one (the next version has a larger number)",
+                "%s is not a version: expected a folder with a plain number as its name. Remove "
+                "it, because a server may take it for a version. The next version gets a larger "
+                "number.",
                 os.path.join(self.folder, name),
             )
         numbers = [entry["version"] for entry in self.past()]
-        # TensorFlow Serving takes the largest number for the newest version, even that of a file.
+        # TensorFlow Serving takes the largest number as the newest version, even if it is a file.
         taken = [int(name) for name in names if name.isascii() and name.isdigit()]
         numbers += [version for version in taken if version < LARGEST_VERSION]
         number = max([*numbers, *(v.number for v in self.versions())], default=0) + 1
@@ -170,16 +173,16 @@ class Serving:
             with self._writing():
                 os.rename(staging, final)
         except Locked:
-            raise  # What is there now may be of the process that took over.
+            raise  # The staging folder may now belong to the process that took over.
         except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)  # It may be what fills the disk.
+            shutil.rmtree(staging, ignore_errors=True)  # It may have filled the disk.
             raise
         _sync_folder(self.folder)
         self._note()
         return self._version(number)
 
     def remove(self, version: Version) -> None:
-        """Removes a version that is not live; a reader sees it whole or not at all."""
+        """Removes a version that is not live. A reader sees it whole or not at all."""
         live = self.live
         if live is not None and live.number == version.number:
             raise ValueError(f"version {version.number} is live")
@@ -190,21 +193,22 @@ class Serving:
             shutil.rmtree(gone)
 
     def find(self, number: int) -> Version:
-        """A version that is there.
+        """Returns a version by its number.
 
         Raises:
-          ConfigError: it is not; the message says which are.
+          ConfigError: the version does not exist. The message lists the existing ones.
         """
         there = self.versions()
         for version in there:
             if version.number == number:
                 return version
-        known = ", ".join(str(version.number) for version in there) or "none"
-        raise ConfigError(f"--to={number}: {self.folder} has no such version; it has {known}")
+        known = ", ".join(str(version.number) for version in there)
+        hint = f"Use one of: {known}." if known else "It has no version yet."
+        raise ConfigError(f"--to={number}: {self.folder} has no version {number}. {hint}")
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """Says of a folder that may not be written to that it is so."""
+        """Raises ConfigError if the folder is not writable."""
         try:
             yield
         except (OSError, tf.errors.PermissionDeniedError) as error:
@@ -215,8 +219,8 @@ class Serving:
             else:
                 why = error.message
             raise ConfigError(
-                f"the serving directory {self.folder} cannot be written to: {why}; give the user "
-                "of this program the right to, or choose another --serving_dir"
+                f"the serving directory {self.folder} is not writable: {why}. Give the user of "
+                "this program the right to write there, or choose another --serving_dir."
             ) from error
 
     def _version(self, number: int) -> Version:
@@ -248,7 +252,7 @@ class Serving:
 
 
 def _copy(source: str, target: str) -> None:
-    """`shutil.copytree`, but that the first error is raised, with its number, and ends it."""
+    """Like `shutil.copytree`, but raises the first error itself, with its errno."""
 
     def fail(error: OSError) -> NoReturn:
         raise error
@@ -261,7 +265,7 @@ def _copy(source: str, target: str) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Brings all files of a folder to the disk, so that no rename gets there before them."""
+    """Flushes all files of a folder to the disk, so that they are there before a rename."""
     for path, _, names in os.walk(folder):
         for name in names:
             with open(os.path.join(path, name), "rb") as file:

@@ -1,13 +1,13 @@
-"""Whether a cycle has gone live: noted before it does, so that one that died is not taken for less.
+"""Finds out whether a cycle went live, even if it died just after that.
 
-    begin(folder, serving)      before `Serving.publish`: writes `publishing.json`
-    find(folder, serving)       the version that it went live as, or None
+    begin(folder, serving)      writes `publishing.json`, before `Serving.publish`
+    find(folder, serving)       the version that the cycle went live as, or None
 
-A cycle may die between the rename that puts its model live and the file that says so, and somebody
-may have rolled back since. Its version is told by its mark, which names the cycle, and by a number
-above all those that there were before: the cycle 0001 of a model directory that was begun anew is
-not that of the old one, whose versions a serving directory may still have. Changes nothing that is
-served.
+A cycle may die after the rename that makes its model live, and before the file that records it. A
+user may also have rolled back since. Two facts identify the version of a cycle: its mark names the
+cycle, and its number is above all numbers in `publishing.json`. The number matters when a model
+directory was deleted and started again: the serving directory may still have versions of the old
+cycle 0001. This module does not change what is served.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from estimator_kit.retraining.state import CycleFolder
 
 
 def begin(folder: CycleFolder, serving: Serving) -> None:
-    """Notes that a cycle is about to go live; what an earlier start noted stays."""
+    """Records that a cycle is about to go live. Keeps the record of an earlier start."""
     if folder.read("publishing") is None:
         numbers = [version.number for version in _all(serving)]
         folder.write("publishing", {"above": max(numbers, default=0)})
 
 
 def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
-    """The version that a cycle went live as, though it may be gone or rolled back since."""
+    """The version that a cycle went live as. It may have been removed or rolled back since."""
     noted = folder.read("publishing")
     if noted is None:
         return None
@@ -39,7 +39,7 @@ def find(folder: CycleFolder, serving: Serving) -> Optional[Version]:
 
 
 def _all(serving: Serving) -> list[Version]:
-    """The versions that are there, and those that were."""
+    """The existing versions, and the removed ones."""
     there = serving.versions()
     known = {version.number for version in there}
     gone = [

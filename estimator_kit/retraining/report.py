@@ -1,7 +1,7 @@
-"""What a person is told of a cycle: one summary, as text, Markdown and JSON; and all cycles' table.
+"""The report of a cycle, as Markdown and JSON, and the table of all cycles.
 
-Made from what the stages have left on disk, so that it can be made again, and of a cycle that was
-stopped as far as it got.
+It is made from the outputs of the stages on disk. So it can be made again, and a cycle that was
+stopped has a report of its finished stages.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def document(
     """The report as JSON.
 
     Args:
-      folder: of the cycle.
+      folder: the folder of the cycle.
       outcome: `promoted`, `refused`, `stopped` or `failed`.
-      problem: what ended it, of the last two.
-      live: the version that is live now; after a rollback not the one that the cycle has promoted.
+      problem: why the cycle was stopped or failed.
+      live: the version that is live now. After a rollback it is not the version of the cycle.
     """
     window = folder.read("window") or {}
     train = folder.read("train") or {}
@@ -65,7 +65,7 @@ def write(folder: CycleFolder, report: dict[str, Any]) -> None:
 
 
 def headline(report: dict[str, Any]) -> str:
-    """One sentence: what became of the cycle."""
+    """The outcome of the cycle in one sentence."""
     cycle, before = report["cycle"], report["live_before"]
     live = f"version {before} stays live" if before is not None else "nothing is live yet"
     version, now = report["version"], report["live_now"]
@@ -79,7 +79,7 @@ def headline(report: dict[str, Any]) -> str:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The report for people; what the program prints is the same text."""
+    """The report as Markdown. The program prints the same text."""
     window = report["window"]
     lines = [f"# {headline(report)}", ""]
     if window["train"]:
@@ -117,7 +117,7 @@ def markdown(report: dict[str, Any]) -> str:
     if report["gate"]:
         lines += ["", *(f"- {found['sentence']}" for found in report["gate"])]
     elif report["metrics"]:
-        lines += ["", "- the spec has no condition of a gate: whatever is trained goes live"]
+        lines += ["", "- the spec has no conditions for the gate, so every candidate goes live"]
     if report["seconds"]:
         seconds = ", ".join(f"{name} {value:.1f} s" for name, value in report["seconds"].items())
         lines += ["", f"Took {seconds}."]

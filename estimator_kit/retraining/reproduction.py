@@ -1,8 +1,8 @@
-"""`--mode=reproduce`: trains a cycle again from its lineage, and says what differs.
+"""`--mode=reproduce`: repeats the training of a cycle from its lineage, and reports differences.
 
-The data files have to hold what they held, and the model that the training started from has to be
-there still; a cycle that may have to be made again is pinned. Written to `reproduction/` of the
-cycle's folder; what is served is never touched.
+The data files must not have changed, and the model that the training started from must still exist.
+Pin a cycle to keep what its reproduction needs. The result is in `reproduction/` of the cycle's
+folder. This mode never changes what is served.
 """
 
 from __future__ import annotations
@@ -24,26 +24,32 @@ from estimator_kit.training import lock
 from feature_specs.parser import parser
 from input_pipelines.row_cache.digests import Digests
 
-# Files that a message names.
+# How many files a message names.
 _NAMED = 5
 
 
 def reproduce(config: ReproduceConfig) -> str:
-    """Trains `config.cycle` again; returns the table of both trainings' metrics.
+    """Repeats the training of `config.cycle`, and returns a table of the metrics of both trainings.
 
     Raises:
-      ConfigError: the cycle, its spec, its data or its start are not there as they were.
-      Locked: a cycle is at work.
+      ConfigError: the cycle, its spec, its data or its start do not exist or have changed.
+      Locked: a cycle is running.
     """
     folder = state.find(config.model_dir, config.cycle)
     kept = folder.read("lineage")
     if kept is None:
-        raise ConfigError(f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet")
+        raise ConfigError(
+            f"--cycle={config.cycle}: cycle {folder.name} has no lineage.json yet. Choose a cycle "
+            "that has ended."
+        )
     with lock.held(config.model_dir, stale_secs=config.lock_stale_secs):
         _check_there(kept, os.path.join(config.model_dir, "facts"))
         flags = os.path.join(folder.train_dir, "flags.txt")
         if not os.path.exists(flags):
-            raise ConfigError(f"{flags} is gone: retention removed the training of {folder.name}")
+            raise ConfigError(
+                f"{flags} no longer exists, because retention removed the training of cycle "
+                f"{folder.name}. Choose another --cycle."
+            )
         target = folder.at("reproduction")
         shutil.rmtree(target, ignore_errors=True)
         again = tasks.train(_config(flags, target))
@@ -53,13 +59,13 @@ def reproduce(config: ReproduceConfig) -> str:
 
 
 def config_model(kept: dict[str, Any]) -> str:
-    """The model that the flags of a lineage name."""
+    """The value of --model in the flags of a lineage."""
     found = [flag for flag in kept["flags"] if flag.startswith("--model=")]
     return found[-1].partition("=")[2] if found else "wide_deep"
 
 
 def _config(flagfile: str, target: str) -> ModelDirConfig:
-    """The config of the first training, in another folder."""
+    """The config of the first training, with another model directory."""
     first = config_from_flagfile(flagfile).model_dump()
     return ModelDirConfig(**{**first, "model_dir": target})
 
@@ -69,21 +75,21 @@ def _check_there(kept: dict[str, Any], facts: str) -> None:
     changed = []
     for file in (*kept["data"]["train"], *kept["data"]["evaluate"]):
         if not os.path.exists(file["path"]) and "://" not in file["path"]:
-            changed.append(f"{file['path']} is gone")
+            changed.append(f"{file['path']} no longer exists")
         elif digests.of(file["path"]) != file["sha256"]:
-            changed.append(f"{file['path']} holds something else")
+            changed.append(f"{file['path']} has changed")
     source = kept["parent"]["source"]
     if source is not None and not _is_there(source):
-        changed.append(f"{source}, from which it started, is gone")
+        changed.append(f"{source}, from which it started, no longer exists")
     spec = kept["spec"]["path"]
     if not os.path.exists(spec):
-        changed.append(f"{spec} is gone")
+        changed.append(f"{spec} no longer exists")
     elif parser.load(spec).fingerprint() != kept["spec"]["fingerprint"]:
-        changed.append(f"{spec}, or a vocabulary of it, holds something else")
+        changed.append(f"{spec} or one of its vocabularies has changed")
     if changed:
         more = f", and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
         raise ConfigError(
-            f"cycle {kept['cycle']} cannot be made again: {'; '.join(changed[:_NAMED])}{more}"
+            f"cycle {kept['cycle']} cannot be reproduced: {'; '.join(changed[:_NAMED])}{more}"
         )
 
 
@@ -95,10 +101,10 @@ def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code:
     """The table of two trainings of a cycle.
 
     Args:
-      name: of the cycle.
+      name: the name of the cycle.
       kept: its lineage.
-      again: the metrics of the second training, by name. One that is None, NaN or infinite, in
-        either, is called undefined, and named in the end where it is so in one of them alone.
+      again: the metrics of the second training, by name. The values None, NaN and infinity count as
+        undefined. A line at the end lists metrics that are defined in only one training.
       code: the fingerprint of the code of the second training.
     """
     lines = [f"cycle {name}, trained again:"]
@@ -107,9 +113,9 @@ def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code:
         if versions.get(package) != version:
             lines.append(f"  {package} was {version}, is {versions.get(package)}")
     if code != kept["code"]:
-        lines.append("  the code of the kit, or of the model, is another")
+        lines.append("  the code of the kit or of the model has changed")
     rows = [("metric", "then", "now", "difference")]
-    defined = storage.plain(dict(again))  # As a lineage has them.
+    defined = storage.plain(dict(again))  # In the form of a lineage.
     differences, unlike = [0.0], []
     for metric in sorted({*kept["metrics"], *again}):
         then, now = kept["metrics"].get(metric), defined.get(metric)
@@ -123,7 +129,7 @@ def compared(name: str, kept: Mapping[str, Any], again: Mapping[str, Any], code:
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
     if unlike:
-        lines.append(f"defined in one of the two alone: {', '.join(unlike)}")
+        lines.append(f"defined in only one of the two: {', '.join(unlike)}")
     lines.append(f"the largest difference is {max(differences):.3g}")
     return "\n".join(lines)
 

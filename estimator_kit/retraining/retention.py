@@ -1,11 +1,16 @@
-"""What is removed of old cycles and versions, and what never is.
+"""Decides what to remove of old cycles and versions, and what to keep.
 
-Of an old cycle its training, exports and spec go; its reports and its lineage stay, they are small.
-Kept whatever their age are what is live, what is pinned (a file `PINNED` in the cycle's folder),
-what these two started from (without it a pinned cycle cannot be made again), and the cycles of all
-versions in the serving directory: after a rollback the next training starts from one of them, and
-an export has no slots of optimizers. So is the cycle that is at work. Abandoned cycles are not
-counted, and go. Cached input has its own limit (`--input_cache_gib`).
+The training, the exports and the spec of an old cycle are removed. Its reports and its lineage
+stay, because they are small. These cycles are kept whatever their age:
+
+- the live cycle, the running cycle, and pinned cycles (with a file `PINNED` in their folder);
+- the cycles that the live cycle and pinned cycles started from. Without them a pinned cycle cannot
+  be reproduced;
+- the cycles of all versions in the serving directory. After a rollback the next training starts
+  from one of them, and an export has no optimizer slots.
+
+Abandoned cycles do not count, and are removed. Cached input has its own limit
+(`--input_cache_gib`).
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import Any, Optional
 from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import THROUGH, CycleFolder
 
-# What a cycle's folder has beside records.
+# The large folders of a cycle.
 _HEAVY = ("train", "spec", "reproduction")
 
 
@@ -32,15 +37,15 @@ def kept_cycles(
     days: Optional[int],
     today: datetime.date,
 ) -> set[str]:
-    """Names of the cycles that keep all that they have.
+    """The names of the cycles that are kept whole.
 
     Args:
-      cycles: all, the oldest first; the last one is at work.
+      cycles: all cycles, the oldest first. The last one is running.
       live: the version that is served.
-      served: the versions that one can roll back to.
-      newest: so many of the newest that ran to their end are kept, the one at work among them,
-      days: of those not older than this.
-      today: that ages are counted from.
+      served: the versions in the serving directory.
+      newest: how many of the newest cycles that ran to their end are kept, with the running one.
+      days: of these, cycles that are older than this many days are not kept.
+      today: the day from which ages are counted.
     """
     counted = [c for c in cycles if c is cycles[-1] or c.outcome in THROUGH]
     young = [cycle for cycle in counted if days is None or _age(cycle, today) <= days]
@@ -58,7 +63,7 @@ def kept_cycles(
 
 
 def _parent(cycle: CycleFolder) -> list[str]:
-    """The cycle that one started from, if any."""
+    """The cycle that this cycle started from, as a list of at most one name."""
     name = (cycle.read("start") or {}).get("cycle")
     return [name] if name else []
 
@@ -79,18 +84,18 @@ def clean(
     versions: int,
     today: datetime.date,
 ) -> dict[str, Any]:
-    """Removes what is not kept, and says what that was.
+    """Removes what is not kept, and returns what it removed.
 
     Args:
       cycles, newest, days, today: see `kept_cycles`.
-      serving: of its versions all but the newest go, beside those of pinned cycles and those that
-        a pinned cycle started from.
-      versions: how many of them stay.
+      serving: the serving directory. Old versions are removed, except the versions of pinned
+        cycles and the versions that a pinned cycle started from.
+      versions: how many of the newest versions stay.
     """
     serving.clean()
     pinned = [cycle for cycle in cycles if cycle.pinned]
     names = {cycle.name for cycle in pinned}
-    # A cycle may have started from what was served.
+    # A cycle may have started from a served version.
     starts = {(cycle.read("start") or {}).get("source") for cycle in pinned}
     gone = []
     for version in serving.versions()[:-versions]:

@@ -1,19 +1,19 @@
-"""Metrics of rows that may be weighted anew: what a gate compares, and a bootstrap draws.
+"""Metrics of weighted rows, which the gate compares and the bootstrap computes for each sample.
 
     metric = make("auc", labels, predictions, weights)
-    metric.value()             # of all rows
-    metric.value(counts)       # of rows of which each is there counts[i] times
+    metric.value()             # all rows, once each
+    metric.value(counts)       # row i counts[i] times
 
-    auc                    the chance that a positive row has a higher score than a negative one,
-                           half a chance where they are equal; exact, by ranks
-    log_loss               mean of -log(probability of the label); probabilities are kept 1e-7 away
-                           from 0 and 1
-    calibration            sum of the predictions / sum of the labels; 1 is right
+    auc                    the probability that a positive row has a higher score than a negative
+                           row; equal scores count half; exact, by ranks
+    log_loss               mean of -log(probability of the label); probabilities are clipped to
+                           [1e-7, 1 - 1e-7]
+    calibration            sum of the predictions / sum of the labels; the best value is 1
     accuracy               share of the rows whose most probable class is the label
     mean_absolute_error, mean_squared_error
 
-All are weighted by the rows' weights. A metric that is not defined (no positive row, no weight, a
-prediction that is NaN or infinite) is NaN. NumPy alone; reads and writes nothing.
+All metrics use the weights of the rows. An undefined metric is NaN: for example without a positive
+row, without weight, or with a prediction that is NaN or infinite. This module uses only NumPy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST = 1e-7
 
 
 class Mean:
-    """A weighted mean of numbers, one a row: float64 [rows]."""
+    """A weighted mean of one number for each row, float64 [rows]."""
 
     def __init__(self, numbers: Floats, weights: Floats):
         self._products, self._weights = numbers * weights, weights
@@ -44,7 +44,7 @@ class Mean:
 
 
 class Ratio:
-    """The sum of predictions over that of labels, both by weight."""
+    """The weighted sum of predictions divided by the weighted sum of labels."""
 
     def __init__(self, labels: Floats, predictions: Floats, weights: Floats):
         self._labels, self._predictions = labels * weights, predictions * weights
@@ -58,10 +58,10 @@ class Ratio:
 
 
 class Auc:
-    """The area under the ROC curve. Rows are sorted once; each value is a pass over them.
+    """The area under the ROC curve. Rows are sorted once, and each value takes one pass.
 
-    Scores [0.1, 0.4, 0.4, 0.8] of labels [0, 0, 1, 1]: of 4 pairs 3 are in order and one is equal,
-    3.5 / 4 = 0.875.
+    For example, the labels [0, 0, 1, 1] have the scores [0.1, 0.4, 0.4, 0.8]. Of 4 pairs, 3 are in
+    order and one is equal, so the value is 3.5 / 4 = 0.875.
     """
 
     def __init__(self, labels: Floats, predictions: Floats, weights: Floats):
@@ -90,17 +90,17 @@ class Auc:
 
 
 def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
-    """The metric of that name.
+    """Makes the metric with a name.
 
     Args:
       name: see the module's docstring.
       labels: [rows].
-      predictions: float [rows], or [rows, classes] of `accuracy` and of `log_loss` over classes.
+      predictions: float [rows], or [rows, classes] for `accuracy` and for `log_loss` over classes.
       weights: float [rows]; 0 leaves a row out.
     """
     weights = np.asarray(weights, np.float64)
     predictions = np.asarray(predictions, np.float64)
-    if not_finite(predictions):  # As a score NaN sorts above all others.
+    if not_finite(predictions):  # NaN would sort above all scores.
         return Mean(np.full(len(weights), np.nan), weights)
     if predictions.ndim == 2:
         chosen = np.asarray(labels, np.int64)
@@ -125,7 +125,7 @@ def make(name: str, labels: NDArray, predictions: NDArray, weights: NDArray):
 
 
 def not_finite(predictions: NDArray) -> int:
-    """Rows with a prediction that is NaN or infinite.
+    """The number of rows with a prediction that is NaN or infinite.
 
     Args:
       predictions: [rows] or [rows, classes].
@@ -135,9 +135,9 @@ def not_finite(predictions: NDArray) -> int:
 
 
 def badness(name: str, value: float) -> float:
-    """A number that grows as the metric gets worse, by which two models are compared.
+    """A number that is larger if the metric is worse, to compare two models.
 
-    Of `calibration` it is the distance from 1 on a scale of ratios: |log(0.5)| = |log(2)|.
+    For `calibration` it is the distance from 1 on a logarithmic scale: |log(0.5)| = |log(2)|.
     """
     if name in ("auc", "accuracy"):
         return -value

@@ -1,7 +1,7 @@
-"""The stages of a cycle, each a function from the cycle to the document that it leaves.
+"""The stages of a cycle: each is a function that takes the cycle and returns a document.
 
-`cycle` runs them in their order, and writes the documents; a stage reads those of the stages before
-it. A stage that died is run again from its beginning.
+`cycle` runs the stages in order and writes their documents. A stage reads the documents of earlier
+stages. A stage that died is run again from its start.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _Document = dict[str, Any]
 
 
 def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
-    """The serving directory of a config; nothing goes live in it once the lock is lost."""
+    """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
     folder = config.serving_dir or os.path.join(config.model_dir, "serving")
     return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
 
 
 @dataclasses.dataclass
 class Cycle:
-    """One cycle at work.
+    """A running cycle.
 
     Attributes:
-      config, spec: what was asked for.
-      folder: where its outputs are.
+      config, spec: the config and the given spec.
+      folder: the folder of its outputs.
       window: its days.
-      serving: where it may go live.
-      facts: what is known of the data.
-      last: the cycle before that ran to its end.
+      serving: the serving directory.
+      facts: the facts of the data files.
+      last: the last cycle before it that ran to its end.
     """
 
     config: RetrainConfig
@@ -75,7 +75,7 @@ def window_of(cycle: Optional[CycleFolder]) -> Optional[Window]:
 
 
 def look_again_at_live(cycle: Cycle) -> None:
-    """Has the gate asked again where another model went live since it was, by a rollback."""
+    """Forgets the gate's verdict if another model went live since then, by a rollback."""
     gate = cycle.folder.read("gate")
     live = cycle.serving.live
     if gate is None or cycle.folder.read("promote") is not None:
@@ -91,7 +91,7 @@ def check(cycle: Cycle) -> _Document:
     spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
     statistics = None
     if spec.drift.any:
-        facts.statistics(cycle.window.train_files)  # For the cycle after this one.
+        facts.statistics(cycle.window.train_files)  # Stored for the next cycle.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
     findings = checks.run(
         spec,
@@ -106,14 +106,14 @@ def check(cycle: Cycle) -> _Document:
             _log.warning("%s", found.text)
     stops = [found.text for found in findings if found.verdict == "stop"]
     if stops:
-        raise DataError("\n".join(["the checks before training stop this cycle", *stops]))
+        raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
     return {"findings": [dataclasses.asdict(found) for found in findings]}
 
 
 def grow_vocabularies(cycle: Cycle) -> _Document:
     live, folder = cycle.serving.live, None
     if live is not None:
-        # Retention may have left no more of an old cycle than its model.
+        # Retention may have removed the spec of an old cycle, but its model has one too.
         folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
         if not os.path.isdir(folder):
             folder = os.path.join(live.path, "assets.extra", "feature_spec")
@@ -155,9 +155,9 @@ def judge(cycle: Cycle) -> _Document:
 
 
 def _known_days(cycle: Cycle) -> list[str]:
-    """Days of the evaluation up to the newest that live model or start were trained on.
+    """The evaluation days up to the newest day on which the live model or the start was trained.
 
-    There are some where days came to an end, were taken away, or --as_of went back.
+    There are such days if no new data came, if days were removed, or if --as_of went back.
     """
     live = cycle.serving.live
     trained = {cycle.output("train")["start"]["cycle"], live.cycle if live is not None else None}
@@ -174,7 +174,7 @@ def promote(cycle: Cycle) -> _Document:
     if not gate["passed"]:
         return {"version": None}
     own = publication.find(cycle.folder, cycle.serving)
-    if own is None:  # Else a start that died had gone so far.
+    if own is None:  # Otherwise an earlier start published the model and died.
         paths = [file.path for file in cycle.window.eval_files]
         publication.begin(cycle.folder, cycle.serving)
         own = cycle.serving.publish(

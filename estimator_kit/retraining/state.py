@@ -1,15 +1,15 @@
-"""What is on disk of the cycles: a folder each, a file for each stage that is through.
+"""The state of cycles on disk: a folder for each cycle, with a file for each finished stage.
 
     model_dir/cycles/0007/
       window.json vocabularies.json checks.json train.json gate.json promote.json clean.json
-      start.json           where its training starts from
-      publishing.json      that it is about to go live
+      start.json           the model that its training starts from
+      publishing.json      written when it is about to go live
       spec/                the spec with the vocabularies and statistics of this cycle
       train/               the model directory of its training
       lineage.json report.json report.md done.json
 
-A stage is through when its file is there, and `done.json`, which has the outcome, comes last; each
-appears whole. So what a cycle that died has reached is read off the disk, and nothing else is kept.
+A stage has finished if its file exists. `done.json`, which has the outcome, is written last. Each
+file appears whole. So the files tell how far a cycle that died has come; no other state is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from estimator_kit import storage
 from estimator_kit.errors import ConfigError
 from estimator_kit.retraining.forms import FORMS
 
-# Outcomes of cycles that ran to their end.
+# The outcomes of cycles that ran to their end.
 THROUGH = ("promoted", "refused")
 
 _NAME = re.compile(r"\d{4,}")
@@ -32,8 +32,8 @@ class CycleFolder:
     """The folder of one cycle.
 
     Args:
-      model_dir: of the retraining.
-      name: as 0007.
+      model_dir: the model directory of the retraining.
+      name: the name of the cycle, for example 0007.
     """
 
     def __init__(self, model_dir: str, name: str):
@@ -41,7 +41,7 @@ class CycleFolder:
         self.path = os.path.join(model_dir, "cycles", name)
 
     def read(self, what: str) -> Optional[dict[str, Any]]:
-        """What a stage has left, or None.
+        """Returns the document `what`, or None if it does not exist.
 
         Raises:
           ConfigError: the file is damaged.
@@ -52,7 +52,7 @@ class CycleFolder:
         storage.write_json(self.at(f"{what}.json"), document, sort_keys=False)
 
     def forget(self, what: str) -> None:
-        """Has a stage done again."""
+        """Removes the document of a stage, so that the stage is run again."""
         if os.path.exists(self.at(f"{what}.json")):
             os.remove(self.at(f"{what}.json"))
 
@@ -61,7 +61,7 @@ class CycleFolder:
 
     @property
     def outcome(self) -> Optional[str]:
-        """`promoted`, `refused` or `abandoned`; None of a cycle that is not through."""
+        """`promoted`, `refused` or `abandoned`; None if the cycle has not ended."""
         done = self.read("done")
         return done["outcome"] if done is not None else None
 
@@ -83,21 +83,21 @@ def cycles(model_dir: str) -> list[CycleFolder]:
 
 
 def find(model_dir: str, name: str) -> CycleFolder:
-    """A cycle by its name, as 7 or 0007.
+    """Returns a cycle by its name, for example 7 or 0007.
 
     Raises:
-      ConfigError: there is none; the message says which there are.
+      ConfigError: the cycle does not exist. The message says which cycles exist.
     """
     there = {cycle.name: cycle for cycle in cycles(model_dir)}
     wanted = f"{int(name):04d}" if name.isdigit() else name
     if wanted not in there:
-        known = f"from {min(there)} to {max(there)}" if there else "none"
-        raise ConfigError(f"--cycle={name}: {model_dir} has no such cycle; it has {known}")
+        known = f"Use one from {min(there)} to {max(there)}." if there else "It has no cycle yet."
+        raise ConfigError(f"--cycle={name}: {model_dir} has no cycle {wanted}. {known}")
     return there[wanted]
 
 
 def new(model_dir: str) -> CycleFolder:
-    """The folder of the next cycle; its window is written into it first, which makes it."""
+    """The folder of the next cycle. The folder is made when its window is written."""
     there = cycles(model_dir)
     number = int(there[-1].name) + 1 if there else 1
     return CycleFolder(model_dir, f"{number:04d}")

@@ -1,8 +1,8 @@
-"""The stage that trains: where it starts from, and the experiment that it runs.
+"""The stage that trains: it chooses the model to start from, and runs an experiment.
 
-The training is an ordinary one, in `train/` of the cycle's folder, on the
-files of the window by name. Where a warm start does not fit, it starts from scratch; that and the
-source are decided once a cycle and kept in `start.json`.
+The training is an ordinary one, in `train/` of the cycle's folder, on the files of the window. If a
+warm start does not fit, it starts from scratch. `start.json` stores this decision and the source,
+which are made once for each cycle.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from feature_specs.spec import FeatureSpec
 
 _log = logging.getLogger("estimator_kit")
 
-# Settings of the cycle, and not of its training.
+# Settings of the cycle that its training does not use.
 CYCLE_FIELDS = (*RetrainingSettings.model_fields, "exit_code_style", "generate_default_data")
 
 
@@ -44,13 +44,13 @@ class _WarmStartReport(storage.Form):
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """Where a training starts.
+    """The model that a training starts from.
 
     Attributes:
       kind: `live`, `last` or `scratch`.
-      source: what --warm_start_from is given; None from scratch.
-      cycle: whose model that is, where it is known.
-      reason: why it is not what the spec asks for first; empty when it is.
+      source: the value for --warm_start_from; None from scratch.
+      cycle: the cycle that made the model, if known.
+      reason: why the start differs from the spec's first choice; empty if it does not.
     """
 
     kind: str
@@ -66,44 +66,44 @@ def choose_start(
     last: Optional[CycleFolder],
     cycles: list[CycleFolder],
 ) -> Start:
-    """What the spec asks for, as far as it is there.
+    """Chooses the start that the spec asks for, or the next best one that exists.
 
     Args:
-      spec: its section `retraining` decides.
+      spec: the feature spec; its section `retraining` decides.
       live: the version that is served.
-      last: the cycle before, if there is one.
-      cycles: all of them.
+      last: the last cycle that ran to its end, or None.
+      cycles: all cycles.
     """
     section = spec.retraining
     if section.warm_start == "none":
         return Start("scratch")
     every = section.full_every
     if every is not None and _since_scratch(cycles) + 1 >= every:
-        return Start("scratch", reason=f"a full retrain, as of every {every} cycles")
+        return Start("scratch", reason=f"a full retrain, which comes every {every} cycles")
     by_name = {cycle.name: cycle for cycle in cycles}
     reason = ""
     if section.warm_start == "last":
         checkpoint = _checkpoint(last) if last is not None else None
         if last is not None and checkpoint is not None:
             return Start("last", checkpoint, last.name)
-        gone = f"the training of cycle {last.name} is gone" if last is not None else ""
-        reason = f"not from the last cycle: {gone or 'there is none'}"
+        gone = f"the training of cycle {last.name} was removed" if last is not None else ""
+        reason = f"not from the last cycle: {gone or 'no cycle has ended yet'}"
     if live is None:
-        return Start("scratch", reason="there is no live model yet")
+        return Start("scratch", reason="no model is live yet")
     owner = by_name.get(live.cycle or "")
     checkpoint = _checkpoint(owner) if owner is not None else None
     if checkpoint is None:
-        # An export has no slots; by default a warm start takes those of FTRL alone.
+        # An export has no slots; by default a warm start takes only the slots of FTRL.
         whose = f"of cycle {live.cycle}" if live.cycle is not None else f"of version {live.number}"
-        export = f"the training {whose} is not here, so from its export, without optimizer slots"
+        export = f"the training {whose} is missing, so from its export, without optimizer slots"
         reason = f"{reason}; {export}" if reason else export
     return Start("live", checkpoint or live.path, live.cycle, reason)
 
 
 def _since_scratch(cycles: list[CycleFolder]) -> float:
-    """How many cycles ran to their end since one of them started from scratch.
+    """How many cycles ran to their end since the last of them that started from scratch.
 
-    Those that died or were abandoned count for nothing, so that a full one is not lost with them.
+    Cycles that died or were abandoned do not count: a full retrain that died is repeated.
     """
     through = [cycle for cycle in cycles if cycle.outcome in THROUGH]
     for count, cycle in enumerate(reversed(through)):
@@ -126,7 +126,7 @@ def training_config(
     start: Start,
     warm_start_epochs: Optional[int],
 ) -> ModelDirConfig:
-    """The config of a cycle's training; `epochs` are those of its start."""
+    """The config of a cycle's training. After a warm start, `warm_start_epochs` sets `epochs`."""
     defaults = {name: ExperimentConfig.model_fields[name].default for name in CYCLE_FIELDS}
     changes: dict[str, Any] = {
         "mode": "train_and_evaluate",
@@ -151,7 +151,7 @@ def train(
     start: Start,
     warm_start_epochs: Optional[int],
 ) -> dict[str, Any]:
-    """Trains from wherever the cycle's training is, and returns what it came to."""
+    """Trains, or goes on with the cycle's training, and returns its result."""
     kept = folder.read("start")
     if kept is not None:
         start = Start(
@@ -196,11 +196,12 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
     try:
         tasks.train(config)
     except NothingToDo:
-        _log.info("%s is already trained", folder.train_dir)  # By a start that died after it.
+        # An earlier start finished the training, and died after that.
+        _log.info("%s is already trained", folder.train_dir)
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:
-    """Variables of the new model by what became of them."""
+    """How many variables of the new model have each status in the warm start report."""
     report = storage.read_json(
         os.path.join(folder.train_dir, "warm_start_report.json"), _WarmStartReport
     )

@@ -1,13 +1,12 @@
-"""The spec of a cycle: a copy of the one that is given, whose vocabularies grew with the data.
+"""Makes the spec of a cycle: a copy of the given spec, with vocabularies updated from the data.
 
-    append     words of the live model's vocabularies keep their ids, new ones come behind them
-    re_rank    words by falling frequency in the window; rare ones are dropped
-    keep       the files of the spec as they are
+    append     the words of the live model's vocabularies keep their ids; new words follow them
+    re_rank    words by falling frequency in the window; rare words are dropped
+    keep       the vocabulary files stay unchanged
 
-Statistics that the spec refers to are renewed with the words.
-`input_pipelines.prepare.analyze.refresh`
-does the counting; this module says which words are the old ones. The given spec and its files are
-never written to.
+Statistics that the spec refers to are updated together with the words.
+`input_pipelines.prepare.analyze.refresh` counts the words; this module finds the old words. It
+never changes the given spec or its files.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ def make(
     min_count: int,
     live: Optional[str] = None,
 ) -> dict[str, Any]:
-    """Writes the spec of a cycle into a folder, and returns what became of the words.
+    """Writes the spec of a cycle into a folder, and returns how the words changed.
 
     Args:
-      spec: the given one; `spec.source` is its file.
-      target: the folder; what a crash left there is replaced.
-      files: of the training window.
-      min_count: rarer words are not new ones.
-      live: the folder of the live model's spec, whose words are the old ones; those of the given
-        spec without it.
+      spec: the given spec; `spec.source` is its file.
+      target: the folder. Its old content is replaced.
+      files: the files of the training window.
+      min_count: how often a new word must occur.
+      live: the folder of the live model's spec, which has the old words. Without it, the given spec
+        has the old words.
 
     Returns:
       `{"spec": path, "files": {file: {"words", "new", "moved", "dropped", "examples"}}}`.
@@ -69,13 +68,13 @@ def make(
                 known = set(words)
                 more = [word for word in read_words(place / name) if word not in known]
                 analysis_folder.replace(place / name, "\n".join([*words, *more, ""]))
-    parser.load(path)  # As it is now.
+    parser.load(path)  # Checks the new spec.
     changes = {name: _changes(words, read_words(place / name)) for name, words in old.items()}
     return {"spec": str(path), "files": changes}
 
 
 def referred_to(spec: pathlib.Path) -> list[str]:
-    """The files that a spec refers to, relative to its folder, as far as they are there."""
+    """The existing files that a spec refers to, relative to its folder."""
     found = dict.fromkeys(name for key, name in _references(spec) if key in _FILES)
     return [name for name in found if (spec.parent / name).is_file()]
 
@@ -100,7 +99,7 @@ def _references(spec: pathlib.Path) -> Iterator[tuple[str, str]]:
 
 
 def _first(live: Optional[str], name: str, source: pathlib.Path) -> pathlib.Path:
-    """The file of the old words."""
+    """The file with the old words."""
     if live is not None and os.path.exists(os.path.join(live, name)):
         return pathlib.Path(live) / name
     return source.parent / name

@@ -1,12 +1,13 @@
-"""Which days a cycle trains on and scores: the last complete ones, chosen by what is on disk.
+"""Chooses the days that a cycle trains on and scores: the last complete days on disk.
 
     window = choose(config, spec, facts, as_of=date, before=None)
 
-A day is complete when its folder `dt=2026-01-07` has `_SUCCESS`. The newest days are for
-evaluation, those before them for training, so that the two never overlap and a model is scored on
-what came after. Days that are not there, not complete, not what their manifest says, damaged (where
---corrupt_data_policy leaves such files out) or with a label rate that the spec wants left out are
-passed over, with the reason. Never writes.
+A day is complete if its folder `dt=2026-01-07` has a file `_SUCCESS`. The newest days are for
+evaluation, and the days before them for training. So the two never overlap, and a model is scored
+on days after its training. A day is skipped, with a reason, if its folder does not exist, if it is
+not complete, or if it differs from its manifest. The same holds for damaged days (if
+--corrupt_data_policy leaves out such files), and for label rates that the spec excludes. This
+module writes nothing.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Day:
     """A day of the window.
 
     Attributes:
-      name: as 2026-01-07.
-      digest: of what its files hold, and of their names.
-      rows: records of them.
-      files: what was found in each.
+      name: for example 2026-01-07.
+      digest: a hash of the names and the contents of its files.
+      rows: the number of records.
+      files: the facts of each file.
     """
 
     name: str
@@ -60,14 +61,14 @@ class Day:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """What a cycle reads.
+    """The days that a cycle reads.
 
     Attributes:
-      as_of: the day that it was chosen on.
-      train, evaluate: the days, first to last.
-      left_out: reasons, by day; of a day whose damaged files alone are left out as well.
-      late: days of this window that were there for the cycle before, but not complete.
-      rewritten: days that hold something else than for the cycle before.
+      as_of: the day for which it was chosen.
+      train, evaluate: the days, from first to last.
+      left_out: the reasons by day, also for a day of which only damaged files are left out.
+      late: days of this window that were not complete at the cycle before.
+      rewritten: days that have changed since the cycle before.
     """
 
     as_of: str
@@ -79,7 +80,7 @@ class Window:
 
     @property
     def digest(self) -> str:
-        """Of what is read, for which part."""
+        """A hash of the days for training and for evaluation, with their contents."""
         parts = [[(day.name, day.digest) for day in days] for days in (self.train, self.evaluate)]
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -96,7 +97,7 @@ class Window:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Window:
-        """The window that `to_dict` has written."""
+        """The window from the document of `to_dict`."""
 
         def days(entries: Sequence[Mapping[str, Any]]) -> tuple[Day, ...]:
             return tuple(
@@ -130,17 +131,18 @@ def choose(
     as_of: datetime.date,
     before: Optional[Window] = None,
 ) -> Window:
-    """The window of a cycle.
+    """Chooses the window of a cycle.
 
     Args:
       config: has the patterns and the numbers of days.
       spec: has the label rates.
-      facts: what is known of files.
+      facts: the facts of files.
       as_of: the newest day that may be in it.
-      before: that of the cycle before, to say what is late and what was re-written.
+      before: the window of the cycle before, to find late and rewritten days.
 
     Raises:
-      DataError: too few days or rows; or a file is damaged and --corrupt_data_policy says fail.
+      DataError: the window has too few days or rows. Or a file is damaged, with
+        --corrupt_data_policy=fail.
     """
     oldest = datetime.date.min
     if config.window_max_age_days is not None:
@@ -169,13 +171,13 @@ def choose(
 
 
 def compared(window: Window, before: Optional[Window]) -> Window:
-    """The window, with what is late and what was re-written since the one before."""
+    """The window with its late and rewritten days, compared with the window before."""
     late, rewritten = _changes(window, before)
     return dataclasses.replace(window, late=late, rewritten=rewritten)
 
 
 def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) -> None:
-    """Looks at the files of the likely days at once, which is faster than day by day."""
+    """Scans the files of the likely days at once, which is faster than day by day."""
     paths: set[str] = set()
     for name in names:
         for pattern in config.train_files:
@@ -187,7 +189,7 @@ def _read_together(config: RetrainConfig, facts: Facts, names: Sequence[str]) ->
 
 
 def _folders(patterns: Sequence[str]) -> set[str]:
-    """The days that every pattern has a folder of."""
+    """The days for which every pattern has a folder."""
     found: Optional[set[str]] = None
     for pattern in patterns:
         folder = _folder_of(pattern, "*")
@@ -201,13 +203,13 @@ def _is_day(name: str) -> bool:
     try:
         datetime.date.fromisoformat(name)
     except ValueError:
-        _log.warning("--train_files: there is no day %s; its folder is passed over", name)
+        _log.warning("--train_files: %s is not a valid date, so its folder is ignored", name)
         return False
     return True
 
 
 def _folder_of(pattern: str, day: str) -> str:
-    """The folder of a day in a pattern, whose part `dt=*` may be followed by others."""
+    """The folder `dt=...` of a day in a pattern, without the parts after it."""
     (filled,) = windows.of_days(pattern, ("0001-01-01",))
     return filled.partition("dt=0001-01-01")[0] + f"dt={day}"
 
@@ -220,12 +222,12 @@ def _day(
     for_evaluation: bool,
     left_out: dict[str, str],
 ) -> Optional[Day]:
-    """A day that can be used, or None; reasons go to `left_out`."""
+    """Returns a day if it can be used, or None. Adds the reason to `left_out`."""
     patterns = (for_evaluation and config.eval_files) or config.train_files
     folders = [_folder_of(pattern, name) for pattern in patterns]
     for folder in folders:
         if not tf.io.gfile.exists(os.path.join(folder, "_SUCCESS")):
-            left_out[name] = "it is not complete: there is no _SUCCESS"
+            left_out[name] = "it is not complete: it has no _SUCCESS file"
             return None
     try:
         paths = files.expand(patterns, days=(name,))
@@ -246,7 +248,7 @@ def _day(
     good = [file for file in found if file.bad is None]
     if bad:
         some = "all of its" if not good else f"{len(bad)} of its {len(found)}"
-        left_out[name] = f"{some} files are damaged, as {bad[0].path}: {bad[0].bad}"
+        left_out[name] = f"{some} files are damaged, for example {bad[0].path}: {bad[0].bad}"
     if not sum(file.rows for file in good):
         left_out.setdefault(name, "it has no record")
         return None
@@ -263,14 +265,14 @@ def _day(
 
 
 def _gaps(chosen: Sequence[Day], there: set[str], as_of: datetime.date) -> dict[str, str]:
-    """Days between the first of the window and the last that should be there and are not."""
+    """The missing days between the first and the last day of the window, with the reason."""
     if not chosen:
         return {}
     last = max(name for name in (*there, chosen[0].name) if name <= as_of.isoformat())
     first = datetime.date.fromisoformat(chosen[-1].name)
     count = (datetime.date.fromisoformat(last) - first).days + 1
     names = [(first + datetime.timedelta(days=i)).isoformat() for i in range(count)]
-    return {name: "it is not there" for name in names if name not in there}
+    return {name: "it does not exist" for name in names if name not in there}
 
 
 def _check_size(config: RetrainConfig, window: Window) -> None:
@@ -278,21 +280,21 @@ def _check_size(config: RetrainConfig, window: Window) -> None:
     rows = sum(day.rows for day in window.train)
     if len(window.evaluate) < config.eval_window_days or len(window.train) < config.window_min_days:
         raise DataError(
-            f"--train_files: {len(window.train) + len(window.evaluate)} complete days up to "
-            f"{window.as_of}, expected {config.eval_window_days} for evaluation "
-            f"(--eval_window_days) and {config.window_min_days} for training "
-            f"(--window_min_days) at least{reasons}"
+            f"--train_files: expected at least {config.eval_window_days} complete days for "
+            f"evaluation (--eval_window_days) and {config.window_min_days} for training "
+            f"(--window_min_days) up to {window.as_of}, got "
+            f"{len(window.train) + len(window.evaluate)}{reasons}"
         )
     if rows < config.window_min_rows:
         raise DataError(
-            f"--train_files: {rows:,} records in the {len(window.train)} days from "
-            f"{window.train[0].name} to {window.train[-1].name}, expected "
-            f"{config.window_min_rows:,} at least (--window_min_rows){reasons}"
+            f"--train_files: expected at least {config.window_min_rows:,} records "
+            f"(--window_min_rows) in the {len(window.train)} days from {window.train[0].name} to "
+            f"{window.train[-1].name}, got {rows:,}{reasons}"
         )
 
 
 def _changes(window: Window, before: Optional[Window]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The days that are late, and those that were re-written."""
+    """The late days, and the rewritten days."""
     if before is None:
         return (), ()
     old = {day.name: day.digest for day in (*before.train, *before.evaluate)}

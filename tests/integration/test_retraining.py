@@ -67,7 +67,7 @@ def test_the_gate_has_the_metrics_of_the_evaluation(first_cycle):
 @pytest.mark.ci
 def test_the_same_command_again_changes_nothing(promoted):
     def there():
-        # Facts are a cache of what files hold.
+        # `facts` is a cache.
         return sorted(p for p in promoted.rglob("*") if "facts" not in p.parts)
 
     before = there()
@@ -75,15 +75,15 @@ def test_the_same_command_again_changes_nothing(promoted):
         with pytest.raises(ek.NothingToDo) as error:
             cycle.run(config(as_of=as_of))
         assert str(error.value) == (
-            "cycle 0001 with the same days, spec, code and flags was promoted; --force runs "
-            "another one"
+            "cycle 0001 with the same days, spec, code and flags was promoted. Use --force to run "
+            "another cycle."
         )
     assert there() == before
 
 
 @pytest.mark.ci
 def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
-    """Then rollback, history and reproduction, on what is there."""
+    """Then it tests rollback, history and reproduction on the result."""
     folder = promoted
     write_day(folder, 4, city="bern")
     _, text = cycle.run(config(as_of="2026-01-04", keep_cycles=1))
@@ -92,7 +92,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     assert served(folder) == [1, 2]
     assert found["gate"]["live_version"] == 1
     assert found["gate"]["metrics"]["auc/click"]["live"] is not None
-    # The parent of what is live is kept, whatever the count.
+    # The parent of the live model is kept, whatever --keep_cycles says.
     assert (folder / "model/cycles/0001/train/checkpoint").exists()
 
     write_spec(folder, gate={"conditions": [{"metric": "auc/click", "min": 1.01}]})
@@ -104,23 +104,23 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     )
     assert served(folder) == [1, 2]
     assert (folder / "model/cycles/0003/train/export/final").is_dir()
-    with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate; --force"):
+    with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate\. Use --f"):
         cycle.run(changed)
 
     assert modes.roll_back(config(mode="rollback", to=1)) == (
-        "version 3 is live: it is version 1 of cycle 0001 again, in the place of version 2"
+        "version 3 is live. It is a copy of version 1 of cycle 0001, and replaces version 2."
     )
-    with pytest.raises(ek.ConfigError, match="--to=3: version 3 is live"):
+    with pytest.raises(ek.ConfigError, match="--to=3: version 3 is already live"):
         modes.roll_back(config(mode="rollback", to=3))
     lines = modes.history(config(mode="history")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
-    assert "version 3: cycle 0001, version 1 again, live" in lines
+    assert "version 3: cycle 0001, copy of version 1, live" in lines
 
     text = reproduction.reproduce(config(mode="reproduce", cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
     assert float(text.split()[-1]) < 1e-3
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
-    with pytest.raises(ek.ConfigError, match=r"cannot be made again: \S*part-1.tfrecord holds"):
+    with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
         reproduction.reproduce(config(mode="reproduce", cycle="2"))
 
 
@@ -172,10 +172,10 @@ def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
         with pytest.raises(TimedOut) as error:
             cycle.run(config(fresh, stage_limits=("gate=0.01",)))
     assert str(error.value) == (
-        "the stage gate took longer than its limit of 0.01 s (--stage_limits); the same command "
-        "goes on with it"
+        "the stage gate took longer than its limit of 0.01 s (--stage_limits). Run the same "
+        "command again to go on with it."
     )
-    # New data before it goes on: it is abandoned, and another cycle begins.
+    # New data come before the next start, so it abandons the cycle and begins a new one.
     write_day(fresh, 4)
     cycle.run(config(fresh, as_of="2026-01-04"))
     assert [c.outcome for c in state.cycles(str(fresh / "model"))] == ["abandoned", "promoted"]
@@ -186,7 +186,7 @@ def test_a_check_that_stops_trains_nothing(fresh):
     with pytest.raises(ek.DataError) as error:
         cycle.run(config(fresh))
     lines = str(error.value).splitlines()
-    assert lines[0] == "the checks before training stop this cycle"
+    assert lines[0] == "the checks before training stopped this cycle:"
     assert lines[1].startswith("2026-01-01: the mean of label 'click' is 0.")
     assert lines[1].endswith(", above max: 0.01")
     assert not (fresh / "model/cycles/0001/train").exists()
@@ -207,7 +207,7 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
 
 def test_too_few_days_are_told_though_there_is_no_cycle_yet(fresh):
     told = config(fresh, as_of="2026-01-01", prometheus_file=str(fresh / "ads.prom"))
-    with pytest.raises(ek.DataError, match="1 complete days up to 2026-01-01, expected 1 for"):
+    with pytest.raises(ek.DataError, match="expected at least 1 complete days for evaluation"):
         cycle.run(told)
     text = (fresh / "ads.prom").read_text()
     assert f'failed{{model="model",model_dir="{fresh}/model"}} 1.0\n' in text

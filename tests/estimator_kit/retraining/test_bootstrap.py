@@ -1,4 +1,4 @@
-"""Metrics of rows and intervals of their differences, against scikit-learn and plain loops."""
+"""Metrics of rows and intervals of differences, compared with scikit-learn and plain loops."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_interval_is_that_of_a_plain_loop():
 
 
 def test_the_interval_holds_what_it_should_in_about_nine_of_ten_cases():
-    """The mean of 60 normal numbers, 200 times: 180 are expected, give or take 4 a deviation."""
+    """200 means of 60 normal numbers: 180 are expected inside, with a standard deviation of 4."""
     random, held = np.random.default_rng(5), 0
     for _ in range(200):
         mean = row_metrics.Mean(random.normal(1.0, 2.0, 60), np.ones(60))

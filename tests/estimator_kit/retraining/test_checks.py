@@ -1,4 +1,4 @@
-"""Sizes of days, and files that are there twice."""
+"""Checks of the sizes of days, and of duplicate files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spec_of(**day_rows):
 
 
 def day(number, *files):
-    """A day of files, each as (content, rows)."""
+    """A day with files, each given as (content, rows)."""
     facts = tuple(
         FileFacts(f"dt={number}/{i}", 1, content, rows) for i, (content, rows) in enumerate(files)
     )
@@ -32,7 +32,7 @@ def sizes(*rows):
 
 @pytest.fixture
 def found(monkeypatch):
-    """What is found of a window of some days, of which the last is for evaluation."""
+    """Runs the checks on a window of some days. The last day is for evaluation."""
     monkeypatch.setattr(checks, "_against_spec", lambda *_: [])
 
     def run(spec, days, **options):
@@ -48,12 +48,12 @@ def test_a_day_with_ten_copies_of_one_file(found):
         Finding(
             "day_rows", "stop",
             "9: 1,000 records, 10 times the median of 100 of the 6 days of the window, above "
-            "max_ratio: 5; are files there twice? If the day is right, change day_rows in the "
-            "section retraining of the spec",
+            "max_ratio: 5. Check whether some files are duplicates. If the day is right, change "
+            "day_rows in the section retraining of the spec.",
         ),
         Finding(
             "equal_files", "warn",
-            "dt=9/0, dt=9/1 and 8 more hold the same bytes, so their rows count 10 times",
+            "dt=9/0, dt=9/1 and 8 more have the same content, so their rows count 10 times",
         ),
     ]  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_without_a_word_in_the_spec_it_is_a_warning(found):
     assert (finding.check, finding.verdict) == ("day_rows", "warn")
     assert finding.text.startswith(
         "1: 19 records, 0.19 times the median of 100 of the 4 days of the window, below "
-        "min_ratio: 0.2; are files missing? "
+        "min_ratio: 0.2. Check whether files are missing. "
     )
     assert found(spec_of(), sizes(100, 20, 500, 100, 100)) == []
     assert [f.text[:3] for f in found(spec_of(max_ratio=4.9), sizes(100, 20, 500, 100, 100))] == [
@@ -79,7 +79,7 @@ def test_a_smaller_set_for_evaluation_is_another_thing(found):
 def test_a_file_of_training_that_is_scored(found):
     days = [day(1, ("a", 9)), day(2, ("b", 9), ("empty", 0)), day(3, ("a", 9), ("empty", 0))]
     (finding,) = found(spec_of(), days, other_files=True)
-    assert finding.text == "dt=1/0, dt=3/0 hold the same bytes, so their rows count 2 times"
+    assert finding.text == "dt=1/0, dt=3/0 have the same content, so their rows count 2 times"
 
 
 @pytest.mark.parametrize("bounds", [{"max_ratio": 1}, {"min_ratio": 1}, {"otherwise": "pass"}])

@@ -1,4 +1,4 @@
-"""What a cycle does about failures outside its stages' own work; nothing is trained."""
+"""How a cycle handles failures outside its stages. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def without_work(monkeypatch):
-    """All stages are through at once; what is told goes to the list."""
+    """Replaces all stages by functions that return at once."""
     outputs = {
         "grow_vocabularies": {"spec": "spec.yaml"}, "check": {"findings": []},
         "train": {"start": START, "global_step": 1, "metrics": {}, "rows_trained": 1},
@@ -64,7 +64,7 @@ def test_once_a_cycle_is_through_nobody_who_is_told_makes_it_fail(
     (done,) = state.cycles(str(folder / "model"))
     assert done.outcome == "promoted"
     assert done.read("report")["outcome"] == "promoted"
-    assert f"cycle 0001 could not be told of: {type(error).__name__}" in caplog.messages
+    assert f"cycle 0001 could not be reported: {type(error).__name__}" in caplog.messages
     assert "SECRET" not in caplog.text
 
 
@@ -106,7 +106,7 @@ def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcom
 
 def test_a_choice_of_days_over_its_time_is_in_the_textfile(folder, monkeypatch):
     def slow(*arguments, **named):
-        while True:  # Until the signal of the limit.
+        while True:  # Until the limit sends its signal.
             pass
 
     monkeypatch.setattr(cycle, "choose", slow)

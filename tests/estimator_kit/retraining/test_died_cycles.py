@@ -1,4 +1,4 @@
-"""A cycle that died after it went live is finished, whatever came between, and goes live once."""
+"""A cycle that died after it went live is finished later, and goes live only once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from estimator_kit.retraining.window import Day, Window
 
 
 class Killed(BaseException):
-    """As by `kill -9`: nothing is reported."""
+    """Stands for `kill -9`: nothing is reported."""
 
 
 @pytest.fixture
 def nights(tmp_path, monkeypatch, document):
-    """Cycles whose stages are made up; `run(night)`, with `passes` and `dies_in` to be set."""
+    """Cycles with fake stages. Call `run(night)`; set `passes` and `dies_in` before."""
     spec = tmp_path / "spec.yaml"
     spec.write_text(json.dumps(document))
 
@@ -125,10 +125,10 @@ def test_one_that_went_live_is_finished_before_the_next_begins(nights, where):
     assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0003"]
     assert second.read("promote")["version"] == 2 == second.read("report")["version"]
     lineage = second.read("lineage")
-    # Of its own start, not of the one that finished it.
+    # The lineage describes its own start, not the start that finished it.
     assert lineage["version"] == 2 and "--as_of=2026-01-03" in lineage["flags"]
     assert lineage["identity"] == second.read("window")["identity"]
-    # The third one is held against the second.
+    # The third cycle is compared with the second.
     third = state.find(nights.model, "3").read("window")
     assert third["identity"] != lineage["identity"]
 
@@ -138,7 +138,7 @@ def test_a_rollback_after_its_death_is_not_undone(nights, night):
     die(nights, 3, "rename")
     modes.roll_back(nights.config(3, mode="rollback", to=1))
     assert [version.cycle for version in nights.serving.versions()] == ["0001", "0002", "0001"]
-    nights.passes = False  # Of the third cycle, where there is one.
+    nights.passes = False  # For the third cycle, if it is started.
     try:
         nights.run(night)
     except cycle.Refused:
@@ -186,15 +186,15 @@ def test_a_version_of_another_model_directory_is_not_taken_for_its_own(tmp_path)
 
     (tmp_path / "old").mkdir()
     publish(serving)
-    anew = Serving(serving.folder, str(tmp_path / "new"))
+    again = Serving(serving.folder, str(tmp_path / "new"))
     folder = state.new(str(tmp_path / "new"))
-    assert publication.find(folder, anew) is None
-    publication.begin(folder, anew)
-    publish(anew, rollback_of=1)  # Version 2 is of the old cycle 0001, too.
-    assert publication.find(folder, anew) is None
-    own = publish(anew)
-    publication.begin(folder, anew)  # By a start after it died; changes nothing.
-    assert publication.find(folder, anew) == own
-    publish(anew, rollback_of=1)
-    anew.remove(own)
-    assert publication.find(folder, anew) == own
+    assert publication.find(folder, again) is None
+    publication.begin(folder, again)
+    publish(again, rollback_of=1)  # Version 2 also belongs to the old cycle 0001.
+    assert publication.find(folder, again) is None
+    own = publish(again)
+    publication.begin(folder, again)  # A start after the cycle died calls it again.
+    assert publication.find(folder, again) == own
+    publish(again, rollback_of=1)
+    again.remove(own)
+    assert publication.find(folder, again) == own

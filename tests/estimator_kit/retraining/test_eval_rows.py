@@ -1,4 +1,4 @@
-"""The rows that two models are held against each other on."""
+"""The rows on which two models are compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from input_pipelines.record_files import writing
 
 
 def write(folder, name, numbers):
-    # With GZIP a file without records has bytes, so that it is not a damaged one.
+    # With GZIP a file without records has bytes, so it does not count as damaged.
     path = str(folder / f"{name}.tfrecord.gz")
     writing.write_examples(path, [{"x": number} for number in numbers])
     return path
@@ -34,5 +34,5 @@ def test_a_staged_model_is_not_verified_with_nothing(tmp_path):
     with pytest.raises(DataError) as error:
         gate_stage.verify("never loaded", paths)
     assert str(error.value) == (
-        "the 2 files of evaluation have no record, so that no model can be asked for an answer"
+        "the 2 evaluation files have no record, so no request can be sent to a model"
     )

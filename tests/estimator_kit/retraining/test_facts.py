@@ -1,4 +1,4 @@
-"""What is known of files, also when an old window's are gone."""
+"""The facts of files, also of an old window whose files were removed."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_statistics_of_an_old_window_are_made_while_its_files_are_there(old, tmp
     facts, files, folder = old
     found = facts.old_statistics(files)
     assert found is not None and found.text() == facts.statistics(files).text()
-    shutil.rmtree(folder)  # They are kept.
+    shutil.rmtree(folder)  # The statistics are stored elsewhere.
     assert facts.old_statistics(files).text() == found.text()
-    # As after an upgrade.
+    # As after an upgrade of the kit.
     (place,) = (tmp_path / "facts").glob("statistics-*")
     place.write_text("{}")
     assert facts.old_statistics(files) is None
@@ -49,7 +49,7 @@ def test_a_file_that_is_gone_or_holds_something_else_has_no_old_statistics(old, 
     assert facts.old_statistics(files) is None
     pathlib.Path(files[0].path).unlink()
     assert facts.old_statistics(files) is None
-    assert kept(tmp_path) == []  # Nothing under the hashes of other bytes.
+    assert kept(tmp_path) == []  # Nothing is stored under the hashes of other bytes.
 
 
 def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document):
@@ -60,7 +60,7 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
     window = Window("2026-01-01", day, day, {})
     found = checks.run(spec, window, facts, before=window, statistics=None)
     assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
-        ("drift", "warn", "drift is not looked at: there are no statistics of the last cycle's "
-         "window as of 2026-01-01, and its files are gone or hold something else"),
+        ("drift", "warn", "drift is not checked: the last cycle's window as of 2026-01-01 has no "
+         "statistics, and its files were removed or changed"),
     ]  # fmt: skip
     assert not [f for f in checks.run(spec, window, facts) if f.check == "drift"]

@@ -1,4 +1,4 @@
-"""A damaged file of a cycle is named where it is read."""
+"""The error for a damaged file of a cycle names the file and the field."""
 
 from __future__ import annotations
 

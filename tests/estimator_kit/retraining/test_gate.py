@@ -1,4 +1,4 @@
-"""The gate: every condition, its value and its verdict, worked out by hand."""
+"""The gate: every condition, its value and its verdict, computed by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from feature_specs.sections.retraining import Gate
 pytestmark = pytest.mark.no_tensorflow
 
 LABELS = np.array([0, 0, 1, 1] * 50)
-# AUC 1, mean 0.5; and 0.5 for each row.
+# GOOD has the AUC 1 and the mean 0.5. EVEN is 0.5 for each row.
 GOOD = np.array([0.2, 0.3, 0.7, 0.8] * 50)
 EVEN = np.full(200, 0.5)
 COUNTRY = np.array([b"DE"] * 120 + [b"FR"] * 60 + [b"SE"] * 20)
@@ -56,7 +56,7 @@ def test_a_bound_itself_passes():
         (EVEN, GOOD, 0.4, False),
         (EVEN, GOOD, 0.5, True),
         (GOOD, EVEN, -0.5, True),
-        (GOOD, EVEN, -0.6, False),  # Better by 0.5, and 0.6 is asked for.
+        (GOOD, EVEN, -0.6, False),  # The candidate is better by 0.5, and must be by 0.6.
     ],
 )
 def test_how_much_worse_than_live(candidate, live, max_loss, passes):
@@ -81,7 +81,7 @@ def test_the_whole_interval_has_to_be_good_unless_the_estimate_is_asked_for():
 
 
 def test_calibration_is_held_against_the_right_one():
-    # 0.5 in the place of 1 is as wrong as 2: log 2 = 0.69 each.
+    # 0.5 is as far from 1 as 2 is: log 2 = 0.69 for both.
     low, high = np.full(200, 0.25), np.full(200, 1.0)
     (found,) = judged(
         {"metric": "calibration/click", "max_loss": 0.01, "by": "estimate"},
@@ -108,7 +108,7 @@ def test_slices_are_judged_one_by_one_and_small_ones_are_listed():
 def test_without_a_live_model_differences_are_not_judged():
     found = judged({"metric": "auc/click", "max_loss": 0.1, "min": 0.5}, live=None)
     assert [f.passed for f in found] == [True, None] and gate.passed(found)
-    assert found[1].note == "there is no live model yet"
+    assert found[1].note == "no model is live yet"
 
 
 def test_an_undefined_metric_refuses_unless_it_is_of_a_slice():
@@ -119,20 +119,20 @@ def test_an_undefined_metric_refuses_unless_it_is_of_a_slice():
     assert [(f.slice, f.passed) for f in found][1] == ("country=FR", None)
     (found,) = judged({"metric": "auc/click", "min": 0.1}, labels=0 * LABELS)
     assert found.passed is False
-    assert found.note == "the metric is undefined: the rows that it is made of are not there"
+    assert found.note == "the metric is undefined: the evaluation has no rows for it"
 
 
 def test_groups_are_drawn_together():
     (found,) = judged(
         {"metric": "log_loss/click", "max_loss": 1.0}, candidate=EVEN, group_by="country"
     )
-    # Three groups that are alike row by row: each draw has the same mean.
+    # The rows of all three groups are equal, so each draw has the same mean.
     assert found.low == pytest.approx(found.high)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_prediction_that_is_not_finite_refuses_whatever_is_asked_for(wrong):
-    # On rows with a click a NaN that sorts above all would leave the AUC at 1.
+    # NaN sorts above all scores, so on rows with a click the AUC would stay 1.
     candidate = np.where(np.arange(200) % 100 == 3, wrong, GOOD)
     found = judged(
         {"metric": "auc/click", "min": 0.9, "max_loss": 0.1},

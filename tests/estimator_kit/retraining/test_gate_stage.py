@@ -1,4 +1,4 @@
-"""The stage of the gate: models that do not predict the same, or that have seen the rows."""
+"""The gate stage: models with other objectives, and models that were trained on the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLICK = np.array([0.2, 0.8, 0.3, 0.7])
 
 
 class FakeRows:
-    """Four rows, and models that predict what `answers` says of their folders."""
+    """Four rows. `answers` gives the predictions of each model by its folder."""
 
     def __init__(self, spec, paths, *, features, batch_size):
         pass
@@ -66,7 +66,7 @@ def test_an_objective_that_the_live_model_does_not_predict_is_not_judged(judged)
     found = judged({}, {"click": CLICK})
     assert [entry["passed"] for entry in found["findings"]] == [True, None]
     assert found["findings"][1]["note"] == (
-        "the live model does not predict this objective, or other classes of it"
+        "the live model does not predict this objective, or has other classes"
     )
     assert found["passed"]
 
@@ -80,6 +80,6 @@ def test_an_evaluation_on_days_that_were_trained_on_refuses(judged):
     found = judged({}, {"click": CLICK, "buy": CLICK}, known_days=["2026-01-03"])
     assert not found["passed"]
     assert found["findings"][-1]["sentence"] == (
-        "REFUSED: evaluation on days that no model was trained on; the live model, or the one that "
-        "training started from, has seen 2026-01-03, or later days; wait for a new day"
+        "REFUSED: evaluation on days that no model was trained on; the live model, or the model "
+        "that training started from, was trained on 2026-01-03 or later days. Wait for a new day."
     )

@@ -1,4 +1,4 @@
-"""Stages end in time, and say by what."""
+"""Stages end when they exceed a limit, and the error names the reason."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_a_limit_that_is_over_at_once_is_a_limit_still():
         with pytest.raises(TimedOut) as error, stoppable() as limits, limits.stage("window", 1e-9):
             wait()
     assert str(error.value) == (
-        "the stage window took longer than its limit of 1e-09 s (--stage_limits); the same command "
-        "goes on with it"
+        "the stage window took longer than its limit of 1e-09 s (--stage_limits). Run the same "
+        "command again to go on with it."
     )
 
 
@@ -38,7 +38,7 @@ def test_a_handler_that_knows_no_limit_is_told_apart_from_sigterm():
 
 
 def test_sigterm_is_no_limit():
-    message = "^stopped by SIGTERM in the stage gate; the same command goes on with it$"
+    message = r"^stopped by SIGTERM in the stage gate\. Run the same command again to go on with i"
     with pytest.raises(Stopped, match=message), stoppable() as limits, limits.stage("gate", 3600):
         os.kill(os.getpid(), signal.SIGTERM)
         wait()

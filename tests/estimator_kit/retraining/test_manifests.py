@@ -1,4 +1,4 @@
-"""A day that is held against the manifest of its conversion."""
+"""A day is compared with the manifest of its conversion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def facts(folder, *names, rows=3):
 
 @pytest.fixture(params=["", "ram://"])
 def folder(request, tmp_path):
-    """On a disk, and where paths have a scheme."""
+    """A folder on a disk, and a folder on a file system with a scheme."""
     return f"{request.param}{tmp_path}/dt=2026-01-01"
 
 
@@ -34,7 +34,7 @@ def test_a_day_that_is_what_its_manifest_says(folder):
     write(folder, SHARDS)
     assert manifest_problem(folder, both) is None
     assert manifest_problem(f"{folder}/", both, "*.tfrecord") is None
-    # Files of another folder are of another manifest.
+    # Files of another folder belong to another manifest.
     elsewhere = facts(f"{folder}/part", "train-7.tfrecord")
     assert manifest_problem(folder, [*both, *elsewhere]) is None
 
@@ -44,7 +44,7 @@ def test_a_shard_that_is_lost_is_noticed(folder):
     write(folder, [*SHARDS, evaluate])
     first = facts(folder, "train-0.tfrecord")
     assert manifest_problem(folder, first, "train-*.tfrecord") == (
-        f"{folder}/train-1.tfrecord is in the manifest of its day, and is not there"
+        f"{folder}/train-1.tfrecord is in the manifest of its day, but does not exist"
     )
     both = facts(folder, "train-0.tfrecord", "train-1.tfrecord")
     assert manifest_problem(folder, both, "train-*.tfrecord") is None
@@ -57,8 +57,8 @@ def test_what_a_manifest_does_not_have_or_has_otherwise(folder):
         f"{folder}/train-1.tfrecord is not in the manifest of its day"
     )
     assert manifest_problem(folder, facts(folder, "train-0.tfrecord", rows=2)) == (
-        f"{folder}/train-0.tfrecord has 2 records in 30 bytes, and the manifest of its day says "
-        "3 in 30"
+        f"{folder}/train-0.tfrecord has 2 records in 30 bytes, but the manifest of its day says "
+        "3 records in 30 bytes"
     )
 
 
@@ -66,12 +66,12 @@ def test_what_a_manifest_does_not_have_or_has_otherwise(folder):
 def test_a_shard_without_a_number_makes_it_no_manifest(folder, key):
     write(folder, [{k: v for k, v in SHARDS[0].items() if k != key}])
     assert manifest_problem(folder, facts(folder, "train-0.tfrecord")) == (
-        f"{folder}/_MANIFEST.json is no manifest of a conversion: shard 'train-0.tfrecord' has no "
-        f"{key}"
+        f"{folder}/_MANIFEST.json is not the manifest of a conversion: shard 'train-0.tfrecord' "
+        f"has no {key}"
     )
 
 
 @pytest.mark.parametrize("shards", [None, [1], [[]], [{}], {"a": 1}])
 def test_what_is_no_manifest(folder, shards):
     write(folder, shards)
-    assert "is no manifest of a conversion" in manifest_problem(folder, [])
+    assert "is not the manifest of a conversion" in manifest_problem(folder, [])

@@ -1,4 +1,4 @@
-"""What a cycle tells Prometheus and a webhook, and that neither learns a secret."""
+"""The notices to Prometheus and to a webhook, and that no secret gets into a message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_the_package_that_is_missing_is_named(monkeypatch):
     with pytest.raises(MissingPackageError) as error:
         notices.check_prometheus()
     assert str(error.value).startswith(
-        "--prometheus_file needs prometheus_client: pip install estimator-kit[prometheus] ("
+        "--prometheus_file needs the package prometheus_client. Install it with `pip install "
+        "'estimator-kit[prometheus]'` ("
     )
 
 
@@ -81,7 +82,7 @@ def test_a_textfile_that_cannot_be_written_is_a_warning(tmp_path, caplog):
 
 @contextlib.contextmanager
 def server(status):
-    """A server that keeps what it gets: (address, requests)."""
+    """A server that records its requests: (address, requests)."""
     got = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

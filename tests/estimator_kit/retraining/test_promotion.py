@@ -1,4 +1,4 @@
-"""The serving directory: whole versions at every moment, and numbers that never go back."""
+"""The serving directory has only whole versions at any time, and their numbers only increase."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export(tmp_path, name):
 
 
 def content(version):
-    """What is in a version; fails where it is not whole or of two models."""
+    """The content of a version. Fails if it is not whole or mixes two models."""
     parts = ("saved_model.pb", "variables/variables.index", "variables/variables.data")
     texts = set()
     for part in parts:
@@ -86,10 +86,10 @@ def test_what_is_no_folder_of_a_plain_number_is_no_version(serving, tmp_path, ca
     assert serving.live is None
     with caplog.at_level(logging.WARNING):
         made = serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
-    # To a server, which takes the largest number, the file would be the newest version.
+    # A server takes the largest number, so the file would be the newest version.
     assert made.number == 20260102
     assert [version.number for version in serving.versions()] == [20260102]
-    assert [message.partition(" is no version")[0] for message in caplog.messages] == [
+    assert [message.partition(" is not a version")[0] for message in caplog.messages] == [
         os.path.join(serving.folder, name) for name in ("007", "20260101", "²")
     ]
 
@@ -98,7 +98,7 @@ def test_a_file_that_has_the_next_number(serving, tmp_path):
     serving.publish(export(tmp_path, "a"), cycle=None, verify=fine)
     with open(os.path.join(serving.folder, "2"), "w", encoding="utf-8"):
         pass
-    for name in ("9" * 30, "²"):  # No number of a version.
+    for name in ("9" * 30, "²"):  # These are not numbers of versions.
         os.makedirs(os.path.join(serving.folder, name))
     assert serving.publish(export(tmp_path, "b"), cycle=None, verify=fine).number == 3
     assert content(serving.live.path) == "b"
@@ -121,7 +121,7 @@ def test_nothing_goes_live_once_the_lock_is_lost(tmp_path):
     lost = []
 
     def check():
-        assert lost  # It is asked after the model is.
+        assert lost  # The model was verified before.
         raise Locked("another process is at it")
 
     serving = Serving(str(tmp_path / "serving"), str(tmp_path / "model"), check)
@@ -172,8 +172,8 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(
         serving.publish(model, cycle="0001", verify=fine)
     where = serving.folder if step == "makedirs" else os.path.join(serving.folder, ".staging-1")
     assert str(error.value) == (
-        f"the serving directory {serving.folder} cannot be written to: {where}: Not allowed; give "
-        "the user of this program the right to, or choose another --serving_dir"
+        f"the serving directory {serving.folder} is not writable: {where}: Not allowed. Give the "
+        "user of this program the right to write there, or choose another --serving_dir."
     )
     assert step == "makedirs" or os.listdir(serving.folder) == []
 
@@ -198,7 +198,7 @@ def test_what_is_live_is_not_removed(serving, tmp_path):
     assert os.listdir(serving.folder) == ["2"]
     with pytest.raises(ConfigError) as error:
         serving.find(1)
-    assert str(error.value) == f"--to=1: {serving.folder} has no such version; it has 2"
+    assert str(error.value) == f"--to=1: {serving.folder} has no version 1. Use one of: 2."
 
 
 def test_a_damaged_past_is_named(serving, tmp_path):
@@ -235,7 +235,7 @@ def test_a_reader_never_sees_a_broken_or_missing_model_in_50_promotions(serving,
             serving.publish(models[i % 2], cycle=None, verify=fine)
         for version in serving.versions()[:-2]:
             serving.remove(version)
-        # A load is over before two more promotions are, as it is where these are a day apart.
+        # The reader loads a version before two more promotions, as it does when they are daily.
         while again.acquire(blocking=False):
             pass
         again.acquire()

@@ -1,4 +1,4 @@
-"""What the comparison of a cycle with its second training says; whole ones are in integration."""
+"""The comparison of a cycle with its second training; tests/integration runs a whole one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_metrics_side_by_side():
         "  ndcg/click  undefined  undefined",
         "  new         undefined  1",
         "  old         2          undefined",
-        "defined in one of the two alone: new, old",
+        "defined in only one of the two: new, old",
         "the largest difference is 0.25",
     ]
 
@@ -31,5 +31,5 @@ def test_metrics_side_by_side():
 def test_a_metric_that_became_undefined_is_no_reproduction():
     kept = {"metrics": {"loss": 0.5}, "versions": {}, "code": "abc"}
     lines = reproduction.compared("0007", kept, {"loss": float("nan")}, code="other").splitlines()
-    assert lines[1] == "  the code of the kit, or of the model, is another"
-    assert lines[-2] == "defined in one of the two alone: loss"
+    assert lines[1] == "  the code of the kit or of the model has changed"
+    assert lines[-2] == "defined in only one of the two: loss"

@@ -1,4 +1,4 @@
-"""What is removed of old cycles and versions, and what never is."""
+"""Which old cycles and versions are removed, and which are always kept."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ WINDOW = {
 
 @pytest.fixture
 def model(tmp_path):
-    """Eight cycles, one a day; those with odd numbers were promoted; the parent of 7 is 3."""
+    """Eight cycles, one for each day. Odd ones were promoted. Cycle 7 started from cycle 3."""
     serving = Serving(str(tmp_path / "serving"), str(tmp_path))
     for number in range(1, 9):
         folder = state.new(str(tmp_path))
         folder.write("window", {**WINDOW, "as_of": f"2026-01-{20 + number}"})
         folder.write("start", {"kind": "live", "cycle": "0003" if number == 7 else None})
-        if number < 8:  # It is at work.
+        if number < 8:  # Cycle 8 is running.
             folder.write("done", {"outcome": "promoted" if number % 2 else "refused"})
         for name in ("train", "spec"):
             os.makedirs(folder.at(name))
@@ -78,6 +78,7 @@ def test_what_a_pinned_one_started_from_stays_too(model):
 
 
 def test_age_counts_in_days_of_the_clock(model):
-    # Cycles 7 and 8 are 4 and 3 days old; 7 is live all the same, and version 3 is of 5.
+    # Cycles 7 and 8 are 4 and 3 days old. Cycle 7 is kept because it is live, and cycle 5 because
+    # version 3 belongs to it.
     assert len(clean(model, newest=8, days=30)["kept"]) == 8
     assert clean(model, newest=8, days=3)["kept"] == ["0003", "0005", "0007", "0008"]

@@ -1,4 +1,4 @@
-"""Where a cycle's training starts from."""
+"""Which model a cycle's training starts from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIVE = Version(3, "/serving/3", cycle="0002")
 
 @pytest.fixture
 def cycles(tmp_path):
-    """Four cycles; 1 is from scratch, 2 and 3 have a checkpoint, 4 is at work."""
+    """Four cycles. Cycle 1 is from scratch, 2 and 3 have a checkpoint, and 4 is running."""
     for number in range(1, 5):
         folder = state.new(str(tmp_path))
         os.makedirs(folder.train_dir)
@@ -40,9 +40,9 @@ def cycles(tmp_path):
         ({}, LIVE, "live", "0002", ""),
         ({"warm_start": "last"}, LIVE, "last", "0003", ""),
         ({"warm_start": "none"}, LIVE, "scratch", None, ""),
-        ({"full_every": 3}, LIVE, "scratch", None, "a full retrain, as of every 3 cycles"),
+        ({"full_every": 3}, LIVE, "scratch", None, "a full retrain, which comes every 3 cycles"),
         ({"full_every": 4}, LIVE, "live", "0002", ""),
-        ({}, None, "scratch", None, "there is no live model yet"),
+        ({}, None, "scratch", None, "no model is live yet"),
     ],
 )
 def test_start(cycles, document, section, live, kind, of, reason):
@@ -75,15 +75,15 @@ def test_a_full_retrain_that_died_is_not_lost(cycles, document):
     fifth.write("start", {"kind": "scratch"})
     fifth.write("done", {"outcome": "promoted"})
     assert kind([*cycles, fifth, next_one()]) == "live"
-    # As long as none is known to have been a full one, the next is.
+    # If no cycle is known to be a full retrain, the next one is.
     assert kind(cycles[1:3]) == "scratch"
 
 
 def test_a_last_cycle_that_cannot_be_started_from_is_told(cycles, document):
     spec = dataclasses.replace(parser.parse(document), retraining=Retraining(warm_start="last"))
     for last, reason in (
-        (cycles[0], "not from the last cycle: the training of cycle 0001 is gone"),
-        (None, "not from the last cycle: there is none"),
+        (cycles[0], "not from the last cycle: the training of cycle 0001 was removed"),
+        (None, "not from the last cycle: no cycle has ended yet"),
     ):
         found = training_stage.choose_start(spec, live=LIVE, last=last, cycles=cycles)
         assert (found.kind, found.cycle, found.reason) == ("live", "0002", reason)
@@ -95,13 +95,13 @@ def test_a_live_model_whose_training_is_gone_is_started_from_as_it_is_served(cyc
         found = training_stage.choose_start(
             parser.parse(document), live=live, last=None, cycles=cycles
         )
-        reason = f"the training of {whose} is not here, so from its export, without optimizer slots"
+        reason = f"the training of {whose} is missing, so from its export, without optimizer slots"
         assert found == Start("live", "/serving/3", live.cycle, reason)
 
 
 def test_cycles_are_found_by_their_numbers(cycles, tmp_path):
     assert state.find(str(tmp_path), "2").name == "0002"
-    with pytest.raises(ConfigError, match=r"has no such cycle; it has from 0001 to 0004"):
+    with pytest.raises(ConfigError, match=r"has no cycle 0009\. Use one from 0001 to 0004\."):
         state.find(str(tmp_path), "9")
 
 

@@ -1,4 +1,4 @@
-"""How words grow with the data: behind the old ones, ranked anew, or not at all."""
+"""How vocabularies grow with the data: append, re_rank and keep."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_words(tmp_path, growth, live, words, changes):
         folder = tmp_path / "live"
         (folder / "words").mkdir(parents=True)
         (folder / "words" / "city.txt").write_text("\n".join([*live, ""]))
-    for _ in range(2):  # The second time over what the first has left.
+    for _ in range(2):  # The second time replaces the result of the first.
         found = vocabularies.make(
             parser.load(path), str(tmp_path / "made"), files=[str(tmp_path / "a.tfrecord")],
             min_count=2, live=None if folder is None else str(folder),

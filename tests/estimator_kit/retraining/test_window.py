@@ -1,4 +1,4 @@
-"""Which days a cycle reads, and why it does not read the others."""
+"""Which days a cycle reads, and why it leaves out other days."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.retraining_data import config, write_day, write_spec
 
 
 class FewFacts:
-    """Facts of files by what is in them, without a scan; a file that says `bad` is damaged."""
+    """Fake facts without a scan. A file with the content `bad` counts as damaged."""
 
     def of_files(self, paths):
         facts = []
@@ -29,7 +29,7 @@ class FewFacts:
         return facts
 
     def statistics(self, files):
-        raise AssertionError("no label rate asks for it")
+        raise AssertionError("the spec has no label rate")
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def test_days_that_are_not_whole_are_passed_over_with_the_reason(folder):
     assert (numbers(found.train), numbers(found.evaluate)) == ([1, 2], [5])
     assert found.left_out == {
         day(3): "it has no file",
-        day(4): "it is not there",
-        day(6): "it is not complete: there is no _SUCCESS",
+        day(4): "it does not exist",
+        day(6): "it is not complete: it has no _SUCCESS file",
     }
 
 
@@ -104,7 +104,7 @@ def test_a_folder_of_a_day_that_there_is_not_is_passed_over(folder, caplog):
         )  # fmt: skip
     assert (numbers(found.train), numbers(found.evaluate)) == ([4, 5], [6])
     assert caplog.messages == [
-        "--train_files: there is no day 2026-02-30; its folder is passed over"
+        "--train_files: 2026-02-30 is not a valid date, so its folder is ignored"
     ]
 
 
@@ -117,7 +117,7 @@ def test_damaged_files_stop_or_are_left_out(folder):
     found = window(folder, corrupt_data_policy="quarantine")
     assert numbers(found.train) == [4, 5] and len(found.train_files) == 3
     assert found.left_out == {
-        day(5): f"1 of its 2 files are damaged, as {bad}: record 0 at byte 0: no record"
+        day(5): f"1 of its 2 files are damaged, for example {bad}: record 0 at byte 0: no record"
     }
     (bad.parent / "part-0.tfrecord").write_bytes(b"bad")
     assert numbers(window(folder, corrupt_data_policy="quarantine").train) == [3, 4]
@@ -133,16 +133,16 @@ def test_a_day_that_is_not_what_its_manifest_says_is_being_written(folder):
     found = window(folder)
     assert numbers(found.evaluate) == [5]
     assert found.left_out[day(6)] == (
-        f"{place}/part-1.tfrecord has 10 records in 3 bytes, and the manifest of its day says 11 "
-        "in 3"
+        f"{place}/part-1.tfrecord has 10 records in 3 bytes, but the manifest of its day says 11 "
+        "records in 3 bytes"
     )
     shards[1] = {"name": "part-2.tfrecord", "bytes": 3, "rows": 10}
     (place / "_MANIFEST.json").write_text(json.dumps({"shards": shards}))
     assert window(folder).left_out[day(6)] == (
-        f"{place}/part-2.tfrecord is in the manifest of its day, and is not there"
+        f"{place}/part-2.tfrecord is in the manifest of its day, but does not exist"
     )
     (place / "_MANIFEST.json").write_text("{}")
-    assert "is no manifest of a conversion" in window(folder).left_out[day(6)]
+    assert "is not the manifest of a conversion" in window(folder).left_out[day(6)]
 
 
 def test_late_and_rewritten_days_are_noticed(folder):
@@ -163,13 +163,13 @@ def test_late_and_rewritten_days_are_noticed(folder):
     [
         (
             {"as_of": 2, "window_min_days": 2},
-            "--train_files: 2 complete days up to 2026-01-02, expected 1 for evaluation "
-            "(--eval_window_days) and 2 for training (--window_min_days) at least",
+            "--train_files: expected at least 1 complete days for evaluation (--eval_window_days) "
+            "and 2 for training (--window_min_days) up to 2026-01-02, got 2",
         ),
         (
             {"window_min_rows": 41},
-            "--train_files: 40 records in the 2 days from 2026-01-04 to 2026-01-05, expected 41 at "
-            "least (--window_min_rows)",
+            "--train_files: expected at least 41 records (--window_min_rows) in the 2 days from "
+            "2026-01-04 to 2026-01-05, got 40",
         ),
     ],
 )
