@@ -1,13 +1,13 @@
-"""Puts `tensorflow.python.estimator` back, the old place of tensorflow-estimator's modules.
+"""Restores `tensorflow.python.estimator`, the old path of tensorflow-estimator's modules.
 
-Until 2.15 TensorFlow had a second path to each of these modules, and old libraries take private
-names from there:
+Until 2.15 TensorFlow had a second path to each of these modules, and old libraries import private
+names from it:
 
     from tensorflow.python.estimator.canned.head import _Head
 
-Each path stands for the module itself, not for a copy as in TensorFlow 2.15: a class is the same by
-either path. `MODULES` is what the wheel of TensorFlow 2.15.1 has; any other name under
-`tensorflow.python.estimator` is the ModuleNotFoundError that it is there.
+Each path leads to the module itself, not to a copy as in TensorFlow 2.15. So a class is the same
+under both paths. `MODULES` lists the modules in the wheel of TensorFlow 2.15.1. Any other name
+under `tensorflow.python.estimator` raises ModuleNotFoundError, as it does in TensorFlow 2.15.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NOW = "tensorflow_estimator.python.estimator"
 
 _PACKAGES = ("", ".canned", ".export", ".inputs", ".inputs.queues")
 
-# Below the old path; all but `keras` have the same name below the new one.
+# Module names below the old path. All except `keras` have the same name below the new path.
 MODULES = (
     "canned.baseline",
     "canned.dnn",
@@ -55,7 +55,7 @@ _RENAMED = {"keras": "keras_lib"}
 
 
 def install(undo: contextlib.ExitStack) -> None:
-    """Makes every old path importable; `undo` takes them away. Needs tensorflow-estimator's API."""
+    """Makes every old path importable; `undo` reverts that. Needs tensorflow-estimator's API."""
     if _OLD in sys.modules:
         return
     for package in _PACKAGES:

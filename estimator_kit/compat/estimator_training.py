@@ -1,17 +1,17 @@
-"""Stands in for `tensorflow.python.distribute.estimator_training`, removed in TensorFlow 2.16.
+"""Replaces `tensorflow.python.distribute.estimator_training`, removed in TensorFlow 2.16.
 
-tensorflow-estimator calls five functions of it, when a RunConfig has a distribution strategy. They
-hand the work to TensorFlow's distribute coordinator, which is the same file from 2.15 to 2.21:
+tensorflow-estimator calls five of its functions if a RunConfig has a distribution strategy. They
+pass the work to TensorFlow's distribute coordinator, which is the same file from 2.15 to 2.21:
 
-- without a cluster, with a `master` task, or without a strategy for training there is no
-  coordinator, and the RunConfig is filled from TF_CONFIG as for any Estimator ("classic");
-- with a cluster in TF_CONFIG every task runs itself (INDEPENDENT_WORKER);
-- with `experimental_distribute.remote_cluster` one client drives all tasks (STANDALONE_CLIENT).
+- Without a cluster, with a `master` task, or without a strategy for training, the coordinator is
+  not used. The RunConfig is filled from TF_CONFIG as for any Estimator ("classic").
+- With a cluster in TF_CONFIG, every task runs itself (INDEPENDENT_WORKER).
+- With `experimental_distribute.remote_cluster`, one client drives all tasks (STANDALONE_CLIENT).
 
-In each task the coordinator calls back with the strategy of that task; a copy of the Estimator is
-given that strategy and its place in the cluster, and trains or evaluates.
+In each task the coordinator calls back with the strategy of that task. A copy of the Estimator gets
+that strategy and its place in the cluster, and trains or evaluates.
 
-It never starts servers or reads the environment itself.
+This module never starts servers, and never reads the environment itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
 
     Args:
       config: a `tf.estimator.RunConfig` under construction; changed in place.
-      tf_config: the parsed TF_CONFIG, {} when it is not set.
+      tf_config: the parsed TF_CONFIG; {} if it is not set.
 
     Raises:
       ValueError: a strategy or a cluster is given twice.
@@ -48,7 +48,8 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
             continue
         if getattr(config, f"_{field}"):
             raise ValueError(
-                f"{field}: given both to RunConfig and in its experimental_distribute; give it once"
+                f"{field}: expected it once, got it both in RunConfig and in its "
+                "experimental_distribute. Remove one of them."
             )
         setattr(config, f"_{field}", strategy)
 
@@ -59,8 +60,8 @@ def init_run_config(config: Any, tf_config: dict[str, Any]) -> None:
     if config._train_distribute and remote_cluster:
         if cluster:
             raise ValueError(
-                "cluster: given both in TF_CONFIG and as experimental_distribute.remote_cluster; "
-                "give it once"
+                "cluster: expected it once, got it both in TF_CONFIG and as "
+                "experimental_distribute.remote_cluster. Remove one of them."
             )
         mode, config._cluster_spec = _Mode.STANDALONE_CLIENT, remote_cluster
     elif config._train_distribute and cluster and "master" not in cluster.jobs:
@@ -106,7 +107,7 @@ def train_and_evaluate(
 
     def train(strategy: Any) -> None:
         task, context = _copy_for_task(estimator, "train", strategy)
-        # One client for all tasks shares one screen, and a hook's tensors belong to one graph.
+        # One client for all tasks has one screen, and a hook's tensors belong to one graph.
         with_hooks = mode == _Mode.INDEPENDENT_WORKER or context.is_chief
         task.train(
             input_fn=train_spec.input_fn,
@@ -153,17 +154,17 @@ def _run_from_client(
     method = {"train": "Estimator.train", "eval": "Estimator.evaluate"}[kind]
     if _EVALUATOR in cluster.jobs:
         raise ValueError(
-            f"{method}: the cluster has an evaluator; use tf.estimator.train_and_evaluate"
+            f"{method}: the cluster has an evaluator. Use tf.estimator.train_and_evaluate."
         )
     if config._distribute_coordinator_mode != _Mode.STANDALONE_CLIENT:
         raise ValueError(
-            f"{method}: a cluster in TF_CONFIG with a distribution strategy needs "
-            "tf.estimator.train_and_evaluate"
+            f"{method}: TF_CONFIG has a cluster, and RunConfig has a distribution strategy. Use "
+            "tf.estimator.train_and_evaluate."
         )
     if strategy.extended.experimental_between_graph:
         raise ValueError(
-            f"{method}: {type(strategy).__name__} cannot be driven by one client; use "
-            "tf.estimator.train_and_evaluate in every task"
+            f"{method}: one client cannot drive {type(strategy).__name__}. Use "
+            "tf.estimator.train_and_evaluate in every task."
         )
 
     def run_task(task_strategy: Any) -> Any:
@@ -184,14 +185,16 @@ def _copy_for_task(estimator: Any, kind: str, strategy: Any) -> tuple[Any, Any]:
     """A copy of the Estimator for the coordinator's current task, and the task's context.
 
     Args:
-      kind: "train" or "eval": which of the two strategies of the copy is `strategy`.
+      estimator: the Estimator.
+      kind: "train" or "eval", the use of `strategy`.
+      strategy: the strategy of the task.
     """
     context = distribute_coordinator_context.get_current_worker_context()
     task = copy.deepcopy(estimator)
     setattr(task, f"_{kind}_distribution", strategy)
     setattr(task._config, f"_{kind}_distribute", strategy)
     _take_place(task._config, context)
-    # The copy's own train() and evaluate() must not come back to the coordinator.
+    # The copy's train() and evaluate() must not call the coordinator again.
     task._config._distribute_coordinator_mode = None
     tf.compat.v1.logging.info("Running as %s %s.", context.task_type, context.task_id)
     return task, context
@@ -210,7 +213,7 @@ def _take_place(config: Any, context: Any) -> None:
         config._global_id_in_cluster = 0
         config._num_ps_replicas, config._num_worker_replicas = 0, 1
     elif context.task_type == _EVALUATOR:
-        # The evaluator stands outside the training cluster.
+        # The evaluator does not belong to the training cluster.
         config._cluster_spec = tf.train.ClusterSpec({})
         config._global_id_in_cluster = None
         config._num_ps_replicas, config._num_worker_replicas = 0, 0
@@ -222,9 +225,10 @@ def _take_place(config: Any, context: Any) -> None:
 
 
 def _global_id(tasks: dict[str, int], task_type: Optional[str], task_id: int) -> int:
-    """The task's number in the cluster: chief first, then the other jobs by name, ps last.
+    """The task's number in the cluster: first the chief, then the other jobs by name, then the ps.
 
-    With {"ps": 1, "chief": 1, "worker": 2} the second worker has number 2, and the ps 3.
+    For example, with {"ps": 1, "chief": 1, "worker": 2} the second worker has the number 2, and the
+    ps has the number 3.
     """
     if not task_type:
         return 0

@@ -1,10 +1,10 @@
-"""Gives TensorFlow's export decorator the API name "estimator" back.
+"""Restores the API name "estimator" of TensorFlow's export decorator.
 
-tensorflow-estimator marks each public symbol with `tf_export.api_export(api_name="estimator")`,
-which looks up two attribute names in tables that lost their "estimator" entry in TensorFlow 2.16.
-The marks only serve TensorFlow's own API generator and documentation.
+tensorflow-estimator marks each public symbol with `tf_export.api_export(api_name="estimator")`. The
+decorator looks up two attribute names in tables, and TensorFlow 2.16 has removed the "estimator"
+entry from these tables. Only TensorFlow's own API generator and documentation use the marks.
 
-This module adds the entry and the constant that names it; an entry that is already there stays.
+This module adds the entry and the constant that names it. It keeps an existing entry.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAME = "estimator"
 
 
 def install(undo: contextlib.ExitStack) -> None:
-    """Adds the entries; `undo` takes away what was added."""
+    """Adds the entries; `undo` removes them again."""
     from tensorflow.python.util import tf_export
 
     for table, suffix in ((tf_export.API_ATTRS, ""), (tf_export.API_ATTRS_V1, "_v1")):

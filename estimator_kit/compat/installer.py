@@ -1,10 +1,10 @@
-"""Puts everything in place, once a process: first all checks, then all changes.
+"""Installs everything, once for each process: first all checks, then all changes.
 
-The order is the contract. Versions are checked before TensorFlow is imported, private names before
-anything of TensorFlow is changed, and all problems of a kind are in one error. What a failed
-installation did is taken back, so that it can be repeated after the cause is removed.
+The order is the contract. Versions are checked before TensorFlow is imported, and private names
+before anything in TensorFlow is changed. One error lists all problems of a kind. A failed
+installation is reverted, so it can be repeated after the cause is removed.
 
-On TensorFlow 2.15 only versions are checked; TensorFlow is not even imported.
+On TensorFlow 2.15 only versions are checked, and TensorFlow is not even imported.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _installed = False
 
 
 def install() -> None:
-    """Makes `tf.estimator` work; does nothing when it has been done, or on TensorFlow 2.15.
+    """Makes `tf.estimator` work. Does nothing on TensorFlow 2.15, or if it is already installed.
 
-    May be called from any thread, any number of times.
+    You can call it from any thread, any number of times.
 
     Raises:
-      UnsupportedTensorFlowError: it cannot work here. The message has the TensorFlow version,
-        everything that is missing and how to get it, and the supported versions. Nothing of
-        TensorFlow was changed.
+      UnsupportedTensorFlowError: `tf.estimator` cannot work here. The message has the TensorFlow
+        version, everything that is missing and how to get it, and the supported versions. Nothing
+        in TensorFlow was changed.
     """
     global _installed
     with _lock:
@@ -61,7 +61,7 @@ def install() -> None:
                     _install(installed, undo)
                 except UnsupportedTensorFlowError:
                     raise
-                except Exception as error:  # Whatever a TensorFlow that nobody tried may raise.
+                except Exception as error:  # An untested TensorFlow may raise any error.
                     problem = f"{type(error).__name__}: {error}"
                     _raise_if(installed, private_names.missing() or [problem], cause=error)
                 undo.pop_all()
@@ -76,15 +76,15 @@ def _install(installed: versions.Installed, undo: contextlib.ExitStack) -> None:
     version = tf.__version__
     if versions.minor_of(version) > versions.SUPPORTED.last:
         warnings.warn(
-            f"TensorFlow {version} is newer than the supported {versions.SUPPORTED}. Every private "
-            f"name is there; run `{_REPORT}` and the tests.",
+            f"TensorFlow {version} is newer than the supported versions {versions.SUPPORTED}. All "
+            f"private names exist. Run `{_REPORT}` and the tests.",
             stacklevel=4,
         )
 
     namespaces.import_holders()
     legacy_keras.load()
     _raise_if(installed, legacy_keras.result_problems())
-    # What an attempt without this package has left half imported would poison the next one.
+    # An earlier import without this package may have failed and left partial modules.
     _forget_estimator()
     undo.callback(_forget_estimator)
     export_names.install(undo)
@@ -116,21 +116,21 @@ def _install_training(undo: contextlib.ExitStack) -> None:
 
 
 def read_by_importing() -> versions.Installed:
-    """The versions where TensorFlow is installed under a package name that is not known.
+    """The versions if TensorFlow is installed under an unknown package name.
 
     Raises:
-      UnsupportedTensorFlowError: there is no TensorFlow.
+      UnsupportedTensorFlowError: TensorFlow is not installed, or cannot be imported.
     """
     try:
         importlib.import_module("tensorflow")
     except ModuleNotFoundError as error:
         if error.name != "tensorflow":
             raise UnsupportedTensorFlowError(
-                f"TensorFlow cannot be imported: {error}. Install it again, with all it needs."
+                f"TensorFlow cannot be imported: {error}. Install it again with its dependencies."
             ) from error
         raise UnsupportedTensorFlowError(
-            f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}; "
-            "pip install estimator-kit brings one."
+            f"TensorFlow is not installed. Supported: TensorFlow {versions.SUPPORTED}. Install it "
+            "with `pip install estimator-kit`."
         ) from error
     return versions.read()
 
@@ -144,5 +144,5 @@ def _raise_if(
         f"tf.estimator cannot work on TensorFlow {installed.tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
         + f"Supported: TensorFlow {versions.SUPPORTED}. Nothing was changed. "
-        f"`{_REPORT}` reports on this environment."
+        f"Run `{_REPORT}` for a report on this environment."
     ) from cause

@@ -1,19 +1,20 @@
-"""Makes `tf.keras` the Keras 2 that tensorflow-estimator is written for.
+"""Makes `tf.keras` Keras 2, which tensorflow-estimator is written for.
 
-Since TensorFlow 2.16 `tf.keras` is Keras 3, which has no graph mode: heads, metrics and canned
-models of tensorflow-estimator fail on it. Keras 2 lives on as the package `tf_keras`, and
-TensorFlow takes it when the environment variable TF_USE_LEGACY_KERAS is set.
+Since TensorFlow 2.16 `tf.keras` is Keras 3. Keras 3 has no graph mode, so the heads, metrics and
+canned models of tensorflow-estimator fail with it. Keras 2 is still available as the package
+`tf_keras`, and TensorFlow uses it if the environment variable TF_USE_LEGACY_KERAS is set.
 
-- `problems` says what stands against that, and changes nothing.
-- `choose` sets the variable. Done before TensorFlow is imported, that is all. Done after, it works
-  as long as nothing has used `tf.keras` yet, since TensorFlow decides at the first use; the search
-  path of `import tensorflow.keras`, which TensorFlow decides at its import, is then set as well.
-- `load` resolves every lazy Keras loader of TensorFlow now. They are not thread-safe, and
-  Estimators build graphs in threads.
-- `result_problems` looks at what came of it.
+- `problems` lists what prevents that, and changes nothing.
+- `choose` sets the variable. Before TensorFlow is imported, that is enough. After the import, it
+  works as long as nothing has used `tf.keras`, because TensorFlow decides at the first use. Then
+  `choose` also sets the search path of `import tensorflow.keras`, which TensorFlow sets at its
+  import.
+- `load` resolves every lazy Keras loader of TensorFlow at once. The loaders are not thread-safe,
+  and Estimators build graphs in threads.
+- `result_problems` checks the result.
 
-It never takes Keras 3 out of a process that already uses it, and never runs on TensorFlow 2.15,
-where the variable without `tf_keras` breaks `tf.keras`.
+This module never removes Keras 3 from a process that already uses it. It never runs on TensorFlow
+2.15, where the variable breaks `tf.keras` unless `tf_keras` is installed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from estimator_kit.compat.versions import Installed, minor_of
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 
-# The values that TensorFlow reads as yes; everything else is no.
+# The values that TensorFlow reads as yes. It reads all other values as no.
 _YES = ("1", "true", "True")
 
 # Where `tensorflow.keras`, `tensorflow.compat.v1.keras`, ... are found as modules inside tf_keras.
@@ -44,39 +45,39 @@ _SEARCH_PATHS = (
 
 
 def problems(installed: Installed) -> list[str]:
-    """What stands against legacy Keras, a sentence each with its remedy."""
+    """What prevents legacy Keras: one sentence with its remedy for each problem."""
     assert installed.tensorflow is not None
     wanted = os.environ.get(VARIABLE)
     if installed.has_own_estimator:
         if wanted in _YES and installed.tf_keras is None:
-            return [f"{VARIABLE}={wanted} without the package tf_keras breaks tf.keras: unset it"]
+            return [f"{VARIABLE}={wanted} breaks tf.keras without the package tf_keras. Unset it."]
         return []
 
     found = []
     major, minor = minor_of(installed.tensorflow)
     if installed.tf_keras is None or minor_of(installed.tf_keras) != (major, minor):
-        has = f"{installed.tf_keras} is" if installed.tf_keras else "none is"
         found.append(
-            f"tf_keras {major}.{minor} (Keras 2) is needed, {has} installed: "
-            f'pip install "tf_keras=={major}.{minor}.*"'
+            f"expected tf_keras {major}.{minor} (Keras 2), got {installed.tf_keras or 'none'}. "
+            f'Install it with `pip install "tf_keras=={major}.{minor}.*"`.'
         )
     elif _keras_folder() is None:
         found.append(
-            f"tf_keras {installed.tf_keras} is recorded as installed but cannot be found: "
-            f'pip install --force-reinstall --no-deps "tf_keras=={major}.{minor}.*"'
+            f"tf_keras {installed.tf_keras} is registered as installed but cannot be found. "
+            "Install it again with "
+            f'`pip install --force-reinstall --no-deps "tf_keras=={major}.{minor}.*"`.'
         )
     if wanted and wanted not in _YES:
-        found.append(f"{VARIABLE} is {wanted!r}, expected '1': set it so, or unset it")
+        found.append(f"{VARIABLE}: expected '1', got {wanted!r}. Set it to 1, or unset it.")
     elif user := _user_of_keras_3():
         found.append(
-            f"Keras 3 is already in use ({user}): import {__package__} before tensorflow, "
-            f"or set {VARIABLE}=1"
+            f"Keras 3 is already in use ({user}). Import {__package__} before tensorflow, or "
+            f"set {VARIABLE}=1."
         )
     return found
 
 
 def choose(undo: contextlib.ExitStack) -> None:
-    """Has TensorFlow take `tf_keras`; `undo` takes the choice back."""
+    """Makes TensorFlow use `tf_keras`; `undo` reverts that."""
     before = os.environ.get(VARIABLE)
     if before in _YES:
         return
@@ -96,13 +97,13 @@ def load() -> None:
 
 
 def result_problems() -> list[str]:
-    """What stands against the Keras that TensorFlow has taken in the end."""
+    """Problems with the Keras that TensorFlow has loaded."""
     import tensorflow as tf
 
     module = str(tf.keras.Model.__module__)
     if module.split(".")[0] == "tf_keras":
         return []
-    return [f"TensorFlow did not take tf_keras: tf.keras.Model is of {module}"]
+    return [f"TensorFlow did not load tf_keras: tf.keras.Model comes from {module}"]
 
 
 def _set_variable(value: Optional[str]) -> None:
@@ -113,7 +114,7 @@ def _set_variable(value: Optional[str]) -> None:
 
 
 def _search_paths() -> list[tuple[str, str]]:
-    """(module of TensorFlow, directory of tf_keras in which its `keras` is found)."""
+    """(TensorFlow module, tf_keras directory with its `keras`) for each search path."""
     folder = _keras_folder()
     assert folder is not None, "problems() has found tf_keras"
     api = os.path.join(folder, "api")
@@ -129,7 +130,7 @@ def _keras_folder() -> Optional[str]:
 
 
 def _remove_search_paths(paths: list[tuple[str, str]]) -> None:
-    """Removes those that are set: by `choose`, or by TensorFlow's import after it."""
+    """Removes the paths that `choose`, or TensorFlow's import after it, has set."""
     for name, directory in paths:
         path = getattr(sys.modules.get(name), "__path__", [])
         if directory in path:
@@ -137,17 +138,17 @@ def _remove_search_paths(paths: list[tuple[str, str]]) -> None:
 
 
 def _user_of_keras_3() -> Optional[str]:
-    """What took Keras 3 in this process, or None."""
+    """The name that has loaded Keras 3 in this process, or None."""
     if "tensorflow" not in sys.modules:
         return None
     for name in ("tensorflow.keras", "tensorflow.compat.v1.keras", "tensorflow.compat.v2.keras"):
         file = getattr(sys.modules.get(name), "__file__", None)
-        # Keras 3 is found in keras/_tf_keras/keras, legacy Keras in tf_keras/api.
+        # Keras 3 is in keras/_tf_keras/keras, and legacy Keras is in tf_keras/api.
         if file and "tf_keras" not in PurePath(file).parts:
             return f"import {name}"
     for name, module in _tensorflow_modules():
         keras = vars(module).get("keras")
-        # Looked up in the dict, since any other access would resolve a lazy loader.
+        # Read from the dict, because any other access would resolve a lazy loader.
         if isinstance(keras, ModuleType) and vars(keras).get("__name__", "").startswith("keras."):
             return f"{name}.keras"
     for name, loader in _loaders():

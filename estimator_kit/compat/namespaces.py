@@ -1,8 +1,8 @@
 """Puts the API of tensorflow-estimator where TensorFlow 2.15 has it.
 
-`tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, and the same under the nested
-`compat` modules, become the modules that they are on TensorFlow 2.15. `import tensorflow.estimator`
-and `from tensorflow.compat.v1.estimator import ...` work too: the names stand in `sys.modules`.
+`tf.estimator`, `tf.compat.v1.estimator`, `tf.compat.v2.estimator`, and the same names in the nested
+`compat` modules, become the same modules as on TensorFlow 2.15. `import tensorflow.estimator` and
+`from tensorflow.compat.v1.estimator import ...` also work, because the names are in `sys.modules`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _API = "tensorflow_estimator.python.estimator.api"
 # The public modules of TensorFlow that have an `estimator`, and which version of the API it is.
 _PUBLIC = {"tensorflow": "_v2", "tensorflow.compat.v1": "_v1", "tensorflow.compat.v2": "_v2"}
 
-# TensorFlow's own copies of them; `tf.compat.v1.compat.v1` is one. Which there are is its affair.
+# TensorFlow's copies of these modules, for example `tf.compat.v1.compat.v1`. Not every TensorFlow
+# has all of them.
 _COPIES = {
     f"tensorflow._api.v2.{name}": version
     for name, version in {
@@ -31,7 +32,7 @@ _COPIES = {
 
 
 def import_holders() -> None:
-    """Imports the modules that get an `estimator`; TensorFlow loads some of them only on demand."""
+    """Imports the modules that get an `estimator`. TensorFlow loads some of them only on demand."""
     for name in _PUBLIC:
         importlib.import_module(name)
 
@@ -49,7 +50,7 @@ def install(undo: contextlib.ExitStack) -> None:
 
 
 def _alias(real: str, alias: str) -> None:
-    """Makes `real` and the modules under it importable under the name `alias`."""
+    """Makes `real` and its submodules importable under the name `alias`."""
     for name, module in list(sys.modules.items()):
         if name == real or name.startswith(real + "."):
             sys.modules.setdefault(alias + name[len(real) :], module)

@@ -1,11 +1,11 @@
 """Lets `tf.compat.v1.estimator.inputs.pandas_input_fn` read the string columns of pandas 3.
 
-Since pandas 3 a column of words has the type `str` in the place of `object`, of which TensorFlow
-has no type: the function ended with "Cannot convert the argument `type_value`". It is wrapped, and
-is given such columns, and an index of words, as `object`. A column of words with missing values is
-refused, as TensorFlow has no missing string.
+Since pandas 3 a string column has the type `str` instead of `object`, and TensorFlow has no such
+type: the function failed with "Cannot convert the argument `type_value`". This module wraps the
+function, and passes string columns and a string index as `object`. A string column with missing
+values is an error, because TensorFlow has no missing string.
 
-Does not import pandas, and leaves a frame without such columns as it is.
+It does not import pandas, and does not change a frame without string columns.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 _NAME = "pandas_input_fn"
 _PACKAGE = "tensorflow_estimator"
 
-# The names of pandas.StringDtype, by which backend it may be.
+# The names of pandas.StringDtype with its different backends.
 _STRINGS = ("str", "string")
 
 
 def install(undo: contextlib.ExitStack) -> None:
-    """Wraps the function wherever tensorflow-estimator has it; `undo` puts it back."""
+    """Wraps the function wherever tensorflow-estimator has it; `undo` restores it."""
     module = importlib.import_module(f"{_PACKAGE}.python.estimator.inputs.pandas_io")
     original = getattr(module, _NAME)
 
@@ -39,7 +39,7 @@ def install(undo: contextlib.ExitStack) -> None:
 
 
 def _plain(data: Any, argument: str) -> Any:
-    """A DataFrame or Series with words as `object`; what is neither is left for the function."""
+    """A DataFrame or Series with strings as `object`. Returns any other data unchanged."""
     if not hasattr(data, "index") or not hasattr(data, "astype"):
         return data
     if hasattr(data, "columns"):
@@ -63,6 +63,6 @@ def _check_present(series: Any, where: str) -> None:
     missing = int(series.isna().sum())
     if missing:
         raise ValueError(
-            f"{_NAME}: {where}: {missing} of {len(series)} values are missing, expected words; "
-            "give them one, as by fillna('')"
+            f"{_NAME}: {where}: expected strings, got {missing} missing values of {len(series)}. "
+            "Fill them, for example with fillna('')."
         )

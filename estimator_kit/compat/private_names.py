@@ -1,10 +1,10 @@
-"""Every private name of TensorFlow and tf_keras that `tf.estimator` stands on after 2.15.
+"""Every private name of TensorFlow and tf_keras that `tf.estimator` needs after 2.15.
 
-`OURS` are the names that this package uses itself, `ESTIMATORS` those that the modules behind
-tensorflow-estimator's public API import; the tests compare the second with its source. Public names
+`OURS` lists the names that this package uses itself. `ESTIMATORS` lists the names that the modules
+behind tensorflow-estimator's public API import; tests compare it with their source. Public names
 (`tf.train.Saver`, ...) are not listed; tensorflow_report.py reads them from the source.
 
-`missing` resolves names. It imports modules of TensorFlow, and changes nothing.
+`missing` checks that names exist. It imports modules of TensorFlow, and changes nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple, Optional
 
 
 class PrivateName(NamedTuple):
-    """A name that TensorFlow may take away without notice.
+    """A name that TensorFlow may remove without notice.
 
     Attributes:
       module: the module to import.
-      attribute: what has to be in it.
+      attribute: the name in the module.
       why: what needs it.
     """
 
@@ -29,7 +29,7 @@ class PrivateName(NamedTuple):
 
 
 def missing(names: Optional[Iterable[PrivateName]] = None) -> list[str]:
-    """A sentence for each of the names (None: all) that cannot be had, in the order given."""
+    """One sentence for each name (None: of all names) that cannot be imported, in order."""
     found = (_problem(name) for name in (OURS + ESTIMATORS if names is None else names))
     return [problem for problem in found if problem]
 
@@ -43,7 +43,7 @@ def _problem(name: PrivateName) -> Optional[str]:
             there = False
         else:
             return f"{full} cannot be imported ({error}): {name.why}"
-    except Exception as error:  # A module can break in any way on a new Python or NumPy.
+    except Exception as error:  # A new Python or NumPy can break a module in any way.
         return f"{full} cannot be imported ({type(error).__name__}: {error}): {name.why}"
     return None if there else f"{full} is missing: {name.why}"
 
@@ -247,5 +247,5 @@ ESTIMATORS = _names(
     ),
 )
 
-# What tensorflow-estimator imports and this package supplies.
+# The names that tensorflow-estimator imports and that this package supplies.
 SUPPLIED = frozenset({f"{_DISTRIBUTE}.estimator_training", f"{_EXPORT}.ESTIMATOR_API_NAME"})

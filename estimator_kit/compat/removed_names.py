@@ -1,8 +1,8 @@
-"""Says what became of names that TensorFlow 2.15 does not have either, and old programs use.
+"""Explains names that old programs use, but that even TensorFlow 2.15 no longer has.
 
-`tf.contrib`, `import tensorflow.contrib` and `tf.estimator.BoostedTrees*` are the errors that they
-are without this package (AttributeError, ModuleNotFoundError), with a message that names what to
-use. `hasattr` and `try: import` find what they find without it. Nothing is put in their place.
+`tf.contrib`, `import tensorflow.contrib` and `tf.estimator.BoostedTrees*` raise the same errors as
+without this package (AttributeError, ModuleNotFoundError), but the message says what to use
+instead. `hasattr` and `try: import` give the same results. The names are not replaced.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, Optional
 _TENSORFLOWS = ("tensorflow", "tensorflow.compat.v1", "tensorflow.compat.v2")
 
 _CONTRIB = (
-    "tf.contrib ended with TensorFlow 1.15; docs/guides/longevity.md lists what stands for its "
-    "parts, as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
-    "contrib.layers and contrib.slim"
+    "tf.contrib ended with TensorFlow 1.15. docs/guides/longevity.md lists the replacements, such "
+    "as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    "contrib.layers and contrib.slim."
 )
 _BOOSTED_TREES = (
-    "tensorflow-estimator 2.15 has no boosted trees any more; train them with YDF (pip install "
-    "ydf), XGBoost or LightGBM"
+    "tensorflow-estimator 2.15 no longer has boosted trees. Train them with YDF (pip install "
+    "ydf), XGBoost or LightGBM."
 )
 
 
 def install(undo: contextlib.ExitStack) -> None:
-    """Gives the modules their messages; `undo` takes them away."""
+    """Adds the messages to the modules; `undo` removes them."""
     for name in _TENSORFLOWS:
         module = importlib.import_module(name)
         _explain(module, lambda missing: _CONTRIB if missing == "contrib" else None, undo)
@@ -46,7 +46,7 @@ def install(undo: contextlib.ExitStack) -> None:
 def _explain(
     module: Any, message_of: Callable[[str], Optional[str]], undo: contextlib.ExitStack
 ) -> None:
-    """Gives a module the message of a missing name, where there is one."""
+    """Adds a module's messages for missing names."""
     plain = vars(module).get("_tfmw_wrapped_module", module)
     if type(plain) is not ModuleType or "__getattr__" in vars(plain):
         return
@@ -61,7 +61,7 @@ def _explain(
 
 
 class _ContribFinder(MetaPathFinder):
-    """Comes after all finders, so that it is asked for what none of them has."""
+    """The last finder: Python asks it only for modules that no other finder knows."""
 
     def find_spec(self, name: str, path: Optional[Sequence[str]], target: Any = None) -> None:
         for parent in _TENSORFLOWS:

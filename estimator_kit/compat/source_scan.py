@@ -1,13 +1,13 @@
-"""Reads from Python sources which names of TensorFlow they mention.
+"""Finds the TensorFlow names that Python sources use.
 
-`names` finds, without running anything, every `module.attribute` below `tensorflow` that a file
+Without running anything, `names` finds every `module.attribute` below `tensorflow` that a file
 reaches through its imports:
 
     from tensorflow.python.ops import lookup_ops     # tensorflow.python.ops.lookup_ops
     lookup_ops.index_table_from_tensor(...)          # ... .index_table_from_tensor
     tf.compat.v1.train.Saver                         # tensorflow.compat.v1.train.Saver
 
-It does not see names behind `getattr`, nor attributes of objects.
+It does not find names behind `getattr` or attributes of objects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 
 def names(files: Iterable[Path]) -> dict[str, set[str]]:
-    """Dotted names below `tensorflow`, each with the names of the files that mention it."""
+    """Dotted names below `tensorflow`, each with the names of the files that use it."""
     found: dict[str, set[str]] = {}
     for file in files:
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -37,10 +37,10 @@ def names(files: Iterable[Path]) -> dict[str, set[str]]:
 
 
 def first_missing(name: str) -> Optional[str]:
-    """The shortest beginning of a dotted name that does not exist, or None if all of it does.
+    """The shortest prefix of a dotted name that does not exist, or None if all of it exists.
 
-    Beyond a class or a function nothing is checked: what `Saver.last_checkpoints` is, only an
-    object knows.
+    Attributes of a class or a function are not checked: only an object has
+    `Saver.last_checkpoints`.
     """
     parts = name.split(".")
     value: Any = importlib.import_module(parts[0])
@@ -49,8 +49,8 @@ def first_missing(name: str) -> Optional[str]:
         try:
             value = getattr(value, parts[count - 1])
         except (AttributeError, ImportError):
-            # Only there are modules that nothing has imported yet. An import of a public one would
-            # make a second copy of TensorFlow's API.
+            # Only these packages have modules that nothing has imported yet. Importing a public
+            # module would make a second copy of TensorFlow's API.
             if parts[1] not in ("python", "core", "tools"):
                 return prefix
             try:
@@ -68,7 +68,7 @@ def _is_module(value: Any) -> bool:
 
 
 def _aliases(tree: ast.AST) -> dict[str, str]:
-    """Local name -> what of TensorFlow it stands for."""
+    """Local name -> the TensorFlow name that it stands for."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

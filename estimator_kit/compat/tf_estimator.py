@@ -1,6 +1,6 @@
-"""The one place where the kit reaches for `tf.estimator`; everything else imports it here.
+"""The only module of the kit that uses `tf.estimator`; all other modules import it from here.
 
-After TensorFlow 2.15 it exists only because `estimator_kit.compat` puts it back.
+After TensorFlow 2.15 `tf.estimator` exists only because `estimator_kit.compat` restores it.
 """
 
 from typing import Any

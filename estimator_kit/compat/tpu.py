@@ -1,12 +1,12 @@
 """Empty stand-ins for the TPU part of tensorflow-estimator.
 
-TensorFlow 2.16 removed the TPU embedding and session modules that `TPUEstimator` stands on, yet
-`import tensorflow_estimator` imports it. On 2.16 and later TPUEstimator is given up: two modules of
-tensorflow-estimator are replaced, before anything imports them, by ones whose classes can be
-imported and named, and which fail with a clear error when one is made or subclassed and made.
+TensorFlow 2.16 removed the TPU embedding and session modules that `TPUEstimator` needs, but
+`import tensorflow_estimator` still imports it. On 2.16 and later TPUEstimator is not supported.
+Before anything imports them, two modules of tensorflow-estimator are replaced. The classes in the
+replacements can be imported and subclassed, but making an object raises a clear error.
 
-It never stands in for a module of TensorFlow. `tf.compat.v1.estimator.tpu.RunConfig`, `TPUConfig`
-and `InputPipelineConfig` are the real ones, since they only hold settings.
+No module of TensorFlow is replaced. `tf.compat.v1.estimator.tpu.RunConfig`, `TPUConfig` and
+`InputPipelineConfig` are the real classes, because they only hold settings.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _STAND_INS: dict[str, tuple[str, ...]] = {
 
 
 def install(undo: contextlib.ExitStack, *, tensorflow_version: str) -> None:
-    """Puts the stand-in modules in place; `undo` takes them away."""
+    """Installs the stand-in modules; `undo` removes them."""
     for name, classes in _STAND_INS.items():
         if name in sys.modules:
             continue
-        module = ModuleType(name, f"Stand-in for {name}, given up after TensorFlow 2.15.")
+        module = ModuleType(name, f"Stand-in for {name}, not supported after TensorFlow 2.15.")
         for class_name in classes:
             setattr(module, class_name, _given_up(class_name, name, tensorflow_version))
         sys.modules[name] = module
@@ -42,7 +42,7 @@ def install(undo: contextlib.ExitStack, *, tensorflow_version: str) -> None:
 def _given_up(name: str, module: str, tensorflow_version: str) -> type:
     message = (
         f"{name} is not available on TensorFlow {tensorflow_version}: TensorFlow removed the TPU "
-        "code it stands on after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
+        "code that it needs after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
         "TensorFlow 2.15 for TPUs."
     )
 

@@ -1,8 +1,8 @@
-"""Which packages are installed, and whether tensorflow-estimator 2.15.0 can run on them.
+"""Checks the installed packages: can tensorflow-estimator 2.15.0 run with them?
 
-Versions are read from package metadata, so that everything here is known before TensorFlow is
-imported: legacy Keras can only be chosen before that without side effects. This module never
-imports TensorFlow and never changes anything.
+It reads versions from package metadata, so it knows them before TensorFlow is imported. Only before
+that import can legacy Keras be chosen without side effects. This module never imports TensorFlow
+and never changes anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Minor = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class SupportedRange:
-    """TensorFlow minor versions, both ends included, on which the tests of this package passed."""
+    """TensorFlow minor versions, with both ends, with which the tests of this package pass."""
 
     first: Minor
     last: Minor
@@ -32,12 +32,12 @@ class SupportedRange:
 
 SUPPORTED = SupportedRange(first=(2, 15), last=(2, 21))
 
-# TensorFlow 2.15 is the last to bring tf.estimator itself.
+# TensorFlow 2.15 is the last version with its own tf.estimator.
 LAST_WITH_ESTIMATOR: Minor = (2, 15)
 
 ESTIMATOR_VERSION = "2.15.0"
 
-# The packages that install the `tensorflow` module. One that is not here is found by importing it.
+# The packages that install the `tensorflow` module. Any other one is found by importing it.
 _DISTRIBUTIONS = (
     "tensorflow",
     "tensorflow-cpu",
@@ -49,8 +49,8 @@ _DISTRIBUTIONS = (
     "tf-nightly-cpu",
 )
 
-# What pip installs beside a TensorFlow although it fails there:
-# (TensorFlow minor, package, first major version that fails, what is seen).
+# Packages that pip installs together with a TensorFlow with which they fail:
+# (TensorFlow minor version, package, first major version that fails, symptom).
 _CONFLICTS: tuple[tuple[Minor, str, int, str], ...] = (
     ((2, 20), "protobuf", 7, "training cannot write its graph.pbtxt"),
 )
@@ -60,7 +60,7 @@ def minor_of(version: str) -> Minor:
     """The minor version: (2, 21) of "2.21.0" or "2.21.0-rc1".
 
     Raises:
-      ValueError: `version` does not begin with two numbers.
+      ValueError: `version` does not start with two numbers.
     """
     match = re.match(r"(\d+)\.(\d+)", version)
     if not match:
@@ -70,11 +70,11 @@ def minor_of(version: str) -> Minor:
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
-    """Versions of the packages that matter, None for one that is not installed.
+    """The versions of relevant packages; None for a package that is not installed.
 
     Attributes:
-      tensorflow: None also for a TensorFlow that is installed under an unknown package name and
-        has not been imported yet.
+      tensorflow: also None if TensorFlow is installed under an unknown package name and has not
+        been imported yet.
     """
 
     tensorflow: Optional[str]
@@ -84,12 +84,12 @@ class Installed:
 
     @property
     def has_own_estimator(self) -> bool:
-        """Whether TensorFlow brings tf.estimator itself, so that there is nothing to install."""
+        """Whether TensorFlow has its own tf.estimator, so nothing needs to be installed."""
         return self.tensorflow is not None and minor_of(self.tensorflow) <= LAST_WITH_ESTIMATOR
 
 
 def read() -> Installed:
-    """The versions in this process: of the imported TensorFlow if it has been imported."""
+    """The versions in this process. If TensorFlow is imported, its own version counts."""
     tensorflow = getattr(sys.modules.get("tensorflow"), "__version__", None)
     return Installed(
         tensorflow=tensorflow or _first_version(*_DISTRIBUTIONS),
@@ -100,29 +100,31 @@ def read() -> Installed:
 
 
 def problems(installed: Installed) -> list[str]:
-    """What stands against tensorflow-estimator on these versions, a sentence each with its remedy.
+    """The problems of these versions, each as a sentence with its remedy.
 
-    A TensorFlow newer than `SUPPORTED` is no problem here: its names decide (private_names.py).
+    A TensorFlow newer than `SUPPORTED` is allowed here; private_names.py checks its names.
     """
     assert installed.tensorflow is not None
     minor = minor_of(installed.tensorflow)
     found = []
     if minor < SUPPORTED.first:
         first = "{}.{}".format(*SUPPORTED.first)
-        return [f'this TensorFlow is older than {first}: pip install "tensorflow>={first}"']
+        return [
+            f"this TensorFlow is older than {first}. Upgrade it with "
+            f'`pip install "tensorflow>={first}"`.'
+        ]
     if installed.tensorflow_estimator != ESTIMATOR_VERSION:
-        has = installed.tensorflow_estimator
         found.append(
-            f"tensorflow-estimator {ESTIMATOR_VERSION} is needed, "
-            f"{f'{has} is installed' if has else 'none is installed'}: "
-            f"pip install tensorflow-estimator=={ESTIMATOR_VERSION}"
+            f"expected tensorflow-estimator {ESTIMATOR_VERSION}, got "
+            f"{installed.tensorflow_estimator or 'none'}. Install it with "
+            f"`pip install tensorflow-estimator=={ESTIMATOR_VERSION}`."
         )
     for with_minor, package, first_failing, seen in _CONFLICTS:
         version = getattr(installed, package)
         if minor == with_minor and version and int(version.split(".")[0]) >= first_failing:
             found.append(
-                f"{package} {version} fails beside it ({seen}): "
-                f'pip install "{package}<{first_failing}"'
+                f"{package} {version} does not work with this TensorFlow ({seen}). Install an "
+                f'older version with `pip install "{package}<{first_failing}"`.'
             )
     return found
 

@@ -11,7 +11,7 @@ ROWS = 64
 
 
 def data(seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """64 rows of x (two floats) and word (one of three); label 1 where the floats' sum is > 0."""
+    """64 rows of x (two floats) and word (one of three). The label is 1 if the sum of x is > 0."""
     random = np.random.RandomState(seed)
     x = random.normal(size=(ROWS, 2)).astype(np.float32)
     word = random.choice([b"a", b"b", b"c"], size=(ROWS, 1))
@@ -20,7 +20,7 @@ def data(seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def input_fn(repeat: Optional[int] = None) -> tf.data.Dataset:
-    """Batches of 16 of `data`, for ever unless `repeat` is given."""
+    """Batches of 16 rows of `data`, without end unless `repeat` is given."""
     return tf.data.Dataset.from_tensor_slices(data()).repeat(repeat).batch(16)
 
 

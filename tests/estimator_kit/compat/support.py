@@ -1,4 +1,4 @@
-"""Processes for tests: each has a time limit, and none outlives its test."""
+"""Processes for tests: each has a time limit, and ends with its test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, Optional
 ROOT = Path(__file__).resolve().parents[3]
 TASKS = "tests.estimator_kit.compat.tasks"
 
-# A process that takes part in a cluster takes up to a minute on a busy machine to start.
+# On a busy machine a task of a cluster takes up to a minute to start.
 LIMIT_S = 240.0
 
 
@@ -39,7 +39,7 @@ def environment(changes: Optional[Mapping[str, Optional[str]]] = None) -> dict[s
 
 
 def run_code(code: str, **variables: Optional[str]) -> str:
-    """Runs Python code in a fresh process; its stdout. Fails the test if it fails."""
+    """Runs Python code in a fresh process, and returns its stdout. Fails the test if it fails."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env=environment(variables),
@@ -52,7 +52,7 @@ def run_code(code: str, **variables: Optional[str]) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that were free a moment ago, all different."""
+    """`count` different free ports of the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -82,7 +82,7 @@ class Task:
         assert status == 0, f"{self.name}: {status}\n{self.log.read_text()[-6000:]}"
 
     def kill(self) -> None:
-        """SIGKILL, whatever state it is in."""
+        """Sends SIGKILL, in any state of the process."""
         self.process.kill()
         self.process.wait()
 
@@ -111,7 +111,7 @@ def tasks(directory: Path) -> Iterator[Any]:
 
 
 def steps_of(directory: Path) -> int:
-    """The step of the newest checkpoint in a model_dir, or 0 without one; opens no TensorFlow."""
+    """The step of the latest checkpoint in a model_dir, or 0. Does not import TensorFlow."""
     state = directory / "checkpoint"
     if not state.exists():
         return 0

@@ -1,4 +1,4 @@
-"""Canned models: all train, evaluate, predict and export; the main ones also learn."""
+"""Canned models: all of them train, evaluate, predict and export; the main ones also learn."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def adam():
 
 
 def adam_v1():
-    """The same for the v1 models, which know no Keras optimizer."""
+    """The same for the v1 models, which do not take Keras optimizers."""
     return tf.compat.v1.train.AdamOptimizer(0.05)
 
 
@@ -59,19 +59,19 @@ REGRESSORS = {
         dnn_feature_columns=deep,
         dnn_hidden_units=[4],
     ),
-    # The v2 baselines fail on a tf.data.Dataset, on TensorFlow 2.15 too.
+    # The v2 baselines fail with a tf.data.Dataset, also on TensorFlow 2.15.
     "v1 BaselineRegressor": lambda dir, wide, deep: tf.compat.v1.estimator.BaselineRegressor(
         model_dir=dir
     ),
 }
 
 
-# What these hold is in the combined ones, too.
+# The combined models also contain these.
 PARTS = {"DNNClassifier", "v1 LinearClassifier", "v1 DNNClassifier"}
 
 
 def level(name):
-    """Where a canned model is tested."""
+    """The marks of the tests of a canned model."""
     return pytest.param(name, marks=pytest.mark.nightly if name in PARTS else pytest.mark.ci)
 
 

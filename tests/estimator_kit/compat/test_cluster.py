@@ -49,7 +49,7 @@ def test_parameter_servers_with_an_evaluator(tmp_path):
         )
         for task in (chief, worker, evaluator):
             task.wait(deadline)
-        # A parameter server never ends by itself.
+        # A parameter server does not end by itself.
         assert [server.process.poll() for server in servers] == [None, None]
     assert steps_of(model_dir) >= 300
     assert len(exports(model_dir)) == 1
@@ -84,7 +84,7 @@ def test_multi_worker_mirrored_with_an_evaluator(strategy, tmp_path):
             train(start, model_dir, cluster, task_type, steps=50, strategy=strategy)
             for task_type in ("chief", "worker")
         ]
-        # A strategy cannot be made in the evaluator, with TensorFlow 2.15 either.
+        # An evaluator cannot make a strategy, not even with TensorFlow 2.15.
         evaluator = train(start, model_dir, cluster, "evaluator", steps=50)
         for task in (*workers, evaluator):
             task.wait(deadline)

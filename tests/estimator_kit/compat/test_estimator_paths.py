@@ -1,4 +1,4 @@
-"""The old path of tensorflow-estimator's modules, as libraries such as DeepCTR use it."""
+"""The old path of tensorflow-estimator's modules, which libraries such as DeepCTR use."""
 
 import contextlib
 import importlib
@@ -55,7 +55,7 @@ def test_a_failed_installation_takes_the_paths_away(monkeypatch):
 
 
 def test_an_estimator_written_like_deepctrs_trains(tmp_path):
-    """A head of its own over `_Head`, and optimizers by name, as `DeepFMEstimator` has them."""
+    """A custom subclass of `_Head` and optimizers by name, as in `DeepFMEstimator`."""
     from tensorflow.python.estimator.canned.head import _Head
     from tensorflow.python.estimator.canned.optimizers import get_optimizer_instance
 

@@ -1,4 +1,4 @@
-"""The stand-in for TensorFlow's removed glue between RunConfig and the distribute coordinator.
+"""The replacement of the code between RunConfig and the distribute coordinator.
 
 Expected values are written by hand; on TensorFlow 2.15 they are also compared with the original.
 """
@@ -26,7 +26,7 @@ CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1", "e:1"]}
 
 @pytest.fixture(params=IMPLEMENTATIONS, ids=lambda module: module.__name__.split(".")[0])
 def glue(request, monkeypatch):
-    """The stand-in and, on 2.15, the original: both have to behave as the tests say."""
+    """The replacement and, on 2.15, the original. Both must pass the tests."""
     monkeypatch.setattr(run_config_lib, "distribute_coordinator_training", request.param)
     return request.param
 
@@ -67,10 +67,10 @@ JOBS = ["chief", "ps", "worker"]
     ("tf_config", "expected"),
     [
         ({}, (None, *LOCAL, [])),
-        # A coordinator comes: the cluster is known, the task not yet.
+        # With a coordinator: the cluster is known, but the task is not known yet.
         (task("worker", 1), ("independent_worker", *LOCAL, JOBS)),
         (task("evaluator"), ("independent_worker", *LOCAL, JOBS)),
-        # A master makes it classic.
+        # With a master the mode is classic.
         (
             task("worker", 1, {"master": ["a:1"], "worker": ["b:1", "c:1"]}),
             (None, "worker", 1, False, "grpc://c:1", 2, 3, 0, ["master", "worker"]),
@@ -149,7 +149,8 @@ def test_the_words_of_a_strategy_given_twice(strategy, monkeypatch):
             {},
         )
     assert str(error.value) == (
-        "train_distribute: given both to RunConfig and in its experimental_distribute; give it once"
+        "train_distribute: expected it once, got it both in RunConfig and in its "
+        "experimental_distribute. Remove one of them."
     )
 
 
@@ -222,7 +223,7 @@ def test_place_in_the_cluster(glue, cluster, task_type, task_id, expected):
 
 
 class FakeEstimator:
-    """Records what is trained; has the fields that the glue reads."""
+    """Records what is trained. It has the fields that the module reads."""
 
     trained: ClassVar[list] = []
 

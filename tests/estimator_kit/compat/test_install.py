@@ -1,4 +1,4 @@
-"""Installation in fresh processes: what it gives, what it refuses, and what it leaves alone."""
+"""Installation in fresh processes: what it adds, what it refuses, and what it does not change."""
 
 import json
 
@@ -19,7 +19,7 @@ only_2_15 = pytest.mark.skipif(not OWN, reason="about TensorFlow 2.15")
 
 
 def rare(*values):
-    """A case like another of its test; each is a process of seconds."""
+    """Marks a case that is similar to another case, because each process takes seconds."""
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
@@ -48,7 +48,7 @@ import importlib.metadata
 real = importlib.metadata.version
 def version(name):
     if name in VERSIONS:
-        if VERSIONS[name] is None:
+        if not VERSIONS[name]:
             raise importlib.metadata.PackageNotFoundError(name)
         return VERSIONS[name]
     return real(name)
@@ -57,12 +57,12 @@ importlib.metadata.version = version
 
 
 def error(*problems: str, tensorflow: str = HERE.tensorflow) -> str:
-    """The whole text of the one error."""
+    """The whole text of the error."""
     return (
         f"UnsupportedTensorFlowError|tf.estimator cannot work on TensorFlow {tensorflow}:\n"
         + "".join(f"  - {problem}\n" for problem in problems)
         + "Supported: TensorFlow 2.15 to 2.21. Nothing was changed. "
-        "`python -m estimator_kit.tensorflow_report` reports on this environment."
+        "Run `python -m estimator_kit.tensorflow_report` for a report on this environment."
     )
 
 
@@ -223,7 +223,7 @@ def test_2_15_refuses_legacy_keras_without_tf_keras():
         + "try:\n    import estimator_kit.compat\nexcept RuntimeError as error:\n    print(error)",
         TF_USE_LEGACY_KERAS="1",
     )
-    problem = "TF_USE_LEGACY_KERAS=1 without the package tf_keras breaks tf.keras: unset it"
+    problem = "TF_USE_LEGACY_KERAS=1 breaks tf.keras without the package tf_keras. Unset it."
     assert "UnsupportedTensorFlowError|" + out == error(problem)
 
 
@@ -239,34 +239,34 @@ def test_2_15_refuses_legacy_keras_without_tf_keras():
 )
 def test_keras_3_in_use_is_one_error(before, user):
     assert run_code(before + "\n" + FAIL) == error(
-        f"Keras 3 is already in use ({user}): import estimator_kit.compat before tensorflow, "
-        "or set TF_USE_LEGACY_KERAS=1"
+        f"Keras 3 is already in use ({user}). Import estimator_kit.compat before tensorflow, or "
+        "set TF_USE_LEGACY_KERAS=1."
     )
 
 
 @later
 def test_a_no_in_the_variable_is_one_error():
     assert run_code(FAIL, TF_USE_LEGACY_KERAS="0") == error(
-        "TF_USE_LEGACY_KERAS is '0', expected '1': set it so, or unset it"
+        "TF_USE_LEGACY_KERAS: expected '1', got '0'. Set it to 1, or unset it."
     )
 
 
 @later
 def test_all_version_problems_are_in_one_error_and_tensorflow_is_not_imported():
     code = "VERSIONS = {'tf_keras': None, 'tensorflow-estimator': '2.14.0'}" + PRETEND + FAIL
-    assert run_code(code + "assert tf is None") == error(
-        "tensorflow-estimator 2.15.0 is needed, 2.14.0 is installed: "
-        "pip install tensorflow-estimator==2.15.0",
-        f"tf_keras {MINOR} (Keras 2) is needed, none is installed: "
-        f'pip install "tf_keras=={MINOR}.*"',
+    assert run_code(code + "assert not tf") == error(
+        "expected tensorflow-estimator 2.15.0, got 2.14.0. Install it with "
+        "`pip install tensorflow-estimator==2.15.0`.",
+        f"expected tf_keras {MINOR} (Keras 2), got none. Install it with "
+        f'`pip install "tf_keras=={MINOR}.*"`.',
     )
 
 
 @later
 def test_tf_keras_of_another_minor_version_is_an_error():
     assert run_code("VERSIONS = {'tf_keras': '2.99.0'}" + PRETEND + FAIL) == error(
-        f"tf_keras {MINOR} (Keras 2) is needed, 2.99.0 is installed: "
-        f'pip install "tf_keras=={MINOR}.*"'
+        f"expected tf_keras {MINOR} (Keras 2), got 2.99.0. Install it with "
+        f'`pip install "tf_keras=={MINOR}.*"`.'
     )
 
 
@@ -276,7 +276,8 @@ def test_tensorflow_before_2_15_is_an_error():
     code = "try:\n    import estimator_kit.compat\nexcept RuntimeError as error:\n    print(error)"
     out = run_code(pretend + PRETEND + code)
     assert "UnsupportedTensorFlowError|" + out == error(
-        'this TensorFlow is older than 2.15: pip install "tensorflow>=2.15"', tensorflow="2.14.1"
+        'this TensorFlow is older than 2.15. Upgrade it with `pip install "tensorflow>=2.15"`.',
+        tensorflow="2.14.1",
     )
 
 
@@ -443,7 +444,7 @@ def CHANGE(module):
         + CHANGING
         + FAIL
     )
-    start = "TensorFlow did not take tf_keras: tf.keras.Model is of "
+    start = "TensorFlow did not load tf_keras: tf.keras.Model comes from "
     assert out == error(start + "keras.src.models.model")
 
 
@@ -467,8 +468,8 @@ def test_a_newer_tensorflow_with_every_name_is_a_warning():
         """
     )
     assert out == (
-        "['TensorFlow 2.99.0 is newer than the supported 2.15 to 2.21. Every private name is "
-        "there; run `python -m estimator_kit.tensorflow_report` and the tests.']"
+        "['TensorFlow 2.99.0 is newer than the supported versions 2.15 to 2.21. All private names "
+        "exist. Run `python -m estimator_kit.tensorflow_report` and the tests.']"
     )
 
 
@@ -492,8 +493,8 @@ def test_tpu_estimator_is_given_up_with_a_clear_error():
             make(model_fn=None, use_tpu=False)
         assert str(caught.value) == (
             f"{name} is not available on TensorFlow {HERE.tensorflow}: TensorFlow removed the TPU "
-            "code it stands on after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay on "
-            "TensorFlow 2.15 for TPUs."
+            "code that it needs after 2.15. Use tf.estimator.Estimator on CPUs and GPUs, or stay "
+            "on TensorFlow 2.15 for TPUs."
         )
     assert tpu.TPUConfig(iterations_per_loop=2).iterations_per_loop == 2
     assert tpu.RunConfig().tpu_config is not None

@@ -1,4 +1,4 @@
-"""What old programs meet that TensorFlow 2.15 has not, or not any more, to give them."""
+"""Old programs use names that TensorFlow 2.15 no longer has, and string columns of pandas 3."""
 
 import contextlib
 import importlib
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(
 v1 = tf.compat.v1
 
 CONTRIB = (
-    ": tf.contrib ended with TensorFlow 1.15; docs/guides/longevity.md lists what stands for its "
-    "parts, as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
-    "contrib.layers and contrib.slim"
+    ": tf.contrib ended with TensorFlow 1.15. docs/guides/longevity.md lists the replacements, "
+    "such as tf.estimator for contrib.learn and contrib.estimator, and the package tf_slim for "
+    "contrib.layers and contrib.slim."
 )
 TREES = (
-    ": tensorflow-estimator 2.15 has no boosted trees any more; train them with YDF (pip install "
-    "ydf), XGBoost or LightGBM"
+    ": tensorflow-estimator 2.15 no longer has boosted trees. Train them with YDF (pip install "
+    "ydf), XGBoost or LightGBM."
 )
 
 
@@ -103,7 +103,7 @@ def test_string_columns_of_pandas():
     np.testing.assert_array_equal(features["city"], [b"rome", b"oslo"])
     np.testing.assert_array_equal(features["n"], [1, 2])
     np.testing.assert_array_equal(label, [b"yes", b"no"])
-    assert str(frame.dtypes["city"]) == "str"  # The caller's frame is as it was.
+    assert str(frame.dtypes["city"]) == "str"  # The caller's frame has not changed.
 
 
 def test_missing_words_of_pandas_are_refused():
@@ -112,13 +112,13 @@ def test_missing_words_of_pandas_are_refused():
     with pytest.raises(ValueError) as error:
         batch_of(frame, None)
     assert str(error.value) == (
-        "pandas_input_fn: column 'city' of x: 1 of 3 values are missing, expected words; give them "
-        "one, as by fillna('')"
+        "pandas_input_fn: column 'city' of x: expected strings, got 1 missing values of 3. Fill "
+        "them, for example with fillna('')."
     )
 
 
 class Words:
-    """What is read of a pandas Series of words, so that the test needs no pandas."""
+    """A fake pandas Series of strings, so that the test does not need pandas."""
 
     def __init__(self, values, dtype="str", index="int64"):
         self.values, self.dtype = values, type("Type", (), {"name": dtype})
@@ -139,5 +139,5 @@ def test_words_become_objects():
     numbers = Words([1], "int64")
     assert pandas_strings._plain(numbers, "y") is numbers
     assert pandas_strings._plain(None, "y") is None
-    with pytest.raises(ValueError, match=r"^pandas_input_fn: y: 1 of 2 values are missing"):
+    with pytest.raises(ValueError, match=r"^pandas_input_fn: y: expected strings, got 1 missing"):
         pandas_strings._plain(Words(["a", None]), "y")

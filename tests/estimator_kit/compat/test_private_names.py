@@ -1,4 +1,4 @@
-"""The table of private names says the truth about tensorflow-estimator's source."""
+"""The table of private names agrees with tensorflow-estimator's source."""
 
 import importlib
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_table_is_what_the_loaded_source_imports():
 
 
 def _split(name):
-    """The longest beginning of a dotted name that is a module, and the part after it."""
+    """The longest prefix of a dotted name that is a module, and the rest of the name."""
     parts = name.split(".")
     for count in range(2, len(parts) + 1):
         try:

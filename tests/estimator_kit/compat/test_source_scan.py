@@ -1,4 +1,4 @@
-"""Reading names out of source."""
+"""Finding TensorFlow names in source code."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which versions are refused, and with which words."""
+"""Which versions are refused, and the exact messages."""
 
 import dataclasses
 
@@ -40,27 +40,30 @@ def test_minor_of_something_else():
         ({"tensorflow": "2.20.0", "protobuf": "6.33.6"}, []),
         (
             {"tensorflow": "2.14.1"},
-            ['this TensorFlow is older than 2.15: pip install "tensorflow>=2.15"'],
+            [
+                "this TensorFlow is older than 2.15. Upgrade it with "
+                '`pip install "tensorflow>=2.15"`.'
+            ],
         ),
         (
             {"tensorflow_estimator": None},
             [
-                "tensorflow-estimator 2.15.0 is needed, none is installed: "
-                "pip install tensorflow-estimator==2.15.0"
+                "expected tensorflow-estimator 2.15.0, got none. Install it with "
+                "`pip install tensorflow-estimator==2.15.0`."
             ],
         ),
         (
             {"tensorflow_estimator": "2.14.0"},
             [
-                "tensorflow-estimator 2.15.0 is needed, 2.14.0 is installed: "
-                "pip install tensorflow-estimator==2.15.0"
+                "expected tensorflow-estimator 2.15.0, got 2.14.0. Install it with "
+                "`pip install tensorflow-estimator==2.15.0`."
             ],
         ),
         (
             {"tensorflow": "2.20.0"},
             [
-                "protobuf 7.36.2 fails beside it (training cannot write its graph.pbtxt): "
-                'pip install "protobuf<7"'
+                "protobuf 7.36.2 does not work with this TensorFlow (training cannot write its "
+                'graph.pbtxt). Install an older version with `pip install "protobuf<7"`.'
             ],
         ),
     ],

@@ -61,7 +61,7 @@ def test_vocabulary_remap(tmp_path):
             )
         },
     )
-    # A rate of 0 keeps what the warm start put there.
+    # A rate of 0 keeps the values of the warm start.
     new = estimator(tmp_path / "new", new_words, start=1.0, rate=0.0, warm_start=settings)
     new.train(models.input_fn, max_steps=1)
     new_rows = new.get_variable_value("embedding")

@@ -15,7 +15,7 @@ from tests.estimator_kit.compat import models
 
 
 class Slow(tf.estimator.SessionRunHook):
-    """Says where training starts, and waits after each step."""
+    """Prints the first step, and waits after each step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

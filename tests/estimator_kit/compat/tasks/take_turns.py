@@ -1,6 +1,6 @@
-"""Trains a model on, then writes down what the checkpoint holds and what it predicts.
+"""Continues the training of a model, then writes its variables and its predictions to a file.
 
-The model is custom, linear, dnn or combined. With 0 steps it is only read.
+The model is custom, linear, dnn or combined. With 0 steps it is not trained.
 """
 
 import json

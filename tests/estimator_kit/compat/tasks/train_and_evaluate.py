@@ -1,4 +1,4 @@
-"""One task of a cluster, or a local run: trains the logistic model, told by TF_CONFIG.
+"""Trains the logistic model, as the cluster task that TF_CONFIG names or as a local run.
 
     train_and_evaluate.py MODEL_DIR MAX_STEPS STRATEGY
 
@@ -29,7 +29,7 @@ def main() -> None:
         tf.compat.v1.disable_eager_execution()
     config = tf.estimator.RunConfig(
         save_checkpoints_steps=10,
-        # The evaluator may find a checkpoint that is deleted before it reads it.
+        # A checkpoint may be deleted between the moments when the evaluator finds and reads it.
         keep_checkpoint_max=1000,
         log_step_count_steps=10,
         train_distribute=STRATEGIES[strategy_name](),
