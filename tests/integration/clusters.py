@@ -1,4 +1,4 @@
-"""Clusters of real processes on loopback for tests: started by task, killed, waited for."""
+"""Clusters of real processes on loopback for tests, with functions to start and kill tasks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LIMIT = 150  # Seconds after which a process that hangs fails its test.
 
 
 class Cluster:
-    """The tasks of one training, each with a log of its own.
+    """The tasks of one training, each with its own log.
 
     Args:
-      folder: for logs.
-      arguments: flags of every task.
-      workers, ps: how many there are.
+      folder: the folder for logs.
+      arguments: the flags of every task.
+      workers, ps: the number of workers and parameter servers.
     """
 
     def __init__(self, folder: pathlib.Path, *arguments: str, workers: int = 1, ps: int = 1):
@@ -43,7 +43,7 @@ class Cluster:
         return [int(host.rpartition(":")[2]) for _, host in self._whole.tasks()]
 
     def start(self, *names: str) -> None:
-        """Starts tasks by name (`worker:0`), again where they were started before."""
+        """Starts tasks by name (`worker:0`). A task can be started several times."""
         for name in names:
             job, _, index = name.partition(":")
             view = ClusterView(
@@ -67,7 +67,7 @@ class Cluster:
             self.processes[name].wait(LIMIT)
 
     def wait_for(self, name: str, pattern: str) -> None:
-        """Until the log of a task has a line; the task may not end before."""
+        """Waits until the log of a task matches a pattern. Fails if the task ends before."""
         until(lambda: self._has(name, pattern), f"{pattern!r} in the log of {name}")
 
     def _has(self, name: str, pattern: str) -> bool:
@@ -78,12 +78,12 @@ class Cluster:
         return False
 
     def codes(self, limit: float = LIMIT) -> dict[str, int]:
-        """Exit statuses, once all tasks have ended."""
+        """Waits until all tasks have ended, and returns their exit statuses."""
         end = time.monotonic() + limit
         return {n: p.wait(max(0.1, end - time.monotonic())) for n, p in self.processes.items()}
 
     def close(self) -> None:
-        """Kills what is left; pytest shows the logs where a test fails."""
+        """Kills the tasks that still run. If a test fails, pytest shows the logs."""
         for _, process in self._all:
             if process.poll() is None:
                 process.kill()
@@ -93,7 +93,7 @@ class Cluster:
 
 
 def until(condition: Callable[[], bool], what: str, limit: float = LIMIT) -> None:
-    """Waits until something is so."""
+    """Waits until a condition is true."""
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, f"no {what} in {limit} seconds"

@@ -1,6 +1,7 @@
-"""Trainings that tests begin from, each made once in a run of the tests.
+"""Trainings that tests start from. Each is made only once in a test run.
 
-What needs TensorFlow is imported where it is used: tests that need none come here, too.
+Modules that need TensorFlow are imported where they are used, because tests without TensorFlow also
+load this file.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import estimator_kit as ek
 def config(small, tmp_path):
     """Makes the config of a small run; keyword arguments change it.
 
-    `small`, of the module, is a function from a model directory to such a maker.
+    The fixture `small` of a test module takes a model directory and returns such a maker.
     """
     return small(tmp_path / "model")
 
 
 @pytest.fixture(scope="module")
 def made(small, once, request):
-    """What `config(exporters=("best", "final"))` makes: (model directory, result)."""
+    """Runs `config(exporters=("best", "final"))`: (model directory, result)."""
     from estimator_kit.result_file import read_result
 
     name = f"trained_in_{request.module.__name__.rpartition('.')[2]}"
@@ -37,17 +38,17 @@ def made(small, once, request):
 
 @pytest.fixture
 def trained(made, config):
-    """The result of that run, a copy of whose model directory is that of `config`."""
+    """The result of the run of `made`. Its model directory is copied to the one of `config`."""
     shutil.copytree(made[0], config().model_dir)
     return made[1]
 
 
 @pytest.fixture(scope="session")
 def first_cycle(once):
-    """A folder with days 1 to 3, and a cycle of retraining on them, which was promoted.
+    """A folder with days 1 to 3, and a retraining cycle on them that was promoted.
 
-    Its paths are relative, so that a copy of it is as good. `first.json` has what the cycle
-    returned, and the process that it ran in.
+    All its paths are relative, so a copy of the folder works too. `first.json` has the result of
+    the cycle and the id of its process.
     """
 
     def make(folder):
@@ -68,7 +69,7 @@ def first_cycle(once):
 
 @pytest.fixture
 def promoted(first_cycle, tmp_path, monkeypatch):
-    """A copy of it in which the test runs."""
+    """A copy of `first_cycle`, as the working directory of the test."""
     folder = tmp_path / "retraining"
     shutil.copytree(first_cycle, folder)
     monkeypatch.chdir(folder)

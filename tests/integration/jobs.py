@@ -1,4 +1,6 @@
-"""What processes of two TensorFlows do for `test_two_versions`; see `tests.resident`."""
+"""The jobs of the processes with two TensorFlow versions in `test_two_versions`.
+
+See `tests.resident`."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import sys
 
 
 def program(*arguments: str) -> None:
-    """`python run.py ARGUMENTS`, which must end with exit status 0."""
+    """Runs `python run.py ARGUMENTS`, which must end with exit status 0."""
     from tests import programs
 
     done = programs.run(".", *arguments)
@@ -15,7 +17,7 @@ def program(*arguments: str) -> None:
 
 
 def serve(export: str, records: str, output: str) -> None:
-    """Answers records by a SavedModel with nothing but TensorFlow, into a JSON file."""
+    """Sends records to a SavedModel with TensorFlow alone, and writes the answers as JSON."""
     import tensorflow as tf
 
     examples = [record.numpy() for record in tf.data.TFRecordDataset(records)]

@@ -1,10 +1,10 @@
-"""Exports a checkpoint and kills itself on the way.
+"""Exports a checkpoint, and kills itself before the end.
 
     python -m tests.integration.killed_export POINT MODEL_DIR RECORDS FOLDER SECOND
 
 POINT is one of POINTS, MODEL_DIR a trained wide_deep of the spec in tests.conftest, RECORDS a file
-to ask the export with, and SECOND the time that it takes for now. The loader, a process of its own,
-ends by itself when its stdin does.
+with requests for the export, and SECOND the current time. The loader, a separate process, ends when
+its stdin is closed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import os
 import signal
 import sys
 
-# Where, in the order of an export: the variables are there and the graph is not; the files beside
-# it are half written; it is whole, but not asked; asked, and about to get its name; it just has it.
+# The points in an export at which it is killed: after the variables and before the graph; while the
+# extra files are written; before the check; before the rename; after the rename.
 POINTS = ("graph", "extra", "asked", "rename", "named")
 
 
@@ -23,7 +23,7 @@ def die() -> None:
 
 
 def arrange(point: str) -> None:
-    """Puts the kill in the place of what is done there."""
+    """Patches the code at a point so that the process kills itself."""
     import tensorflow as tf
 
     from estimator_kit import storage
@@ -56,7 +56,7 @@ def arrange(point: str) -> None:
 
 
 def export(model_dir: str, records: str, folder: str, second: float) -> str:
-    """Writes the export; nothing is killed by it."""
+    """Writes the export. Does not kill the process itself."""
     import estimator_kit.compat  # noqa: F401  # tf.estimator, on every TensorFlow
     import feature_specs
     from estimator_kit.compat.tf_estimator import estimator

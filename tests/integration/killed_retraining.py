@@ -1,10 +1,10 @@
-"""Runs one cycle of retraining and kills itself before it changes the n-th thing on disk.
+"""Runs one cycle of retraining, and kills itself before its n-th change on disk.
 
     python -m tests.integration.killed_retraining N MODEL_DIR flagfile
 
-With N = 0 it is not killed, and prints how many changes there were. Changes are what Python's audit
-events and the kit's own writes say: files opened for writing, copies, renames and removals below
-the model directory.
+With N = 0 it does not kill itself, and prints the number of changes. Changes are files opened for
+writing, copies, renames and removals below the model directory. Python's audit events and the kit's
+own writes report them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CHANGES = {"os.rename", "os.remove", "os.mkdir", "shutil.copyfile", "shutil.rmt
 
 
 class Killer:
-    """Counts, and kills at its number."""
+    """Counts changes, and kills the process at the n-th one."""
 
     def __init__(self, number: int, folder: str):
         self.count = 0
@@ -29,7 +29,7 @@ class Killer:
         writes = isinstance(mode, str) and set(mode) & set("wax+")
         if not writes and event not in _CHANGES:
             return
-        # The lock's heartbeat comes by the clock, not by the stages.
+        # The lock's heartbeat depends on the clock, not on the stages.
         paths = [os.path.abspath(a) for a in arguments[:2] if isinstance(a, str)]
         if any(p.startswith(self._folder) and "lock.json" not in p for p in paths):
             self.change()

@@ -1,7 +1,7 @@
-"""A model that writes down which rows it trained on, for proofs that each is read once.
+"""A model that records the rows it trained on, so that tests can check that each is read once.
 
-Each process appends the value of the label `row` of the rows of a step, one a line, to a file of
-its own in the folder that the environment names; padding has no weight and is left out.
+For each row of a step, a process appends the label `row` as a line to its own file, in a folder
+that an environment variable names. Padding has weight 0 and is left out.
 """
 
 from __future__ import annotations

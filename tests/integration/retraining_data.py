@@ -24,7 +24,7 @@ RETRAINING: dict[str, Any] = {
 
 
 def write_spec(folder: pathlib.Path, **retraining: Any) -> str:
-    """A spec whose vocabulary of cities is a file, with a section `retraining`."""
+    """Writes a spec with a vocabulary file of cities and a section `retraining`."""
     document = copy.deepcopy(DOCUMENT)
     document["columns"]["city"] = {
         "vocabulary": "city", "file": "words/city.txt", "oov_buckets": 1,
@@ -38,7 +38,7 @@ def write_spec(folder: pathlib.Path, **retraining: Any) -> str:
 
 
 def write_day(folder: pathlib.Path, day: int, rows: int = 120, **changes: Any) -> pathlib.Path:
-    """A complete day of January 2026; `changes` are of every row."""
+    """Writes a complete day of January 2026. `changes` apply to every row."""
     place = folder / "data" / f"dt=2026-01-{day:02d}"
     place.mkdir(parents=True, exist_ok=True)
     records = [{**row, **changes} for row in make_rows(rows, seed=day)]
@@ -49,7 +49,7 @@ def write_day(folder: pathlib.Path, day: int, rows: int = 120, **changes: Any) -
 
 
 def fields(folder: Optional[pathlib.Path] = None, **changes: Any) -> dict[str, Any]:
-    """Of a config of one cycle of a linear model; without a folder, in the working directory."""
+    """The fields of a config for a cycle of a linear model, by default in the working directory."""
     start = "" if folder is None else f"{folder}/"
     return {
         "mode": "retrain", "spec": f"{start}spec.yaml", "model": "linear",

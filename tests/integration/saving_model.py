@@ -1,8 +1,8 @@
-"""A wide & deep model whose saving waits, so that a test can do something while it lasts.
+"""A wide & deep model that waits while it saves, so that a test can act in the meantime.
 
-While the file `pause` stands beside the model directory, the first checkpoint from the step that it
-holds on waits when its data are on disk and the file `checkpoint` does not name them yet; the file
-`paused` says so.
+The file `pause`, next to the model directory, contains a step. At the first checkpoint from that
+step on, the model waits as long as the file exists: after the data are on disk, and before the file
+`checkpoint` names them. The file `paused` tells that it waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model whose evaluation terminates its own process, as an orchestrator would."""
+"""A model whose evaluation sends SIGTERM to its own process, as an orchestrator would."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import estimator_kit as ek
 
 
 class TerminatedInEvaluation(ek.ModelFn):
-    """One logit each; every step of an evaluation sends SIGTERM."""
+    """Makes one logit for each objective. The first step of an evaluation sends SIGTERM."""
 
     def logits(self, features, mode):
         value = tf.compat.v1.get_variable("value", [self.logits_dimension])

@@ -1,4 +1,4 @@
-"""UCI Adult, real data: the catalog's spec and the example's flagfile reach what they claim."""
+"""The catalog's spec and the example's flagfile reach their stated metrics on UCI Adult."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-# Where the UCI files are; beside the checkout, or wherever the variable says.
+# The folder of the UCI files: next to the checkout, or given by the environment variable.
 DATA = os.environ.get("ESTIMATOR_KIT_ADULT", str(ROOT.parent / "shared" / "data" / "adult"))
 
 # A hand-tuned tf.estimator.DNNLinearCombinedClassifier, 10 epochs at batch 128, on adult.test.

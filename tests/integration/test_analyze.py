@@ -1,4 +1,4 @@
-"""--mode=analyze as a user runs it: a first spec that trains, exit statuses, and no surprise."""
+"""--mode=analyze as a user runs it: a first spec that trains, and exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--beam_options as a user gives them: the same files, exit statuses and words as without."""
+"""--beam_options as a user gives it: the same files, exit statuses and messages as without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEAM = f"--beam_options={' '.join(FLAGS)}"
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Runs a command line in a folder with a table; gives exit status, output and errors."""
+    """Runs a command line in a folder with a table. Returns exit status, output and errors."""
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{i % 2},user {i % 7},{i / 8}\n" for i in range(200))
     (tmp_path / "a.csv").write_text(f"click,user,price\n{rows}")

@@ -1,4 +1,4 @@
-"""Every task of a cluster, lost in every way, with every strategy: all end, and say how.
+"""Loses every task of a cluster in every way, with every strategy: all tasks end, with a status.
 
     pytest tests/integration/test_cluster_faults.py -s | grep '^|'
 
@@ -33,21 +33,21 @@ TIMEOUT = 20
 
 
 def expected(strategy: str, task: str, fault: str) -> dict[str, set[int]]:
-    """The exit statuses that each task may have, but for one that was killed for good."""
+    """The exit statuses that each task may have, except a task that was killed permanently."""
     done, again = {0}, {75}
     others = done
     together = strategy != "parameter_server"
     if task == "evaluator:0":
         others = done  # The chief scores and exports itself.
     elif strategy == "multi_worker_mirrored":
-        others = again  # Its collectives let nobody in again.
+        others = again  # The collectives do not let a lost task join again.
     elif fault != "killed and back":
         others = done if task == "worker:0" and not together else again
     result = dict.fromkeys(TASKS[strategy], others)
     if fault == "SIGTERM":
         result[task] = {143}
     elif strategy == "multi_worker_mirrored" and task != "evaluator:0":
-        result[task] = again  # Started again it waits for others who have left.
+        result[task] = again  # After a restart it waits for tasks that have left.
     return result
 
 
@@ -98,5 +98,5 @@ def test_all_end_after_a_fault(cluster, strategy, task, fault):
     assert {name: code for name, code in codes.items() if code not in allowed[name]} == {}
     if codes.get("chief:0") == 0:
         assert read_result(model_dir)["status"] == "done"
-    else:  # It ends when the others have been waited for, and with them.
+    else:  # All tasks end after the cluster timeout.
         assert seconds < 2 * (TIMEOUT + 30)

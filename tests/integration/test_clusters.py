@@ -1,4 +1,4 @@
-"""Trainings of several processes on loopback: they start, come back after a kill -9, and end."""
+"""Trainings of several processes on loopback: they start, recover from kill -9, and end."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def checkpoint_after(model_dir: pathlib.Path, step: int) -> bool:
 
 
 def check_end(cluster: Cluster, model_dir: pathlib.Path, steps: int, beyond: int = 2) -> dict:
-    """All have ended well, with the steps, a readable checkpoint and one export that it is of."""
+    """Checks that all tasks succeeded, and the steps, the checkpoint and its export."""
     assert set(cluster.codes().values()) == {0}, cluster.codes()
     result = read_result(model_dir)
     assert (result["status"], result["rows_evaluated"]) == ("done", 500)
-    # Each of two trainers may have begun a step when neither had seen the last.
+    # Both trainers may have started a step before they saw the last one.
     assert steps <= result["global_step"] <= steps + beyond
     latest = tf.train.latest_checkpoint(str(model_dir))
     assert tf.train.load_variable(latest, "global_step") == result["global_step"]
@@ -103,7 +103,7 @@ def test_asynchronous_workers_read_each_row_once_an_epoch(made):
 
 
 def cells(every: list, chosen: set) -> list:
-    """Parameters of a matrix; those that are not chosen are run nightly alone."""
+    """Parameters of a matrix. Parameters that are not chosen run only nightly."""
     return [p if p in chosen else pytest.param(*p, marks=pytest.mark.nightly) for p in every]
 
 
@@ -150,8 +150,8 @@ def test_a_task_that_is_killed_while_a_checkpoint_is_saved_comes_back(made, vict
 
 @pytest.mark.ci
 def test_rows_of_a_worker_that_has_ended_are_read_again_when_the_chief_is_lost(made, tmp_path):
-    """The chief is killed while it saves its first steps, and the worker's, which are its last."""
-    for i, count in enumerate((2000, 300)):  # Dealt out row by row: 12 batches each.
+    """The chief is killed while it saves its own first steps and the worker's last steps."""
+    for i, count in enumerate((2000, 300)):  # Shared row by row: 12 batches for each task.
         ek.write_examples(f"{tmp_path}/uneven-{i}.tfrecord", make_rows(count, seed=i))
     cluster, model_dir = made(
         f"--train_files={tmp_path}/uneven-*", "--epochs=1", "--save_checkpoints_steps=5",
@@ -201,7 +201,7 @@ def test_sigterm_of_all_at_once_loses_no_step(made):
     "strategy", ["multi_worker_mirrored", pytest.param("sync_replicas", marks=pytest.mark.nightly)]
 )
 def test_sigterm_of_all_who_step_together_is_answered_by_each(made, strategy):
-    """Whoever leaves first takes its part of the others' last step along."""
+    """The other tasks need the part of the first task that leaves for their last step."""
     cluster, model_dir = made(
         f"--strategy={strategy}", "--max_steps=20000", "--save_checkpoints_secs=600",
         ps=1 if strategy == "sync_replicas" else 0,
@@ -238,7 +238,7 @@ def test_a_worker_that_fails_for_good_leaves_the_others(made):
     ["parameter_server", pytest.param("sync_replicas", marks=pytest.mark.nightly)],
 )
 def test_a_ps_that_is_gone_for_good_ends_all(made, strategy):
-    """TensorFlow waits for it in closing a session, for ever, where no signal is answered."""
+    """TensorFlow waits for it without end when it closes a session, and answers no signal."""
     cluster, model_dir = made(
         "--max_steps=100000", "--save_checkpoints_steps=100", f"--strategy={strategy}",
         "--cluster_timeout_secs=20",
@@ -263,13 +263,13 @@ def test_synchronous_steps_and_their_backup_worker(made):
         "--strategy=sync_replicas", "--backup_workers=1", "--epochs=4", workers=2
     )
     cluster.start("worker:1", *TASKS)
-    # 240 batches, two a step; those that have begun a batch when the last step is made, end it.
+    # 240 batches, two for each step. A task finishes a batch that it started before the last step.
     check_end(cluster, model_dir, 120, beyond=2)
 
 
 @pytest.mark.nightly
 def test_a_chief_of_synchronous_steps_that_is_killed_comes_back(made):
-    """The worker waits in a step for gradients that went with the chief."""
+    """The worker waits in a step for gradients that were lost with the chief."""
     cluster, model_dir = made(
         "--strategy=sync_replicas", "--max_steps=300", "--save_checkpoints_steps=50"
     )
@@ -290,13 +290,13 @@ def launched(*arguments: str) -> subprocess.CompletedProcess:
 
 
 def running(folder: pathlib.Path) -> bytes:
-    """Processes that were started with a path in a folder."""
+    """The processes with a path in a folder in their command lines."""
     return subprocess.run(["pgrep", "-f", str(folder)], capture_output=True, check=False).stdout
 
 
 @pytest.fixture(scope="module")
 def alone(rows, tmp_path_factory):
-    """The AUC that one process comes to."""
+    """The AUC that one process reaches."""
     model_dir = tmp_path_factory.mktemp("alone") / "model"
     done = run(ROOT, *flags(rows, model_dir, "--epochs=20", "--exporters=final"))
     assert done.returncode == 0, done.stderr
@@ -325,9 +325,9 @@ def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
 
 @pytest.mark.ci
 def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document):
-    """One file whose rows are dealt out one by one: two batches of 50 are one of 100.
+    """The machines share one file row by row, so two batches of 50 equal one batch of 100.
 
-    Without weights: a loss is divided by those of its own batch.
+    The rows have no weights, because a loss is divided by the weights of a batch.
     """
     del document["labels"]["buy"]["weight"]
     spec = tmp_path / "spec.json"

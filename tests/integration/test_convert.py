@@ -34,7 +34,7 @@ LIMIT = 240
 
 
 def people(count):
-    """Rows as those of UCI Adult; the missing ones are None."""
+    """Rows in the form of UCI Adult. None stands for a missing value."""
     rng = random.Random(0)
     for i in range(count):
         row = {name: rng.choice(["Private", "White, or not", "Sales"]) for name in prepare.COLUMNS}
@@ -116,7 +116,7 @@ def test_the_statistics_are_those_of_the_table(tmp_path, kind):
 
 @pytest.fixture(scope="module")
 def many_rows(tmp_path_factory):
-    """A folder with a Parquet file of many small shards, and what they are in each order."""
+    """A folder with a Parquet file for many small shards, and the expected shards by order."""
     folder = tmp_path_factory.mktemp("many")
     rng = np.random.default_rng(0)
     columns = {f"number_{i}": rng.random(40_000, np.float32) for i in range(10)}
@@ -126,7 +126,7 @@ def many_rows(tmp_path_factory):
 
 
 def convert_many(many_rows, order, out):
-    """The undisturbed conversion, or the rest of one; what the folder holds then."""
+    """Runs the conversion, or the rest of one, and returns the content of the folder."""
     options = ConvertOptions(shard_mib=1, order=order, split_key="user", eval_fraction=0.2)
     result = convert(["a.parquet"], directory=str(out), options=options, workers=1)
     return result, {path.name: path.read_bytes() for path in out.iterdir()}
@@ -171,7 +171,7 @@ def test_stopped_and_started_again(many_rows, tmp_path, monkeypatch, order, afte
     _, expected = convert_many(many_rows, order, tmp_path / "whole")
     assert len(expected) > 10
     (tmp_path / "killed.py").write_text(KILLED)
-    # Its processes hold the pipe, too, so this returns when all of them have ended.
+    # Its processes also hold the pipe, so this returns when all of them have ended.
     done = subprocess.run(
         [sys.executable, f"{tmp_path}/killed.py", order, f"{tmp_path}/out", str(after),
          str(int(sign))],
@@ -179,7 +179,7 @@ def test_stopped_and_started_again(many_rows, tmp_path, monkeypatch, order, afte
         timeout=LIMIT, check=False,
     )  # fmt: skip
     assert done.returncode == code
-    # After a kill, Python itself says what semaphores it had to clean up.
+    # After a kill, Python reports the semaphores that it had to clean up.
     assert not done.stderr if code > 0 else "Traceback" not in done.stderr
     out = tmp_path / "out"
     assert not (out / "_SUCCESS").exists()

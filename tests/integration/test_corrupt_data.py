@@ -1,4 +1,4 @@
-"""Runs over damaged files: what each policy does, what is kept of it, and --mode=check_data."""
+"""Runs on damaged files: each policy, its reports, and --mode=check_data."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MISSING = (
 
 @pytest.fixture
 def data(ads, tmp_path):
-    """The files of `ads`, with one bit of record 100 of the second flipped, a bad row in the third.
+    """The files of `ads`, with a flipped bit in record 100 of file 2, and a bad row in file 3.
 
-    So 400 rows have 2 bad ones, in two of four files.
+    So two of the four files have a bad record, 2 of 400 in total.
     """
     folder = tmp_path / "data"
     shutil.copytree(ads, folder)
@@ -79,7 +79,7 @@ def test_a_flipped_bit_stops_a_training_by_name(config, data):
 
 
 def cut_where_tensorflow_says_nothing(path: pathlib.Path) -> str:
-    """Cuts a file inside the first bytes of record 80; a GZIP file where that begins."""
+    """Cuts a file inside the first bytes of record 80, or a GZIP file where that record starts."""
     content = path.read_bytes()
     begin = int(place(str(path), 80).split()[-1])
     path.write_bytes(content[: begin + 7])
@@ -185,7 +185,7 @@ def test_what_is_left_out_is_part_of_the_input(config, data, caplog):
     assert sorted(before) == files[1:3]
     find_position(run, files, 0, before).write(run.model_dir, None)
     assert find_position(run, files, 2, before).steps_read == 2
-    flip(data / "train-1.tfrecord", 7)  # The file stays as long as it was.
+    flip(data / "train-1.tfrecord", 7)  # The size of the file stays the same.
     after = screened(run, data).left_out("--train_files")
     with caplog.at_level("WARNING", "estimator_kit"):
         assert find_position(run, files, 2, after).steps_read == 0
@@ -242,7 +242,7 @@ def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path
     assert result.rows_evaluated == 199 and result.bad_data["eval_files"]["bad_records"] == 1
     export = ek.run(config(mode="export", **skipping)).export_path
     for i, changes in enumerate(({}, {"export_dir": export})):
-        # Labels are not looked at.
+        # Labels are not checked.
         output = tmp_path / f"{i}.jsonl"
         run = config(mode="predict", predict_files=(f"{data}/eval.tfrecord",),
                      predict_output=str(output), **skipping, **changes)  # fmt: skip
@@ -253,7 +253,7 @@ def test_evaluation_and_predictions_leave_out_bad_records(config, data, tmp_path
 
 @pytest.fixture
 def garbage(data):
-    """`data`, with a payload that is no UTF-8 in place of record 20 of a file of its own."""
+    """`data`, with an additional file in which the payload of record 20 is not UTF-8."""
     path = str(data / "train-4.tfrecord")
     records = [writing.example(row).SerializeToString() for row in make_rows(70, seed=4)]
     records[20] = b"\xff\xfe\x00garbage"

@@ -1,4 +1,4 @@
-"""A training whose input a tf.data service computes; its servers are processes of their own."""
+"""A training whose input a tf.data service computes. The servers are separate processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES, ROWS = 40, 250
 
 
 class Processes:
-    """Programs that are started, whose lines are kept, and that are killed at the end."""
+    """Starts programs, records their lines, and kills them at the end."""
 
     def __init__(self, folder: pathlib.Path):
         self._folder = folder
@@ -43,7 +43,7 @@ class Processes:
         return process
 
     def wait_for(self, process: subprocess.Popen, pattern: str) -> str:
-        """The first group of a pattern, once the log has it; the process may not end before."""
+        """Waits for a pattern in a log, and returns its first group. Fails if the process ends."""
         log = next(path for started, path in self.started if started is process)
         end = time.monotonic() + LIMIT
         while time.monotonic() < end:
@@ -115,12 +115,12 @@ def read_result(model_dir: pathlib.Path) -> dict:
 def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, rows, tmp_path):
     dispatcher, address = processes.dispatcher()
     workers = processes.workers(address, 2)
-    # All rows of two epochs, by two workers: the last batch alone is not full.
+    # Two workers read all rows of two epochs. Only the last batch is not full.
     result = ek.run(training(rows, tmp_path / "whole", data_service=address, epochs=2))
     assert (result.rows_trained, result.rows_lost) == (2 * FILES * ROWS, 0)
     assert result.global_step == result.steps_planned == -(-2 * FILES * ROWS // 64)
 
-    # Many epochs, and a worker that is killed in the first of them.
+    # Many epochs. A worker is killed in the first one.
     epochs, model_dir = 8, tmp_path / "killed"
     trainer = processes.start(
         "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
@@ -141,7 +141,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     )
     assert int(lost.replace(",", "")) == killed["rows_lost"]
 
-    # Such a training is at its end, and the worker that is left serves the next.
+    # This training has ended, and the remaining worker serves the next one.
     again = training(rows, model_dir, data_service=address, epochs=epochs)
     with pytest.raises(ek.NothingToDo, match="is already trained to the end of its epochs"):
         ek.run(again)

@@ -1,4 +1,4 @@
-"""The demo learns what it claims: near the best possible AUC, and well above a linear model."""
+"""The demo reaches its stated AUC: near the best possible one, and well above a linear model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-    """A function (name, flags) -> metrics, of trainings on the same generated data."""
+    """A function (name, flags) -> metrics for trainings on the same generated data."""
     folder = tmp_path_factory.mktemp("demo")
 
     def metrics(name, *arguments):

@@ -1,4 +1,4 @@
-"""Runs with dynamic embeddings: trained, resumed, scored, exported and asked; on servers, too."""
+"""Runs with dynamic embeddings: train, resume, score, export and query, also with ps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MODEL = {"learning_rate": 0.1, "hidden_units": [8]}
 
 
 def make_rows(count, seed):
-    """Every third user clicks, with an error in ten."""
+    """Every third user clicks, and a tenth of the labels are wrong."""
     rng = random.Random(seed)
     rows = []
     for _ in range(count):
@@ -73,7 +73,7 @@ def data(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    """A run of two epochs, scored and exported."""
+    """A run of two epochs, with its evaluation and export."""
     config = small_run(
         data, tmp_path_factory.mktemp("run") / "model", model="dnn", model_params=MODEL, epochs=2,
         exporters=("final",),
@@ -82,7 +82,7 @@ def trained(data, tmp_path_factory):
 
 
 def tables(model_dir) -> dict[str, dict[int, list]]:
-    """What a checkpoint has of each part of each table, by key."""
+    """The content of each part of each table in a checkpoint, by key."""
     found = variables(model_dir)
     return {
         name[: -len("-keys")]: dict(
@@ -143,7 +143,7 @@ def test_all_who_load_the_export_answer_as_the_model(trained, data, tmp_path):
                   predict_output=str(tmp_path / "export.jsonl")))  # fmt: skip
     found = logits_in(tmp_path / "export.jsonl")
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-    # What --mode=serve asks.
+    # The requests of --mode=serve.
     records = list(tf.data.TFRecordDataset(files[0]).as_numpy_iterator())
     loaded = LoadedModel(export, 1)
     try:
@@ -153,7 +153,7 @@ def test_all_who_load_the_export_answer_as_the_model(trained, data, tmp_path):
     finally:
         loaded.close()
     np.testing.assert_allclose(np.ravel(found), expected, rtol=1e-5)
-    # A program that knows nothing of the kit, but has imported the package.
+    # A program without the kit that has imported the package.
     program = (
         "import sys, tensorflow as tf, tensorflow_recommenders_addons\n"
         "records = list(tf.data.TFRecordDataset(sys.argv[2]).as_numpy_iterator())\n"
@@ -182,7 +182,7 @@ def test_a_value_that_training_never_saw_is_as_none(trained, tmp_path):
                   predict_files=(str(tmp_path / "new.tfrecord"),)))  # fmt: skip
     none, unknown, *known = logits_in(output)
     assert unknown == none
-    assert sum(logit != none for logit in known) == 40  # The others lost their rows.
+    assert sum(logit != none for logit in known) == 40  # All other users lost their rows.
 
 
 def test_what_cannot_be_is_refused_before_anything_is_written(trained, data, tmp_path):
@@ -202,7 +202,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(trained, data, tmp
 def test_a_warm_start_takes_tables_by_their_keys(trained, tmp_path, mode):
     config, _ = trained
     new = tmp_path / "new"
-    # A step without a gradient to speak of, on a row that no table is about.
+    # A step with almost no gradient, on a row that is in no table.
     ek.write_examples(str(tmp_path / "one.tfrecord"),
                       [{"user": "", "tags": [], "price": 0.5, "click": 0}])  # fmt: skip
     ek.run(config(
@@ -290,7 +290,7 @@ def test_on_parameter_servers_it_learns_as_in_one_process(trained, data, tmp_pat
     # Two shards, each with its accumulators.
     users = [len(r) for name, r in tables(model_dir).items() if "user_emb_table" in name]
     assert len(users) == 4 and max(users) < 30
-    # On another number of servers, from the checkpoint.
+    # With another number of servers, from the checkpoint.
     second = train(3, ps=3)
     assert second["global_step"] == 180 and second["rows_trained"] < first["rows_trained"]
     assert second["metrics"]["auc/click"] > first["metrics"]["auc/click"] - 0.05

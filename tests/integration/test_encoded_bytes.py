@@ -1,5 +1,8 @@
-"""Images, raw numbers and lists of lists the whole way: trained on by a model of a user's own,
-exported, asked with serialized Examples; and bad ones named or skipped."""
+"""Images, raw numbers and lists of lists from end to end, with a custom model.
+
+The model is trained, exported, and queried with serialized Examples. Bad values are named or
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +41,11 @@ DOCUMENT = {
 
 
 class ThreeSenses(ek.ModelFn):
-    """A convolution over the image, the raw numbers, and the mean over sentences of their words."""
+    """A convolution over the image, the raw numbers, and the mean of words over sentences."""
 
     def logits(self, features, mode):
         photo = self.numeric_input(features, "photo")
-        # Training without an end knows the rows of a batch; the look ahead at its graph does not.
+        # Training without --epochs knows the rows of a batch, but the check of its graph does not.
         assert photo.shape.as_list() in ([None, 4, 6, 1], [20, 4, 6, 1])
         seen = self.keras(tf.keras.layers.Conv2D(2, 3), photo, mode)
         sound = self.numeric_input(features, "sound")
@@ -179,7 +182,7 @@ def test_built_in_models_take_pixels_side_by_side(tmp_path):
 
 
 class Pictures(ek.KerasModelFn):
-    """An input of the shape of the image, and one of a group."""
+    """Has one input with the shape of the image, and one input of a group."""
 
     def keras_model(self):
         photo = tf.keras.Input((4, 6, 1), name="photo")

@@ -1,4 +1,4 @@
-"""`--mode=evaluate --export_dir`: the numbers of an export are those of its checkpoint."""
+"""`--mode=evaluate --export_dir`: an export has the same metrics as its checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def small(ads):
 
 @pytest.fixture
 def versions(trained, config):
-    """The folder of an exporter of the test's own."""
+    """A separate exporter folder for the test."""
     return pathlib.Path(config().model_dir, "export", "final")
 
 
@@ -48,7 +48,7 @@ def export(versions):
 
 @pytest.fixture
 def score(config, export):
-    """Evaluates the export, without a spec and a model directory."""
+    """Evaluates the export without a spec and without a model directory."""
 
     def score(**changes):
         given = {"spec": "", "model_dir": None, "train_files": (), "export_dir": str(export)}
@@ -58,15 +58,15 @@ def score(config, export):
 
 
 def looks(folder):
-    """Of each file below a folder when it was written, and its bytes."""
+    """For each file below a folder, its modification time and its bytes."""
     return {p: (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.rglob("*") if p.is_file()}
 
 
 def check_equal(scored, checkpoint):
-    """That an export has all metrics of its checkpoint but the loss of the model."""
+    """Checks that an export has all metrics of its checkpoint except the loss of the model."""
     assert set(scored) == set(checkpoint) - {"loss"}
     for name, value in scored.items():
-        # A logit at the edge of one of the 16,384 bins of AUC may fall to the other side.
+        # AUC has 16,384 bins, and a logit at the edge of a bin may fall into the next one.
         limit = 1e-4 if name.startswith("auc") else 1e-5
         assert value == pytest.approx(checkpoint[name], rel=limit, abs=limit, nan_ok=True), name
 
@@ -82,7 +82,7 @@ def test_an_export_has_the_metrics_of_its_checkpoint(config, export, score):
         assert scored.metrics_left_out == {"loss": NO_LOSS}
         assert checkpoint.metrics_left_out == {}
     assert looks(export) == before
-    # A transformed export is an export.
+    # A transformed export can be evaluated too.
     frozen = export.parent.parent / "frozen"
     ek.run(ek.ExperimentConfig(
         mode="transform", export_dir=str(export), transform="freeze", transform_dir=str(frozen),
@@ -92,7 +92,7 @@ def test_an_export_has_the_metrics_of_its_checkpoint(config, export, score):
 
 
 def test_the_metrics_by_numpy(ads, export, score):
-    """From the probabilities that the export answers; `buy` is masked where there is no click."""
+    """NumPy computes them from the export's probabilities. `buy` is masked without a click."""
     rows = make_rows(200, seed=9)
     paths = [f"{ads}/eval.tfrecord"]
     batches = list(prediction.from_saved_model(str(export), paths, 64))
@@ -132,7 +132,7 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
 ):
     number = int(export.name)
     shutil.copytree(export, versions / str(number + 1))
-    (versions / str(number + 2) / "variables").mkdir(parents=True)  # Half of a copy.
+    (versions / str(number + 2) / "variables").mkdir(parents=True)  # An incomplete copy.
     (versions / ".staging-1-1").mkdir()
     newest = f"{versions}/{number + 1}"
     with caplog.at_level("INFO", "estimator_kit"):
@@ -145,7 +145,7 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
 
 @pytest.mark.ci
 def test_every_head(tmp_path):
-    """Logits have another name in what some heads answer, and ranking has lists of a batch."""
+    """Some heads have another name for their logits, and ranking needs the lists of a batch."""
     heads = {name: name for name in table.HEAD_CASES}
     rows = sorted(table.make_rows(60, heads), key=lambda row: row["city"])
     for i, row in enumerate(rows):

@@ -1,9 +1,9 @@
-"""No input at all ends the program with status 70, a traceback, a signal or a hang.
+"""No input ends the program with status 70, a traceback, a signal or a hang.
 
-Random flags, specs, records, tables, TF_CONFIGs and leftovers of earlier runs; `tests.integration.
-fuzz` draws them. In continuous integration the seed is always the same; nightly it is of the time,
-and is printed. FUZZ_SEED chooses another one, FUZZ_CASE the cases: 17, or 0-99 where one goes wrong
-only behind others in its process.
+`tests.integration.fuzz` draws random flags, specs, records, tables, TF_CONFIGs and files of earlier
+runs. In continuous integration the seed is always the same. Nightly it comes from the clock, and is
+printed. FUZZ_SEED sets another seed. FUZZ_CASE selects cases: 17, or 0-99 if a case fails only
+after other cases in its process.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pytest
 
 from tests.integration.fuzz import batches, cases, start
 
-# Cases of a test; nightly there are so many tests.
+# The numbers of cases of a test in CI and nightly, and the number of nightly tests.
 _CI, _NIGHTLY, _TESTS = 100, 500, 10
 
-# Problems that a failure tells in full.
+# How many problems a failure reports in full.
 _TOLD = 5
 
 
@@ -32,7 +32,7 @@ def base(once):
 
 
 def _numbers(default: range) -> range:
-    """The cases that FUZZ_CASE asks for, or else these."""
+    """The cases that FUZZ_CASE selects, by default the given ones."""
     first, _, last = os.environ.get("FUZZ_CASE", "").partition("-")
     return range(int(first), int(last or first) + 1) if first else default
 
@@ -56,13 +56,16 @@ def _run(seed: str, default: range, base: pathlib.Path, work: pathlib.Path) -> N
 
 
 def _check_reach(reports: list[dict[str, Any]], text: str) -> None:
-    """That it is no fuzz whose cases all fail at the first check, or change nothing."""
+    """Checks that cases of each kind end with 0 and with another status.
+
+    Otherwise all cases fail at the first check, or the changes have no effect.
+    """
     statuses = defaultdict(set)
     for report in reports:
         statuses[report["kind"]].add(report["status"])
     assert set(statuses) == set(cases.KINDS)
     for kind, found in statuses.items():
-        assert 0 in found and len(found) > 1, f"{kind} ends with {sorted(found)} alone\n{text}"
+        assert 0 in found and len(found) > 1, f"{kind} ends only with {sorted(found)}\n{text}"
 
 
 @pytest.mark.ci

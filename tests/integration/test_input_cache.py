@@ -1,4 +1,4 @@
-"""`--input_cache_dir` in runs: the same model, less work, and nothing wrong afterwards."""
+"""`--input_cache_dir` in runs: the same model with less work, and repair of damaged files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_bad_record_is_named_as_without_the_cache(config, ads, tmp_path):
         messages.append(str(error.value))
     assert messages[0] == messages[1]
     assert "record 7" in messages[0] and "price" in messages[0]
-    # Mended, the run goes on with what is there.
+    # After the repair, the run continues with the existing files.
     writing.write_examples(path, TRAINED[200:300])
     assert ek.run(config()).status == "done"
 
@@ -108,7 +108,7 @@ def test_sigterm_ends_a_transformation(config, ads, monkeypatch):
     def slow(*arguments, **options):
         for rows in write(*arguments, **options):
             os.kill(os.getpid(), signal.SIGTERM)
-            # The handler runs in the main thread, as soon as that runs.
+            # The handler runs in the main thread, as soon as that thread runs.
             while signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
                 pass
             yield rows

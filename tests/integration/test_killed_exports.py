@@ -1,4 +1,4 @@
-"""An export that is killed at any place: what has a version's name is whole, the rest goes."""
+"""An export that is killed at any point: every version is whole, and the rest is removed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAY = 24 * 3600
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A model directory after a step, and a file of rows."""
+    """A model directory after one step, and a file with rows."""
     folder = tmp_path_factory.mktemp("killed")
     rows = make_rows(40)
     writing.write_examples(f"{folder}/rows.tfrecord", rows)
@@ -50,7 +50,7 @@ def trained(tmp_path_factory):
 
 
 def check_whole(path, records):
-    """A version answers, and has what is beside an export."""
+    """Checks that a version answers, and that it has the extra files of an export."""
     loaded = tf.saved_model.load(path)
     answer = loaded.signatures["predict_examples"](tf.constant(records))
     assert np.isfinite(answer["click/logits"].numpy()).all()
@@ -85,7 +85,7 @@ def test_no_broken_version_appears_and_the_next_export_cleans_up(trained, point,
     assert len(left) == (point != "named")
     assert all(name.startswith(f".staging-{NOW}-") for name in left)
 
-    # Within a day it could be one that another process is writing; after it, it goes.
+    # Within a day another process could still be writing it. After a day it is removed.
     soon = killed_export.export(model_dir, path, folder, NOW + 60)
     assert versions(folder) == [*there, soon]
     assert set(left) <= set(os.listdir(folder))

@@ -1,4 +1,4 @@
-"""The example in plain tf.estimator style runs, learns, exports, and goes on where it stopped."""
+"""The example in plain tf.estimator style runs, learns, exports, and resumes."""
 
 from __future__ import annotations
 

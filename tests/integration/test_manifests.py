@@ -1,4 +1,4 @@
-"""The manifests of examples/cluster hold to their schemas, and start what they say."""
+"""The manifests of examples/cluster are valid, and start the commands that they contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER = ROOT / "examples" / "cluster"
 
 
 def closed(required: dict, **optional: dict) -> dict:
-    """An object with these fields and no others."""
+    """An object with exactly these fields."""
     return {
         "type": "object", "required": sorted(required), "additionalProperties": False,
         "properties": {**required, **optional},
@@ -40,8 +40,8 @@ def listed(entry: dict) -> dict:
     return {"type": "array", "items": entry, "minItems": 1}
 
 
-# What of Kubernetes' core/v1 and batch/v1 and of kubeflow.org/v1 is used; names and types are those
-# of their OpenAPI definitions.
+# The used parts of Kubernetes' core/v1 and batch/v1 and of kubeflow.org/v1. Names and types are the
+# same as in their OpenAPI definitions.
 CONTAINER = closed(
     {"name": NAME, "image": TEXT},
     command=TEXTS, args=TEXTS,
@@ -135,7 +135,7 @@ def test_the_tfjobs(file, strategy):
     for replicas in document["spec"]["tfReplicaSpecs"].values():
         assert replicas["template"]["metadata"]["labels"] == selector["matchLabels"]
         (container,) = replicas["template"]["spec"]["containers"]
-        assert container["name"] == "tensorflow"  # The operator looks for it.
+        assert container["name"] == "tensorflow"  # The operator looks for this name.
         config = config_of([a for a in container["args"] if not a.startswith("--flagfile")])
         assert config.strategy == strategy
         assert config.exit_code_style == "kubernetes"
@@ -152,14 +152,14 @@ def test_the_jobs():
     for document in documents[2:]:
         jsonschema.validate(document, JOB)
         template = document["spec"]["template"]
-        # The API takes a podFailurePolicy with no other.
+        # With a podFailurePolicy the API accepts no other value.
         assert template["spec"]["restartPolicy"] == "Never"
         for rule in document["spec"]["podFailurePolicy"]["rules"]:
             assert set(rule.get("onExitCodes", {}).get("values", [])) <= {
                 exit_codes.BAD_CONFIG, exit_codes.BAD_DATA, exit_codes.BUG,
                 exit_codes.EXPORT_REFUSED,
             }  # fmt: skip
-        # FailIndex goes with a limit for each index alone.
+        # FailIndex requires a limit for each index.
         assert document["spec"]["completionMode"] == "Indexed"
         assert document["spec"]["backoffLimitPerIndex"] > 0
         assert template["metadata"]["labels"] == documents[0]["spec"]["selector"]
@@ -179,8 +179,10 @@ def test_the_jobs():
 
 
 def stand_ins(folder, kit):
-    """In the place of ssh, a script that runs the command here; in that of the kit, one that says
-    how it was called, and then does something."""
+    """Makes two fake programs: `there`, for ssh, runs its command here, and `estimator-kit` is `kit`.
+
+    Returns an environment that finds them.
+    """
     for name, text in {"there": 'shift\nexec sh -c "$1"\n', "estimator-kit": kit}.items():
         (folder / name).write_text(f"#!/bin/sh\n{text}")
         (folder / name).chmod(0o755)
@@ -215,7 +217,7 @@ def test_the_script_with_ssh(tmp_path, code):
     tasks = []
     for log in sorted((tmp_path / "logs").iterdir()):
         said = log.read_text()
-        assert "--train_files=a b;echo 'c'* --job_name" in said  # One word, and nothing is run.
+        assert "--train_files=a b;echo 'c'* --job_name" in said  # It stays one word and is not run.
         said = said.replace("a b;echo 'c'*", "a")
         view = cluster.view_of(config_of(said.split()), {})
         assert view.tasks() == [

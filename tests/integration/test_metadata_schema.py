@@ -35,7 +35,7 @@ def test_there_and_back(folder, capsys):
     assert "first/spec.yaml: a first spec of s.pbtxt\n" in printed
     assert "  not in the spec: default_environment TRAINING, SERVING" in printed
     assert main(["run.py", "--mode=validate", "--spec=first/spec.yaml"]) == 0
-    # The records of the first spec fit the one that came back.
+    # The records of the first spec fit the imported spec.
     writing.write_examples("rows.tfrecord", make_rows(50))
     fits = ["--mode=validate", "--spec=first/spec.yaml", "--validate_rows=50"]
     assert main(["run.py", *fits, "--train_files=rows.tfrecord"]) == 0

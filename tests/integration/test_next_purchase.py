@@ -23,7 +23,7 @@ FOLDER = ROOT / "examples" / "next_purchase"
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Its commands, with fewer records: (result, folder of the data)."""
+    """The commands of the README with fewer records: (result, folder of the data)."""
     folder = tmp_path_factory.mktemp("next_purchase")
     data = folder / "data"
 
@@ -47,7 +47,7 @@ def trained(tmp_path_factory):
 
 
 def records(path):
-    """The labels of the eval records, and which steps are real: [rows, 6, ...]."""
+    """The labels of the eval records, and which steps are not padding: [rows, 6, ...]."""
     rows = [tf.train.Example.FromString(r) for r in
             tf.data.TFRecordDataset(str(path)).as_numpy_iterator()]  # fmt: skip
 
@@ -65,7 +65,7 @@ def test_it_is_better_than_any_constant(trained):
     result, data = trained
     vectors, bought, real = records(data / "eval.tfrecord")
     assert 0.3 < real.mean() < 0.8 and result["metrics"]["weight_sum/bought"] == real.sum()
-    # The best constant direction is that of the mean of the unit vectors.
+    # The best constant direction is the direction of the mean of the unit vectors.
     unit = vectors[real] / np.linalg.norm(vectors[real], axis=1, keepdims=True)
     cosine = 1 - np.linalg.norm(unit.mean(0))
     # The best constant p minimizes share * 5 (1 - p)^2 + (1 - share) p^2.
@@ -111,7 +111,7 @@ def ek_example(row):
 
 
 def test_the_loss_by_hand():
-    """Two users, of 2 steps and of 1, whose padding has labels that must not count."""
+    """Two users with 2 steps and 1 step. The labels of their padding must not count."""
     spec = feature_specs.load(str(FOLDER / "spec.yaml"))
     made = model.NextPurchase(spec)
     vectors = np.zeros([2, 6, 4], np.float32)
@@ -130,7 +130,7 @@ def test_the_loss_by_hand():
         }
         total = made.loss(losses)
         found = session.run([losses["next_vector"], losses["bought"], total])
-    # 1 - cosine has the error of the cosine, whose square root differs among processors.
+    # 1 - cosine has the rounding error of the cosine, whose square root differs between processors.
     np.testing.assert_allclose(found, [cosine, squared, cosine + 0.5 * squared], atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""Optimizers, schedules, accumulation, averages and freezing in whole runs, over restarts."""
+"""Optimizers, schedules, accumulation, averages and freezing in whole runs with restarts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_all_of_it_goes_on_where_it_was_stopped(config):
     }  # fmt: skip
     whole, parts = config("whole", params, max_steps=12), config("parts", params, max_steps=12)
     ek.run(whole)
-    # Stopped in the middle of three batches.
+    # Stopped in the middle of an accumulation of three batches.
     ek.run(parts.model_copy(update={"max_steps": 5}))
     middle = variables(parts.model_dir)
     assert len(middle[f"accumulated/{TABLE}/ids"]) == 100
@@ -88,7 +88,7 @@ def test_evaluation_and_export_use_the_averages_and_training_the_weights(config)
     assert averaged == pytest.approx(result.metrics["loss"], rel=1e-6)
     plain = ek.run(config(params={"optimizer": "sgd"}, mode="evaluate")).metrics["loss"]
     assert abs(plain - averaged) > 1e-3
-    # Another run that starts from the averages scores what they did.
+    # Another run that starts from the averages has the same metrics as they had.
     again = config("again", {"optimizer": "sgd", "learning_rate": 1e-12}, max_steps=1,
                    mode="train_and_evaluate", warm_start_from=result.export_path)  # fmt: skip
     assert ek.run(again).metrics["loss"] == pytest.approx(averaged, rel=1e-5)

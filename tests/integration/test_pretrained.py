@@ -1,4 +1,4 @@
-"""Pretrained tables in whole runs: loaded once, frozen or learned, and no part of an export."""
+"""Pretrained tables in whole runs: loaded once, frozen or trained, and not in an export's graph."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_tensorflow_warns_of_nothing_in_the_graph(config, caplog):
 
 
 def validated(config, capsys):
-    """What `--mode=validate` prints, and its exit status."""
+    """Runs `--mode=validate`, and returns its output and its exit status."""
     folder = os.path.dirname(config.spec)
     status = main.main(["run.py", "--mode=validate", f"--spec={config.spec}",
                         f"--train_files={folder}/rows.tfrecord", "--model=dnn",

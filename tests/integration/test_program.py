@@ -1,7 +1,7 @@
 """The program as a user starts it: exit statuses, flagfiles, kills, and the SavedModel alone.
 
-What is about processes (a printed table, signals, imports, statuses) starts some; the rest is asked
-of `main` in this one.
+Tests about processes (printed tables, signals, imports, statuses) start processes. All other tests
+call `main` in this process.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     assert re.search(r"^metric +click +buy$", done.stdout, re.M)
     assert re.search(r"^auc +[01]\.\d{4} +[01]\.\d{4}$", done.stdout, re.M)
     assert "finished: --max_steps=20 is reached (step 20)" in done.stdout
-    # TensorFlow 2.21 prints two notes at its import, at any log level: docs/guides/longevity.md.
+    # TensorFlow 2.21 prints two notes at its import at any log level; see docs/guides/longevity.md.
     noise = re.compile(r"WARNING: All log messages before absl|I0000 .* (port|cudart_stub)\.cc")
     printed = [line for line in done.stderr.splitlines() if not noise.match(line)]
     assert not [line for line in printed if "deprecat" in line.lower() or "WARNING" in line]

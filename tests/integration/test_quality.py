@@ -1,4 +1,4 @@
-"""benchmarks/quality.py runs, and on real data its models are above a coarse floor."""
+"""benchmarks/quality.py runs, and its models reach a coarse minimum on real data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-# Where the UCI files are; beside the checkout, or wherever the variables say.
+# The folders of the UCI files: next to the checkout, or given by environment variables.
 DATA = ROOT.parent / "shared" / "data"
 ADULT = os.environ.get("ESTIMATOR_KIT_ADULT", str(DATA / "adult"))
 BIKES = os.environ.get("ESTIMATOR_KIT_BIKES", str(DATA / "bike_sharing"))

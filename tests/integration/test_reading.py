@@ -1,4 +1,4 @@
-"""Whole runs on a part of the rows: filters, negatives, days, mixes; and to the same bits."""
+"""Whole runs on a part of the rows: filters, negatives, days and mixes; and reproducible runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_filtered_run_is_counted_and_goes_on_exactly(config, filtered, tmp_pat
     for name, value in variables(whole.model_dir).items():
         found = variables(run.model_dir)[name]
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6, err_msg=name)
-    # Another filter is another input; what was learned stays.
+    # Another filter makes another input. The trained variables stay.
     changed = config(spec=filtered(ROME, {"feature": "price", "min": 5}))
     fewer = sum(row["city"] == "rome" and row["price"] >= 5 for row in TRAINED)
     assert ek.run(changed).rows_trained == 2 * fewer
@@ -104,7 +104,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
     expected = positives + 0.2 * (4000 - positives)
     assert abs(kept - expected) < 4 * np.sqrt(0.16 * 4000)
     assert second.stop_reason == "input_exhausted"
-    # The epochs differ in their rows, by the draw of each.
+    # Each epoch draws other negatives, so the rows of epochs differ.
     assert abs(first.rows_trained + second.rows_trained - 4 * expected) < 4 * 4 * 26
     whole = run.model_copy(update={"model_dir": f"{tmp_path}/whole"})
     assert ek.run(whole).global_step == second.global_step
@@ -113,7 +113,7 @@ def test_a_run_on_some_negatives_ends_where_an_undisturbed_one_does_and_is_calib
         np.testing.assert_allclose(found, value, rtol=1e-3, atol=1e-5, err_msg=name)
     metrics = ek.run(run.model_copy(update={"mode": "evaluate", "eval_files": (path,)})).metrics
     assert metrics["rows"] == 4000
-    # Without the weights it would come to about 0.38 after these sixty steps.
+    # Without the weights it would be about 0.38 after these sixty steps.
     assert metrics["prediction_mean/click"] == pytest.approx(positives / 4000, rel=0.2)
 
 
@@ -133,7 +133,7 @@ def test_a_mix_counts_its_epochs_and_goes_on_exactly(config, ads, tmp_path, capl
         np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6, err_msg=name)
     with pytest.raises(ek.NothingToDo):
         ek.run(run)
-    # Another mix is another input.
+    # Another mix makes another input.
     other = run.model_copy(update={"train_mix": (f"{ads}/train-0*=1", f"{ads}/train-1*=1")})
     assert ek.run(other).rows_trained == 2 * 280
 

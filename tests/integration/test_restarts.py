@@ -1,4 +1,4 @@
-"""What a later start finds: lost and damaged files, another input, a finished run."""
+"""Later starts that find lost and damaged files, another input, or a finished run."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_warm_start_refuses_rows_that_mean_something_else(
 
 
 class Uncounted(ek.ModelFn):
-    """Its training op forgets the global step."""
+    """Its training op does not increase the global step."""
 
     def logits(self, features, mode):
         value = tf.compat.v1.get_variable("value", [2], initializer=tf.zeros_initializer())
@@ -235,14 +235,14 @@ def test_an_undefined_metric_is_no_reason_to_stop(config, tmp_path, caplog):
 
 
 def test_more_epochs_begin_with_the_first_row_of_the_next_one(config, ads):
-    """The last batch of an epoch that training ended with was smaller than the others."""
+    """The last batch of the epoch with which training ended was smaller than the batch size."""
     one = (f"{ads}/train-0.tfrecord",)  # 150 rows: four batches of 40, the last of 30.
     run = config(mode="train", max_steps=None, epochs=1, train_files=one, batch_size=40)
     assert ek.run(run).rows_trained == 150
-    # Stopped on its way: three batches of 40 of the second epoch.
+    # Stopped before the end: three batches of 40 of the second epoch.
     part = ek.run(run.model_copy(update={"epochs": 3, "max_steps": 7}))
     assert (part.rows_trained, part.global_step) == (120, 7)
-    # What is left of the three, and a fourth: 150 * 4 - 150 - 120 rows.
+    # The rest of the three epochs, and a fourth epoch: 150 * 4 - 150 - 120 rows.
     rest = ek.run(run.model_copy(update={"epochs": 3}))
     assert (rest.rows_trained, rest.global_step) == (180, 4 + 8)
     last = ek.run(run.model_copy(update={"epochs": 4}))
@@ -254,7 +254,7 @@ def test_checkpoints_and_evaluations_come_at_the_same_steps_after_a_stop(config)
     ek.run(run)
     ek.run(run.model_copy(update={"max_steps": 16}))
     lines = (pathlib.Path(run.model_dir) / "eval_history.jsonl").read_text().splitlines()
-    # 7 and 16 are the ends of starts.
+    # Starts ended at the steps 7 and 16.
     assert [json.loads(line)["global_step"] for line in lines] == [5, 7, 10, 15, 16]
 
 
@@ -284,7 +284,7 @@ def test_a_start_that_another_one_overtook_is_refused(config, monkeypatch):
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_named(config, ads, tmp_path, monkeypatch):
-    """TensorFlow takes its new end for the end of the input."""
+    """TensorFlow treats the new end of the file as the end of the input."""
     paths = [str(tmp_path / f"{i}.tfrecord") for i in range(2)]
     for i, path in enumerate(paths):
         shutil.copy(f"{ads}/train-{i}.tfrecord", path)

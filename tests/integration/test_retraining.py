@@ -1,4 +1,4 @@
-"""Cycles of retraining, one after the other and broken off."""
+"""Cycles of retraining, in sequence and interrupted."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_first_cycle_is_promoted_and_says_from_what(promoted):
     ]  # fmt: skip
     assert (lineage["parent"]["kind"], lineage["version"]) == ("scratch", 1)
     assert lineage["by"]["pid"] == kept["pid"]
-    # oslo was there; rome and lima are new, lima the rarer or the other way round.
+    # oslo is an old word; rome and lima are new, in either order.
     assert found["report"]["vocabularies"]["words/city.txt"]["new"] == 2
     words = (folder / "model/cycles/0001/spec/words/city.txt").read_text().split()
     assert words[0] == "oslo" and sorted(words[1:]) == ["lima", "rome"]
@@ -134,7 +134,7 @@ def fresh(tmp_path):
 
 @pytest.mark.ci
 def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
-    """A full disk at the gate and at the promotion; what was through is not done again."""
+    """A full disk at the gate and at the promotion. Finished stages are not run again."""
 
     def full(*arguments, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -147,11 +147,11 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
     assert report["outcome"] == "failed" and "No space left" in report["problem"]
     assert served(fresh) == []
     with monkeypatch.context() as patched:
-        patched.setattr(tasks, "train", full)  # Not asked for again.
+        patched.setattr(tasks, "train", full)  # It must not be called again.
         patched.setattr(Serving, "_note", full)  # After the rename.
         with pytest.raises(OSError, match="No space left"):
             cycle.run(config(fresh))
-    assert served(fresh) == [1]  # It is live, and no stage says so yet.
+    assert served(fresh) == [1]  # It is live, but no stage has recorded that yet.
     with monkeypatch.context() as patched:
         patched.setattr(tasks, "train", full)
         cycle.run(config(fresh))
@@ -160,11 +160,11 @@ def test_a_cycle_that_died_goes_on_where_it_stopped(fresh, monkeypatch, caplog):
 
 
 @pytest.mark.ci
-# On a busy machine the time is over while the stage still opens its files.
+# On a busy machine the limit may be exceeded while the stage still opens its files.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_a_stage_over_its_time_ends_with_its_state_saved(fresh, monkeypatch):
     def slow(*arguments, **named):
-        while True:  # A signal that comes just before a wait without an end is not seen in it.
+        while True:  # An endless wait would miss a signal that comes just before it.
             threading.Event().wait(0.05)
 
     with monkeypatch.context() as patched:
@@ -196,7 +196,7 @@ def test_a_check_that_stops_trains_nothing(fresh):
 def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
     write_day(promoted, 4)
     text = (promoted / "spec.yaml").read_text()
-    # Another hash size: shapes forbid the warm start.
+    # With another hash size the shapes do not allow a warm start.
     (promoted / "spec.yaml").write_text(text.replace('"size": 20', '"size": 25'))
     cycle.run(config(as_of="2026-01-04"))
     start = outputs(promoted, "2")["train"]["start"]

@@ -1,4 +1,4 @@
-"""examples/retraining: its flags and spec are right, and each scheduler's file is parsed or run."""
+"""examples/retraining: flags and spec are valid, and each scheduler's file is parsed or run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDER = ROOT / "examples" / "retraining"
 
 
 def parsed(arguments):
-    """The config of a command line, with the example's flagfile in its place."""
+    """The config of a command line, run from the folder of the example's flagfile."""
     arguments = [a.replace("retrain.flags", str(FOLDER / "retrain.flags")) for a in arguments]
     values = flags.FlagValues()
     define_flags(values)
@@ -57,7 +57,7 @@ def test_the_crontab_line_mails_what_is_no_success(tmp_path, status, mailed):
 
 
 def test_the_airflow_dag_skips_when_there_is_nothing_to_do(monkeypatch):
-    """Imported with stand-ins for the two classes of Airflow that it uses."""
+    """The DAG is imported with fakes for the two Airflow classes that it uses."""
     made = []
 
     class Recorded:

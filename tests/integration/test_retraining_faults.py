@@ -1,4 +1,4 @@
-"""Retraining that is killed at any place, started twice, or read while it promotes."""
+"""Retraining that is killed at any point, started twice, or read while it promotes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT = 300
 
 
 def program(*arguments):
-    """The command line that runs a program of Python with the checkout on its path."""
+    """The command line that runs Python code with the checkout on its path."""
     return {
         "args": [sys.executable, *map(str, arguments)],
         "env": {**os.environ, "PYTHONPATH": str(ROOT)},
@@ -38,7 +38,7 @@ def program(*arguments):
 
 @pytest.fixture
 def ready(promoted):
-    """A folder with one promoted cycle, a new day, and the flags of the next in a file."""
+    """A folder with one promoted cycle, a new day, and a flagfile for the next cycle."""
     write_day(promoted, 4)
     lines = []
     for name, value in fields(as_of="2026-01-04").items():
@@ -56,7 +56,7 @@ def start(number):
 
 
 def end_state():
-    """What is to be the same however often a cycle was killed."""
+    """The state that must be the same, however often a cycle was killed."""
     second = state.find("model", "2")
     skipped = {"facts", "eval", "_LOCK"}
     found = {
@@ -78,7 +78,7 @@ def end_state():
 
 @pytest.fixture
 def undisturbed(once, ready):
-    """The end state of a run that nothing disturbs, and how many changes it makes on disk."""
+    """The end state of an undisturbed run, and the number of its changes on disk."""
 
     def make(folder):
         shutil.copytree(ready, folder / "there")
@@ -94,14 +94,14 @@ def undisturbed(once, ready):
 
 
 def whole_versions():
-    """The versions, each of which can be loaded."""
+    """The versions. Checks that each of them loads."""
     found = Serving("model/serving", "").versions()
     for version in found:
         assert "serving_default" in tf.saved_model.load(version.path).signatures
     return [version.number for version in found]
 
 
-# Some of them in continuous integration, all of them nightly.
+# Continuous integration runs some of them; all of them run nightly.
 @pytest.mark.parametrize(
     "point",
     [i if i % 10 == 3 else pytest.param(i, marks=pytest.mark.nightly) for i in range(POINTS)],
@@ -154,7 +154,7 @@ def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
 
 @pytest.mark.nightly
 def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
-    """50 promotions and rollbacks of a real SavedModel while it is loaded again and again."""
+    """50 promotions and rollbacks of a real SavedModel, while a reader loads it in a loop."""
     serving = Serving(str(ready / "model/serving"), str(ready / "model"))
     export = shutil.copytree(serving.live.path, ready / "export", dirs_exist_ok=True)
     through, loaded, problems = threading.Event(), threading.Semaphore(0), []
@@ -180,7 +180,7 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
         serving.publish(source, cycle=None, verify=lambda path: None)
         for version in serving.versions()[:-2]:
             serving.remove(version)
-        # One load is through before the next promotion; it began before this one or after.
+        # The reader finishes one load before the next promotion.
         while loaded.acquire(blocking=False):
             pass
         loaded.acquire()
@@ -190,7 +190,7 @@ def test_a_reader_that_loads_models_in_a_loop_never_fails(ready):
     assert serving.live.number == 51
 
 
-# Retraining starts when the window is full. A week has five such nights; CI runs three.
+# Retraining starts when the window is full. A week has five such nights, and CI runs three.
 @pytest.mark.parametrize("nights", [3, pytest.param(5, marks=pytest.mark.nightly)])
 def test_a_simulated_week_ends_as_it_should(tmp_path, nights):
     done = subprocess.run(

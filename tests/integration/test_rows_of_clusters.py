@@ -1,4 +1,4 @@
-"""From outside: every strategy trains on each row once an epoch, however uneven its files are."""
+"""Every strategy trains on each row once an epoch, even if its files differ in size."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_each_row_is_trained_on_once_an_epoch(mode, sizes, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("mode", MODES)
 def test_a_training_that_was_stopped_goes_on_behind_the_rows_that_it_read(mode, tmp_path):
-    """Each task may have begun a batch of a step that the last checkpoint does not have."""
+    """Each task may have started a batch of a step after the last checkpoint."""
     write(tmp_path, [200, 133])
     arguments = ("--epochs=60", *MODES[mode])
     with start(tmp_path, *arguments) as process:
@@ -115,7 +115,7 @@ def test_a_training_that_was_stopped_goes_on_behind_the_rows_that_it_read(mode, 
     train(tmp_path, *arguments)
     found = seen(tmp_path)
     assert set(found) == set(range(333))
-    if mode == "parameter_server":  # Each task is at other rows; the steps tell the sum alone.
+    if mode == "parameter_server":  # Tasks differ in speed, and the step tells only the sum.
         assert abs(sum(found.values()) - 60 * 333) <= 10 * 32
         return
     assert min(found.values()) == 60

@@ -1,8 +1,8 @@
-"""Many epochs with an evaluation after each: a training may run for weeks.
+"""Many epochs with an evaluation after each, because a training may run for weeks.
 
-Memory is that of the process (`VmRSS`), read after each evaluation by an exporter's hook of the
-test's own, so that nothing of the kit has a part in it. Forty epochs show how fast it grows, two
-hundred how much it has grown.
+The test reads the memory of the process (`VmRSS`) after each evaluation, in its own exporter, so it
+does not depend on the kit. Forty epochs show how fast the memory grows, and two hundred epochs show
+how much it has grown.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.conftest import make_rows
 
 ROWS, BATCH = 400, 50
 
-# What 190 epochs after the first ten may add: a tenth.
+# The 190 epochs after the first ten may add at most a tenth of the memory.
 GROWTH = 0.1 / 190
 
-# Small, because two graphs are made an epoch: a number, and words under a vocabulary and a hash.
+# A small model, because each epoch makes two graphs: one number, a vocabulary and a hash column.
 DOCUMENT = {
     "features": {
         "price": {"dtype": "float32"},

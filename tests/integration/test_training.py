@@ -51,7 +51,7 @@ def test_a_run_from_start_to_end(config, read_lines, tmp_path):
     steps = [entry["global_step"] for entry in read_lines(f"{run.model_dir}/eval_history.jsonl")]
     assert steps == [30, 60, 90]
     assert tf.saved_model.load(result.export_path).signatures["serving_default"] is not None
-    # What the run was made from is kept, and makes the same config and spec again.
+    # The stored run record gives the same config and spec again.
     spec = ek.load_spec(f"{run.model_dir}/feature_spec/spec.json")
     assert spec.to_dict() == ek.load_spec(run.spec).to_dict()
     with open(f"{run.model_dir}/flags.txt", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def test_an_export_says_how_it_was_checked(config, trained):
             assert json.load(file)["auc/click"] == trained.metrics["auc/click"]
         with open(f"{extra}/lineage.json", encoding="utf-8") as file:
             checks.append(json.load(file)["check"])
-    # The first 100, and one of the others, which has a value that none of these has.
+    # The first 100 rows, and one more with a value that none of them has.
     assert checks[0]["rows"] == 101 and checks[0]["largest_difference"] <= 1e-5
     assert checks[1] == "not checked: no rows to ask with; give --eval_files"
     with pytest.raises(ek.ConfigError, match="--default_signature=predict/clik: the model has no"):
@@ -150,7 +150,7 @@ def test_an_evaluation_is_kept_under_its_name(config, trained):
     assert (kept["eval_name"], kept["global_step"]) == ("holdout", scored.global_step)
     assert kept["checkpoint"] == f"{run.model_dir}/model.ckpt-{scored.global_step}"
     assert kept["eval_files"] == sorted(run.eval_files)
-    # TensorBoard's curve of the training's own evaluations has no second value at this step.
+    # In TensorBoard the curve of the training's own evaluations has one value at this step.
     assert set(pathlib.Path(run.model_dir, "eval").glob("events*")) == curve
     assert list(pathlib.Path(run.model_dir, "eval_holdout").glob("events*"))
 
@@ -163,7 +163,7 @@ def test_the_best_export_survives_a_restart(config):
     with open(path, encoding="utf-8") as file:
         kept = json.load(file)
     assert first.exports["best"].endswith("/export/best/" + kept["history"][-1]["version"])
-    # A better value than any model reaches: nothing after the restart may replace it.
+    # This value is better than any model reaches, so nothing after the restart may replace it.
     kept["history"][-1]["value"] = 0.0
     with open(path, "w", encoding="utf-8") as file:
         json.dump(kept, file)
@@ -173,7 +173,7 @@ def test_the_best_export_survives_a_restart(config):
 
 @pytest.mark.ci
 def test_early_stopping_ends_training_and_stays(config):
-    # FTRL on nothing to learn: the loss of the labels' mean does not fall for ever.
+    # FTRL soon reaches the loss of a constant prediction, and the loss stops falling.
     run = config(
         model="linear", model_params={"learning_rate": 5.0}, max_steps=1000,
         save_checkpoints_steps=10, early_stopping_metric="loss/click", early_stopping_patience=2,
@@ -231,7 +231,7 @@ def test_ftrl_keeps_the_weights_of_a_warm_start(config, tmp_path, caplog):
 
     kept = change_in_a_step("checkpoint", old.model_dir)
     assert not [m for m in caplog.messages if "FTRL" in m]
-    # An export has no slots: all that can be done is to say so.
+    # An export has no slots, so the kit can only warn.
     forgotten = change_in_a_step("export", export)
     assert kept < 0.4 < 2 * kept < forgotten, (kept, forgotten)
     assert any("so FTRL will forget the weights" in message for message in caplog.messages)
@@ -275,7 +275,7 @@ def test_a_checkpoint_that_does_not_fit_lists_the_variables(config, trained, tmp
 
 def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, document):
     run = config(mode="train")
-    document["columns"]["city"]["list"] = ["oslo", "rome"]  # The same shapes, other meanings.
+    document["columns"]["city"]["list"] = ["oslo", "rome"]  # The shapes stay, the meanings change.
     document["objectives"]["buy"]["loss_weight"] = 0.7  # Allowed.
     document["objectives"]["click"]["metrics"] = ["log_loss"]  # Also allowed.
     (tmp_path / "spec.json").write_text(json.dumps(document))
@@ -383,7 +383,7 @@ def test_a_loss_that_is_nan_stops_without_saving_it(config, tmp_path):
 
 
 class Buggy(Exploding):
-    """A bug of a user's: an index that is out of range at run time."""
+    """A bug in user code: an index that is out of range at run time."""
 
     def loss(self, losses):
         return tf.gather(tf.stack([losses["click"], losses["buy"]]), 5)

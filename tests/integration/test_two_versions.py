@@ -1,4 +1,4 @@
-"""What one TensorFlow trained, another one goes on with: checkpoints, warm starts and SavedModels.
+"""Checkpoints, warm starts and SavedModels of one TensorFlow work with another TensorFlow.
 
 OTHER_PYTHON names the Python of the other TensorFlow's environment; `.ci/run` sets it:
 
@@ -21,7 +21,7 @@ OTHER = os.environ.get("OTHER_PYTHON")
 
 pytestmark = pytest.mark.skipif(not OTHER, reason="OTHER_PYTHON is not set")
 
-# Parameters with which a step changes nothing. FTRL would: it makes the weights from its slots.
+# With these parameters a step changes nothing. FTRL would, because it computes weights from slots.
 STILL = {
     "linear": ["optimizer=adagrad", "learning_rate=1e-30"],
     "dnn": ["learning_rate=1e-30"],
@@ -32,7 +32,7 @@ STILL = {
 
 
 class Version:
-    """One of the two TensorFlows: a process that has the kit, and one that only has TensorFlow."""
+    """One of the two TensorFlows: a process with the kit, and a process with only TensorFlow."""
 
     def __init__(self, python):
         self.kit, self.bare = (Resident(python, environment()) for _ in range(2))
@@ -68,7 +68,7 @@ class Version:
         return np.array([[row[f"{name}/logistic"] for name in ("click", "buy")] for row in rows])
 
     def serve(self, export):
-        """What the SavedModel answers, by name of the output."""
+        """The answers of the SavedModel, by the names of the outputs."""
         output = self.folder / "answer.json"
         records = f"{self.ads}/eval.tfrecord"
         self.bare.call("tests.integration.jobs:serve", export, records, output)
@@ -104,7 +104,7 @@ def test_trained_here_and_used_there(versions, model, direction, ads, tmp_path):
     for name in served[0]:
         np.testing.assert_allclose(served[1][name], served[0][name], err_msg=name, **close)
 
-    # A warm start that learns nothing predicts what its parent did.
+    # After a warm start without learning, the model has the same predictions as its parent.
     warm = tmp_path / "warm"
     still = [f"--model_params={param}" for param in STILL[model]]
     second.train(model, warm, 1, f"--warm_start_from={model_dir}", *still)

@@ -1,4 +1,4 @@
-"""Warm starts in whole runs: what is taken, moved, renamed and refused, and that it is once."""
+"""Warm starts in whole runs: what is taken, moved, renamed and refused. They happen only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINEAR = "linear/linear_model/city/weights"
 
 @pytest.fixture
 def config(tmp_path, document):
-    """Makes the config of a run of one step that learns next to nothing; `spec` is a document."""
+    """Makes the config of a run of one step that learns almost nothing. `spec` is a document."""
     rows = [{**row, "kind": row["city"]} for row in make_rows(100)]
     writing.write_examples(f"{tmp_path}/rows.tfrecord", rows)
     document["columns"]["city_emb"] = {"embedding": "city", "dimension": 2}
@@ -72,7 +72,7 @@ def report(config):
 
 @pytest.fixture
 def old(config, once):
-    """The config of a run of six steps, whose model directory is there."""
+    """The config of a run of six steps that was trained."""
     run = config("old", rate=0.1, max_steps=6)
 
     def make(folder):
@@ -107,10 +107,10 @@ def test_rows_and_classes_move_with_their_words_and_their_slots(config, old, doc
     close(after["dnn/logits/kernel"][:, new_logits], before["dnn/logits/kernel"][:, old_logits])
     close(after["dnn/logits/bias"][new_logits], before["dnn/logits/bias"][old_logits])
     bern = after[TABLE + "/Adagrad"][2]
-    close(bern, 0.1)  # No row has bern: its slot is what it starts from.
+    close(bern, 0.1)  # No row has bern, so its slot keeps the initial value.
     slot = before[TABLE + "/Adagrad"]
     assert slot[:2].max() > 0.10001
-    # One step adds to the slots of the words that it saw, so they are no less than before.
+    # One step adds to the slots of its words, so they cannot be smaller than before.
     assert (after[TABLE + "/Adagrad"][new_rows] >= slot[old_rows] - 1e-6).all()
     assert after["global_step"] == 1
     kept, entries = report(new)
@@ -227,7 +227,7 @@ class Tower(ek.ModelFn):
 
 
 class Normalized(ek.ModelFn):
-    """Keeps a moving mean beside its weights."""
+    """Has a moving mean in addition to its weights."""
 
     def logits(self, features, mode):
         inputs = self.dense_input(features, "deep")
@@ -290,7 +290,7 @@ def test_objectives_in_another_order_are_another_model(config, old, document):
 
 
 def add_tags(document):
-    """Adds a column to both groups, in front of others, and drops one from the deep one."""
+    """Adds a column at the start of both groups, and drops a column from the deep group."""
     document["columns"]["tag"] = {"hash_bucket": "tags", "size": 10}
     document["columns"]["a_tag"] = {"embedding": "tag", "dimension": 2, "combiner": "sum"}
     document["groups"]["deep"] = ["a_tag", "city_emb", "user_emb"]
@@ -299,14 +299,14 @@ def add_tags(document):
 
 
 def test_columns_that_are_added_and_dropped_need_no_pattern(config, old, document, caplog):
-    """The commonest change of a model: all that the others have learned stays."""
+    """This is the most common change of a model. The other columns keep their weights."""
     add_tags(document)
     new = config("new", warm_start_from=old.model_dir, warm_start_mode="all_but_step")
     with caplog.at_level("INFO", "estimator_kit"):
         ek.run(new)
     before, after = variables(old), variables(new)
     kernel, width = "dnn/hiddenlayer_0/kernel", document["columns"]["user_emb"]["dimension"]
-    # By the names of their tables: city, price, user before; city, tags, user now.
+    # In the order of the names of their tables: city, price, user before; city, tags, user now.
     close(after[kernel][:2], before[kernel][:2])
     close(after[kernel][4:], before[kernel][3:])
     assert after[kernel].shape == (4 + width, 4) and np.abs(after[kernel][2:4]).min() > 0
@@ -325,7 +325,7 @@ def test_columns_that_are_added_and_dropped_need_no_pattern(config, old, documen
 
 @pytest.fixture
 def fields(config, document):
-    """The config of a trained model that pairs fields; `a` and `b` have one shape."""
+    """The config of a trained model that pairs fields. `a` and `b` have the same shape."""
     for name in "ab":
         document["columns"][name] = {"embedding": "city", "dimension": 2}
     document["columns"]["b"]["embedding"] = "user"
@@ -338,7 +338,7 @@ def fields(config, document):
 
 
 def test_the_order_of_columns_is_part_of_what_a_checkpoint_means(config, fields, document):
-    """Each of these restores without an error, and gives predictions that mean nothing."""
+    """TensorFlow restores each of these without an error, but the predictions mean nothing."""
     evaluate = {"mode": "evaluate", "eval_files": fields.train_files, "max_steps": None}
     expected = ek.run(fields.model_copy(update=evaluate)).metrics
     for change, difference in {
@@ -371,7 +371,7 @@ def test_the_order_of_columns_is_part_of_what_a_checkpoint_means(config, fields,
 def test_a_source_without_a_record_of_its_columns_is_refused_when_they_changed(
     config, fields, document
 ):
-    """As one that an earlier version trained."""
+    """An earlier version of the kit may have trained it."""
     (record,) = Path(fields.model_dir).glob("feature_spec/places.json")
     record.unlink()
     document["groups"]["fields"] = ["b", "a"]

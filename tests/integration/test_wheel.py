@@ -1,4 +1,4 @@
-"""The built wheels, of the kit and of the client alone, work from outside the source tree."""
+"""The built wheels of the kit and of the client work outside the source tree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def python(*arguments, **kwargs):
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
-    """The wheels of the kit and of the client, out of a clone."""
+    """The wheels of the kit and of the client, built from a clone."""
     folder = tmp_path_factory.mktemp("wheels")
     source = folder / "source"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(source)], check=True)
@@ -65,7 +65,7 @@ def test_the_wheel_holds_everything(wheels, tmp_path):
 
 def test_the_wheel_of_the_client_asks_without_the_kit(wheels, tmp_path):
     kit, client = map(names_in, wheels)
-    assert not kit & client  # So both can be installed, and removed, side by side.
+    assert not kit & client  # So both can be installed and removed independently.
     modules = {path.name for path in (ROOT / "estimator_kit" / "client").glob("*.py")}
     version = wheels[1].name.split("-")[1]
     assert version == wheels[0].name.split("-")[1]

@@ -1,4 +1,4 @@
-"""Runs cases in child processes, a batch in each, and goes on behind a case that ends its process.
+"""Runs batches of cases in child processes. If a case ends its process, the next one continues.
 
 reports = batches.run("1", range(0, 200), base, work)
 """
@@ -19,17 +19,17 @@ from typing import Any, Optional
 from tests.conftest import ROOT
 from tests.integration.fuzz import cases, child
 
-# Cases of a process: TensorFlow keeps something of each graph.
+# The number of cases of one process. It is limited, because TensorFlow keeps memory of each graph.
 _BATCH = 100
 
-# Seconds without a word from a child; it ends itself before.
+# How many seconds a child may print nothing. It normally ends itself before that.
 _SILENCE = child.HANGS + 120
 
 
 def run(
     seed: str, numbers: Sequence[int], base: pathlib.Path, work: pathlib.Path
 ) -> Iterator[dict[str, Any]]:
-    """What came of each case, in their order; see `cases.run`."""
+    """The result of each case, in order; see `cases.run`."""
     left = list(numbers)
     while left:
         batch = left[:_BATCH]
@@ -103,7 +103,7 @@ def _tail(work: pathlib.Path, what: str) -> str:
 
 
 def table(reports: Sequence[dict[str, Any]]) -> str:
-    """Of each kind of input: cases, and how often each exit status came."""
+    """For each kind of input, the number of cases and of each exit status."""
     by_kind: dict[str, Counter[Any]] = defaultdict(Counter)
     for report in reports:
         by_kind[report["kind"]][report["status"]] += 1
@@ -115,7 +115,7 @@ def table(reports: Sequence[dict[str, Any]]) -> str:
 
 
 def sentence(report: dict[str, Any], seed: str) -> str:
-    """A case that went wrong, and how to run it by itself."""
+    """Describes a failed case, and how to run it alone."""
     config = f"\nTF_CONFIG={report['tf_config']!r}" if report["tf_config"] is not None else ""
     return (
         f"seed {seed}, case {report['ended']} ({report['kind']}): {report['what'][:1000]}{config}\n"

@@ -1,7 +1,8 @@
 """One case: drawn from its seed and number, run, and judged.
 
-A program ends with a status of `exit_codes.MEANING` other than that of a bug, shows no traceback,
-changes none of its input, and writes nothing beside its folder. Anything else is a problem.
+A program must end with a status of `exit_codes.MEANING` that does not mean a bug. It must show no
+traceback, must not change its input, and must write only into its folder. Anything else is a
+problem.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def draw(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> tupl
 
 
 def run(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> dict[str, Any]:
-    """What came of a case: `status` and `problem`, None where there is none, and what it was."""
+    """The result of a case: its `status`, its `problem` or None, and a description."""
     drawn, place = draw(seed, number, base, work)
     kept = digests(place.folder)
     report: dict[str, Any] = {
@@ -60,12 +61,12 @@ def run(seed: str, number: int, base: pathlib.Path, work: pathlib.Path) -> dict[
 def _run(
     arguments: Any, folder: pathlib.Path, work: pathlib.Path, tf_config: Optional[str]
 ) -> tuple[Any, str]:
-    """The exit status, or the error that came out of `main`, and what was printed as an error."""
+    """The exit status or the error of `main`, and the text on standard error."""
     log = work / "stderr.txt"
     with _in(folder, tf_config), _printed_to(log, work / "stdout.txt"):
         try:
             status: Any = main.main(["run.py", *arguments])
-        except BaseException as error:  # As SystemExit, which no caller of main expects.
+        except BaseException as error:  # For example SystemExit, which no caller of main expects.
             status = f"{type(error).__name__}: {error}"
     return status, log.read_text(encoding="utf-8", errors="replace")
 
@@ -124,4 +125,4 @@ def _changed(kept: dict[str, str], folder: pathlib.Path) -> Optional[str]:
 
 def _beside(work: pathlib.Path) -> Optional[str]:
     more = {path.name for path in work.iterdir()} - {"case", "stderr.txt", "stdout.txt"}
-    return f"wrote beside its folder: {', '.join(sorted(more))}" if more else None
+    return f"wrote outside its folder: {', '.join(sorted(more))}" if more else None

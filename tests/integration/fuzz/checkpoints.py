@@ -1,4 +1,4 @@
-"""What earlier runs have left: checkpoints, records of a run, exports, cycles of retraining."""
+"""Files of earlier runs: checkpoints, run records, exports, and cycles of retraining."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SELDOM_READ = {
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
-    """A folder with one to three of its files damaged, changed or gone."""
+    """A folder in which up to three files are damaged, changed or removed."""
     roll = rng.random()
     if roll < 0.65:
         folder, runs = place.bring("model"), _RUNS
@@ -76,7 +76,7 @@ def draw(rng: random.Random, place: Place) -> Drawn:
         folder, runs = place.folder / "model", _RUNS_OF_RETRAINING
     run = rng.choices([run for _, run in runs], [weight for weight, _ in runs])[0]
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    if runs is _RUNS:  # The exports have cases of their own.
+    if runs is _RUNS:  # Other cases damage the exports.
         files = [path for path in files if "final" not in path.parts]
     weights = [1 if _is_seldom_read(path.relative_to(folder)) else 12 for path in files]
     chosen = rng.choices(files, weights, k=rng.choice((0, 1, 1, 2, 2, 3)))

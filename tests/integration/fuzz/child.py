@@ -1,9 +1,8 @@
 """A process that runs cases one after the other: `python child.py SEED NUMBERS BASE WORK`.
 
-It says the number of a case before it begins it, and what came of it after, a JSON line each. So
-whoever reads it knows which case a signal ended. A case that goes on for long is asked to end as an
-operator would ask, by SIGTERM; one that does not end by that either is a hang, whose stacks are
-printed.
+Before each case it prints the number of the case, and after it the result, each as a JSON line. So
+the reader knows which case a signal ended. A case that takes long gets a SIGTERM, as from an
+operator. If it does not end then, it counts as a hang, and its stacks are printed.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-# Seconds of its processor, and of the clock, after which a case is asked to end.
+# After these seconds, of CPU time or of the clock, a case gets a SIGTERM.
 _WORKED, _WAITED = 60, 200
 
-# Seconds after which it is a hang.
+# After these seconds it counts as a hang.
 HANGS = 300
 
-# Bytes that a process may take beyond those that it has when TensorFlow is there.
+# How many bytes a process may use in addition to its memory after importing TensorFlow.
 _MEMORY = 6 * 2**30
 
 
 class _TooLongError(BaseException):
-    """SIGTERM came where nothing was prepared for it."""
+    """SIGTERM came while the program had no handler for it."""
 
 
 def _ask(*_: Any) -> None:
@@ -82,7 +81,7 @@ def _limit_memory() -> None:
 
 
 def _forget() -> None:
-    """What a command line leaves in the process, and the next one would not find in a new one."""
+    """Resets the state of the process that a command line leaves behind."""
     import tensorflow as tf
 
     for logger in (logging.getLogger(), logging.getLogger("tensorflow")):

@@ -1,7 +1,7 @@
-"""Random values as users, and programs that make flags, get them wrong.
+"""Random wrong values, such as users and programs write them.
 
-No value is an absolute path, none goes up (`..`), and no number between a hundred and the largest
-is in `numbers`: a case writes into its folder alone, and does not train for days.
+A value is never an absolute path and never goes up (`..`), so a case writes only into its folder.
+`numbers` has no number between a hundred and the largest ones, so a case does not train for days.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NUMBERS = (
     "0b1", "010", "+1", " 1", "1 ", "1,2", "--1", "٣", "Ⅳ", "½", "1e", ".", "-", "True", "none",
 )  # fmt: skip
 
-# Numbers that are taken, and are the largest that are.
+# The largest numbers that are accepted.
 LARGE = (str(2**31 - 1), str(2**31), str(2**53 + 1), str(2**63 - 1))
 
 TEXTS = (
@@ -40,7 +40,7 @@ TEXTS = (
 
 
 def value(rng: random.Random) -> str:
-    """A value of no flag in particular."""
+    """A random value for any flag."""
     roll = rng.random()
     if roll < 0.4:
         return rng.choice(NUMBERS)
@@ -51,7 +51,7 @@ def value(rng: random.Random) -> str:
 
 
 def safe(text: str) -> str:
-    """The text, without a path in it that leads out of the folder."""
+    """The text without paths that lead out of the folder."""
     before = None
     while text != before:
         before = text
@@ -61,7 +61,7 @@ def safe(text: str) -> str:
 
 
 def misspelled(rng: random.Random, word: str) -> str:
-    """A word with a letter too few, too many, doubled, swapped or changed."""
+    """A word with one letter removed, added, doubled, swapped or changed."""
     at = rng.randrange(max(1, len(word)))
     return rng.choice([
         word[:at] + word[at + 1 :], word[:at] + rng.choice("aez_-. =é") + word[at:],
@@ -71,7 +71,7 @@ def misspelled(rng: random.Random, word: str) -> str:
 
 
 def damaged(rng: random.Random, data: bytes, *, most: int = 3) -> tuple[str, bytes]:
-    """Bytes with up to `most` damages, and what was done."""
+    """Bytes with up to `most` damages, and a description."""
     done = []
     for _ in range(rng.randint(1, most)):
         what, data = _damaged_once(rng, data)
@@ -103,7 +103,7 @@ def _damaged_once(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     return "emptied", b""
 
 
-# What takes the place of a node of a document.
+# Values that replace a node of a document.
 _NODES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 0.5, -0.0, 1e308, 10**20, 10**400, 2**63, 2**62, 2**31,
     float("nan"), float("inf"), "", " ", "x", "ä", "a b", "\u0000", "\ud800", "price", "city",
@@ -114,7 +114,7 @@ _NODES: tuple[Any, ...] = (
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths of all nodes of a document, the top not among them."""
+    """The paths of all nodes of a document except the top."""
     keys: Any = ()
     if isinstance(document, dict):
         keys = list(document)
@@ -127,12 +127,12 @@ def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def node(rng: random.Random) -> Any:
-    """What takes the place of a node; it may be changed in turn."""
+    """A value that replaces a node. It may be changed again."""
     return copy.deepcopy(rng.choice(_NODES))
 
 
 def changed(rng: random.Random, document: Any, *, most: int = 2) -> tuple[str, Any]:
-    """A document (of which nothing is kept) with up to `most` of its nodes changed."""
+    """A document with up to `most` changed nodes. The given document may be changed too."""
     done = []
     for _ in range(rng.randint(1, most)):
         paths = places(document)
@@ -156,7 +156,7 @@ def _changed_at(rng: random.Random, around: Any, key: Any) -> str:
         del around[key]
     elif what == "wrapped":
         around[key] = rng.choice(([before], {"x": before}, str(before)))
-    elif what == "moved":  # The node of another key, or another place of the list.
+    elif what == "moved":  # Takes the node of another key, or of another place in the list.
         other = rng.choice(list(around) if isinstance(around, dict) else range(len(around)))
         around[key], around[other] = around[other], before
     elif what == "added":

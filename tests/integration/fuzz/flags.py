@@ -1,4 +1,4 @@
-"""Command lines and flagfiles: dropped, doubled, misspelled and wrong flags; other modes."""
+"""Command lines and flagfiles with dropped, doubled, misspelled and wrong flags, or other modes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.fuzz import draws
 from tests.integration.fuzz.place import Drawn, Place
 from tests.integration.fuzz.start import EXPORT
 
-# Command lines that are right, and how often each is taken.
+# Correct command lines, and how often each is used.
 _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (8, ("--mode=validate",)),
     (2, ("--mode=validate", "--validate_rows=10")),
@@ -46,16 +46,16 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (1, ("--mode=reproduce", "--model_dir=retraining/model", "--cycle=7")),
 )  # fmt: skip
 
-# They wait until they are stopped, start processes, reach for other machines, or make much.
+# These wait until they are stopped, start processes, connect to other machines, or write much.
 _LEFT_OUT = {
     "serve", "data_service_dispatcher", "data_service_worker", "reproduce",
 }  # fmt: skip
 _NOT_CHANGED = {"generate_default_data", "launch_local", "beam_options", "webhook_url_file"}
 
-# Between these and the largest number lie trainings that do not end here.
+# Larger numbers, except the very largest, would make trainings that take too long.
 _LENGTHS = {"max_steps", "epochs"}
 
-# Values that are taken, or nearly: they lead further than a wrong number.
+# Values that are valid or nearly valid. They get further than a wrong number.
 _LIKELY: dict[str, tuple[str, ...]] = {
     "model": ("linear", "dnn", "wide_deep", "fm", "deepfm", "dcn", "mmoe", "din", "two_tower",
               "esmm",
@@ -121,7 +121,7 @@ _LIKELY: dict[str, tuple[str, ...]] = {
     "as_of": ("2026-01-03", "20260103", "2026-W01-1", "x"),
 }  # fmt: skip
 
-# Flags whose values are paths, and paths where something else is, or nothing can be.
+# Flags whose values are paths, and paths that are of another kind or cannot exist.
 _OF_PATHS = ("_dir", "_file", "_path", "_output", "_files", "_statistics", "spec")
 _PATHS = ("out", "out/x/y", "words.txt", "words.txt/x", "words.txt/x.jsonl", "model", "model/x",
           ".", "x" * 300,
@@ -134,7 +134,7 @@ _PATHS = ("out", "out/x/y", "words.txt", "words.txt/x", "words.txt/x.jsonl", "mo
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
-    """A right command line with up to three changes, on it or in the flagfile."""
+    """A correct command line with up to three changes, in it or in the flagfile."""
     run = rng.choices([run for _, run in _RUNS], [weight for weight, _ in _RUNS])[0]
     text = " ".join(run)
     if "model/" in text or run[0] in ("--mode=evaluate", "--mode=predict", "--mode=inspect",
@@ -180,12 +180,12 @@ def _changed(rng: random.Random, place: Place, arguments: list[str]) -> str:
                                          "--flagfile=train-0.tfrecord", "--flagfile=.",
                                          "--tryfromenv=HOME",
                                          "--mode train", "@run.flags")))  # fmt: skip
-        return "an argument that is none"
+        return "an invalid argument"
     if roll < 0.26:
         what, content = draws.damaged(rng, place.read("run.flags"))
         place.write("run.flags", _without_harm(content))
         return f"run.flags: {what}"
-    # Of the others the program says at once that the mode does not read them.
+    # The program refuses all other flags at once, because the mode does not read them.
     flag = _flag(rng, _read_by(arguments) if rng.random() < 0.9 else frozenset(_ALL))
     if roll < 0.32:
         content = place.read("run.flags") + (flag + "\n").encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Where a case works, and what it hands to the program."""
+"""The folder of a case, and what the case passes to the program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Place:
     """The folder of a case, which has a copy of `data` of `start`.
 
     Attributes:
-      base: what `start.make` has filled.
-      folder: of the case; the program runs there.
+      base: the folder that `start.make` has filled.
+      folder: the folder of the case, in which the program runs.
     """
 
     base: pathlib.Path
@@ -36,14 +36,14 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
-    """What was drawn: a command line, perhaps a TF_CONFIG, and what is wrong with what it reads.
+    """A drawn case: a command line, perhaps a TF_CONFIG, and a description of the damage.
 
     Attributes:
-      arguments: of the program.
-      what: what was done to them, or to files; for people.
-      tf_config: the variable of the environment.
-      inputs: folders and files that no run changes.
-      then: another command line, which is asked where the first one ends with 0.
+      arguments: the arguments of the program.
+      what: a description of the changes to the arguments or to files.
+      tf_config: the environment variable.
+      inputs: folders and files that no run may change.
+      then: another command line, which is run if the first one ends with 0.
     """
 
     arguments: Sequence[str]

@@ -1,4 +1,4 @@
-"""TFRecord files: damaged framing, right framing around anything, Examples that do not fit."""
+"""TFRecord files with damaged framing, wrong payloads, or Examples that do not fit the spec."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _POLICIES = (
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
-    """One to three of the files changed, and a mode that reads them."""
+    """Changes one to three files, and draws a mode that reads them."""
     run = rng.choices([run for _, run in _RUNS], [weight for weight, _ in _RUNS])[0]
     if run[0] in ("--mode=evaluate", "--mode=predict") or "--max_steps=6" in run:
         place.bring("model")
@@ -68,7 +68,7 @@ def payloads(content: bytes) -> list[bytes]:
 
 
 def framed(payload: bytes, *, length: int = -1) -> bytes:
-    """A record with right checksums; `length` is said in place of the right one."""
+    """A record with correct checksums. `length` replaces the correct length."""
     head = struct.pack("<Q", len(payload) if length < 0 else length)
     checksums = [struct.pack("<I", crc32c.masked(part)) for part in (head, payload)]
     return head + checksums[0] + payload + checksums[1]
@@ -79,7 +79,7 @@ _LENGTHS = (0, 1, 2**16, 2**31 - 1, 2**31, 2**32, 2**40, 2**62, 2**63 - 1, 2**63
 
 
 def _rewritten(rng: random.Random, records: Sequence[bytes]) -> tuple[str, bytes]:
-    """The records, some of them with another payload or a wrong length in a right frame."""
+    """The records, some of them with another payload or a wrong length in a correct frame."""
     frames = [framed(record) for record in records]
     done = []
     for _ in range(rng.choice((1, 1, 2, 5))):

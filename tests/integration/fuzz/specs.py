@@ -19,7 +19,7 @@ from tests.integration.fuzz.start import DOCUMENT
 
 _SCHEMA: dict[str, Any] = json_schema.json_schema()
 
-# What is asked of a spec that is found to be right, and how often.
+# The modes that use a valid spec, and how often each is run.
 _THEN: tuple[tuple[int, tuple[str, ...]], ...] = (
     (10, ()),
     (3, ("--mode=check_data",)),
@@ -36,7 +36,7 @@ _THEN: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
-    """A spec that is damaged, changed, or right and unusual."""
+    """A spec that is damaged, changed, or valid but unusual."""
     roll = rng.random()
     if roll < 0.15:
         what, content = draws.damaged(rng, place.read("spec.yaml"))
@@ -56,9 +56,9 @@ def draw(rng: random.Random, place: Place) -> Drawn:
 
 
 def _document(rng: random.Random, place: Place, *, drawn: bool) -> tuple[str, Any]:
-    """A document with changes; half of them are drawn again until the parser takes them.
+    """A document with changes. Half of them are drawn until the parser accepts the document.
 
-    So that also what lies behind the parser is asked.
+    So the cases also test the code after the parser.
     """
     takes_any = rng.random() < 0.4
     while True:
@@ -73,7 +73,7 @@ def _document(rng: random.Random, place: Place, *, drawn: bool) -> tuple[str, An
             parser.parse(document, directory=place.folder)
         except SpecError:
             continue
-        except Exception:  # The case is one of those that are looked for.
+        except Exception:  # The fuzz test looks for such cases.
             return what, document
         return what, document
 
@@ -117,7 +117,7 @@ def _written(rng: random.Random, document: Any) -> bytes:
 
 
 def _extended(rng: random.Random, document: dict[str, Any]) -> str:
-    """Adds an entry, or takes one for another, that the schema of specs allows."""
+    """Adds or replaces an entry by one that the schema of specs allows."""
     section = rng.choice(("features", "columns", "columns", "columns", "columns", "labels",
                           "objectives",
                           "objectives", "objectives", "drift", "filter", "retraining",
@@ -141,7 +141,7 @@ def _extended(rng: random.Random, document: dict[str, Any]) -> str:
 
 
 def _value(rng: random.Random, schema: Any, depth: int) -> Any:
-    """A value that a schema allows, or nearly."""
+    """A value that a schema allows or nearly allows."""
     if not isinstance(schema, dict) or depth > 12:
         return draws.node(rng)
     if "$ref" in schema:
@@ -171,7 +171,7 @@ def _value(rng: random.Random, schema: Any, depth: int) -> Any:
         low = schema.get("minimum", schema.get("exclusiveMinimum", -2))
         number: Any = low + rng.choice((0, 1, 1, 2, 3, 5, 10))
         return number if kind == "integer" or rng.random() < 0.4 else number * 0.5 + 0.25
-    # Names of features, columns and labels are the only strings that lead further.
+    # Of all strings, only names of features, columns and labels get past the first checks.
     return rng.choice(("price", "city", "tags", "price", "city", "tags", "click", "tag", "city_emb",
                        "user", "buy",
                        "row", "row", "words.txt", "rome", "0.5", "auc", "auc/click", "x",

@@ -1,10 +1,10 @@
-"""The files that cases begin with: small data, and what trainings on them have left.
+"""The files that cases start with: small data, and the results of trainings on them.
 
     data/       spec.yaml, words.txt, run.flags, records, tables; each case has a copy
     model/      a model directory with two checkpoints, its evaluations and two exports
     retraining/ a model directory of retraining after one cycle, with its serving directory
 
-A case works in a folder of its own, whose paths are all relative to it.
+A case works in its own folder, and all its paths are relative to that folder.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FLAGS = """\
 --export_check_rows=5
 """
 
-# Of the model in `model/`, which has two checkpoints.
+# The flags of the model in `model/`, which has two checkpoints.
 STEPS = 4
 
 EXPORT = "export/final/1"

@@ -1,7 +1,7 @@
-"""TF_CONFIG: right ones, and such as no manager of clusters should write.
+"""Values of TF_CONFIG: valid ones, and ones that no cluster manager should write.
 
-Addresses are of a network that is kept for documents, so no server can listen at one: a task of a
-right cluster ends at its start.
+The addresses belong to a network that is reserved for documentation, so no server can listen at
+them: a task of a valid cluster ends at its start.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _RUNS: tuple[tuple[int, tuple[str, ...]], ...] = (
 
 
 def draw(rng: random.Random, place: Place) -> Drawn:
-    """A TF_CONFIG, changed as a text, as a document, or in its addresses and its task."""
+    """A TF_CONFIG with changes in its text, its structure, its addresses or its task."""
     place.bring("model")
     roll = rng.random()
     text, what = json.dumps(rng.choice(_CONFIGS)), "nothing"
