@@ -179,7 +179,7 @@ def test_the_jobs():
 
 
 def stand_ins(folder, kit):
-    """Makes two fake programs: `there`, for ssh, runs its command here, and `estimator-kit` is `kit`.
+    """Makes two fake programs: `there` (for ssh) runs its command here; `estimator-kit` runs `kit`.
 
     Returns an environment that finds them.
     """
