@@ -19,10 +19,10 @@ from feature_specs import json_schema
 from tools.reference.pages import PAGES
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-PAGES = sorted((DOCS / "guides").glob("*.md"))
+GUIDES = sorted((DOCS / "guides").glob("*.md"))
 TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+every_page = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 
 
 @every_page
