@@ -6,6 +6,7 @@ thirty lines. Changes no error, and imports no TensorFlow.
 
 from __future__ import annotations
 
+import itertools
 import re
 
 # Of a line of a log.
@@ -14,11 +15,31 @@ _MOST = 400
 
 def reason(error: BaseException) -> str:
     """What an error says, in a line of at most 400 characters; empty for one without a message."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    lines = [line for line in lines if line]
+    text = str(error).splitlines()
+    lines = [line.strip() for line in text if line.strip()]
     # One above the other where an error was wrapped; the first reason stands below the last.
     nodes = [i for i, line in enumerate(lines[:-1]) if line.startswith("Node: '")]
+    if not nodes:
+        lines = [line.strip() for line in _without_trace(text) if line.strip()]
     chosen = lines[nodes[-1] + 1] if nodes else next(iter(lines), "")
     if nodes and re.fullmatch(r"\d+ root error\(s\) found\.", chosen):
         chosen = next(iter(lines[nodes[-1] + 2 :]), chosen)
     return re.sub(r"^\{\{.*?\}\} |^\(0\) ", "", chosen)[:_MOST]
+
+
+def _without_trace(lines: list[str]) -> list[str]:
+    """The lines of an error of a function, without those that say where its ops were defined.
+
+    Graph execution error:
+
+    Detected at node save/RestoreV2 defined at (most recent call last):
+      File "program.py", line 9, in <module>
+
+    Read less bytes than requested
+    """
+    starts = [i for i, line in enumerate(lines) if line.startswith("Detected at node ")]
+    if not starts:
+        return lines
+    rest = lines[starts[-1] + 1 :]
+    trace = itertools.takewhile(lambda line: line[:2] in ("", "  ", "<s"), rest)
+    return rest[len(list(trace)) :] or lines

@@ -13,9 +13,9 @@ from estimator_kit.exporters import loading
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
+from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import prediction, scoring
 from estimator_kit.training import bad_data, preparation
-from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
 from input_pipelines.integrity import stored_records
@@ -32,6 +32,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     Raises:
       SpecError, ConfigError: something in the config or spec cannot be used.
       DataError: a file cannot be read, or a record does not fit the spec.
+      ExportError: the export does not load, or cannot answer.
     """
     if config.predict_dir is not None:
         result, text = scoring.run(config)
@@ -45,15 +46,26 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     return result
 
 
-def _with_export(config: ExperimentConfig, export: str) -> tuple[FeatureSpec, RunResult]:
-    spec = parser.load(config.spec)
+def _with_export(config: ExperimentConfig, export_dir: str) -> tuple[FeatureSpec, RunResult]:
     view = preparation.check_surroundings(config)
     preparation.generate_data(config, view)
+    found = exports.read(exports.newest(export_dir), config.spec)
+    spec = exports.spec_of(found, "how to read the records")
+    export = exports.choose(found, config.predict_outputs)
 
     def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
-        return prediction.from_saved_model(export, paths, config.eval_batch_size, damaged)
+        return exports.predictions(
+            export,
+            paths,
+            config.eval_batch_size,
+            damaged=damaged,
+            intra_op_threads=config.intra_op_threads,
+            inter_op_threads=config.inter_op_threads,
+            memory_growth=config.memory_growth,
+        )
 
-    with loading.as_export_error(f"--export_dir={export} cannot answer", (tf.errors.OpError,)):
+    cannot = f"--export_dir={export.path} cannot answer"
+    with loading.as_export_error(cannot, (tf.errors.OpError,)):
         return spec, _predict(config, spec, predict)
 
 

@@ -10,14 +10,19 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import saved_model_pb2
 
-from estimator_kit.errors import ConfigError
+from estimator_kit.errors import ConfigError, ExportError
 
 
 def read_saved_model(path: str) -> Any:
-    """The SavedModel proto of an export, from its binary or its text form."""
+    """The SavedModel proto of an export, from its binary or its text form.
+
+    Raises:
+      ConfigError: the folder is not an export.
+      ExportError: the file with the graph is damaged; the message names it.
+    """
     file = saved_model_file(path)
     if file is None:
-        raise ConfigError(f"{path} has no saved_model.pb; name the folder of an export")
+        raise ConfigError(f"{path} has no saved_model.pb. Name the folder of an export.")
     saved = saved_model_pb2.SavedModel()
     with tf.io.gfile.GFile(file, "rb") as stream:
         data = stream.read()
@@ -27,20 +32,34 @@ def read_saved_model(path: str) -> Any:
         else:
             saved.ParseFromString(data)
     except (ValueError, text_format.ParseError) as error:
-        raise ConfigError(f"{file} is damaged: {error}") from error
+        raise _damaged(file, error) from error
     except Exception as error:  # Protobuf's DecodeError, which has no public base.
         if type(error).__name__ != "DecodeError":
             raise
-        raise ConfigError(f"{file} is damaged: {error}") from error
+        raise _damaged(file, error) from error
+    if not saved.meta_graphs:  # As in an empty file, which protobuf parses.
+        raise _damaged(file, "it has no graph")
     return saved
 
 
+def _damaged(file: str, why: object) -> ExportError:
+    return ExportError(f"{file} is damaged: {why}. Use another version, or export again.")
+
+
 def serving_graph(saved: Any, path: str) -> Any:
-    """The MetaGraphDef with the tag `serve`."""
+    """The MetaGraphDef with the tag `serve`.
+
+    Raises:
+      ConfigError: no graph has this tag.
+    """
     for meta in saved.meta_graphs:
         if tf.saved_model.SERVING in meta.meta_info_def.tags:
             return meta
-    raise ConfigError(f"{path} has no graph with the tag {tf.saved_model.SERVING!r}")
+    tags = sorted({tag for meta in saved.meta_graphs for tag in meta.meta_info_def.tags})
+    raise ConfigError(
+        f"{path} has no graph with the tag {tf.saved_model.SERVING!r}, got the tags "
+        f"{', '.join(tags) or 'none'}. Export the model for serving."
+    )
 
 
 def op_counts(graph: Any) -> collections.Counter[str]:

@@ -44,6 +44,7 @@ def explained(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     model: Optional[ModelFn] = None,
     cache: Optional[RowCache] = None,
+    missing_label: Optional[str] = None,
 ) -> Iterator[None]:
     """Raises DataError or LossError in place of an error of the session that means one.
 
@@ -54,6 +55,7 @@ def explained(
       damaged: those of which bad records are left out.
       model: what checks labels of its own, if it does.
       cache: what transformed rows are read from, if they are.
+      missing_label: see `diagnosis.explain`.
     """
     try:
         yield
@@ -74,6 +76,7 @@ def explained(
             with_labels=with_labels,
             damaged=damaged,
             also=model.labels_and_weights if model is not None and text is not None else None,
+            missing_label=missing_label,
         )
         # None is found where files have changed, or the check is of several records.
         if reason is not None or text is not None:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from estimator_kit.errors import ConfigError
-from estimator_kit.scoring import prediction
+from estimator_kit.scoring import export as exports
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import tfrecords
@@ -97,7 +97,7 @@ class EvalRows:
           ConfigError: the model does not have such an output, or not one for each row.
         """
         parts: dict[str, list[NDArray]] = {name: [] for name in objectives}
-        for batch in prediction.from_saved_model(export, self.paths, self._batch_size):
+        for batch in exports.predictions(exports.read(export, ""), self.paths, self._batch_size):
             for name in objectives:
                 output = f"{name}/{OUTPUTS[self._spec.objectives[name].head]}"
                 if output not in batch and not all_of_them:

@@ -4,6 +4,8 @@
     model = load(export.path)
     ask(model, export.signature, export.argument, records, ["click/logits"])
 
+    for batch in predictions(export, paths, 128): ...    # all of it, for TFRecord files
+
 Never writes into an export.
 """
 
@@ -14,7 +16,7 @@ import hashlib
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -34,6 +36,7 @@ from estimator_kit.scoring.prediction import check_outputs
 from estimator_kit.serving.loaded_model import LoadedModel
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
@@ -109,14 +112,15 @@ def read(path: str, spec_path: str) -> Export:
       spec_path: the `--spec` of the user; mostly empty, since exports keep theirs.
 
     Raises:
-      ConfigError: there is no such export, it does not take records, or it was made by a spec that
-        means something else.
+      ConfigError: there is no such export, it does not take records, or it was made with a spec
+        that means something else.
+      ExportError: its graph is damaged.
       SpecError: a spec cannot be read.
     """
     try:
         graph = serving_graph(read_saved_model(path), path)
-    except ConfigError as error:
-        raise ConfigError(f"--export_dir: {error}") from error
+    except (ConfigError, ExportError) as error:
+        raise type(error)(f"--export_dir: {error}") from error
     name = PREDICT_EXAMPLES
     if name not in graph.signature_def:  # Another program's.
         name = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -135,6 +139,24 @@ def read(path: str, spec_path: str) -> Export:
         tuple(_output(key, outputs[key], path) for key in sorted(outputs)),
         _spec(path, spec_path),
     )
+
+
+def spec_of(export: Export, what_it_says: str) -> FeatureSpec:
+    """The feature spec of an export.
+
+    Args:
+      export: as `read` returns it.
+      what_it_says: what the caller needs from the spec; it completes "the spec says".
+
+    Raises:
+      ConfigError: neither the export nor the user has one.
+    """
+    if export.spec is None:
+        raise ConfigError(
+            f"--export_dir={export.path} has no feature spec, which says {what_it_says}. Pass the "
+            "spec that it was made with as --spec."
+        )
+    return export.spec
 
 
 def choose(export: Export, names: Sequence[str]) -> Export:
@@ -186,6 +208,47 @@ def ask(
                 f"{len(records)} rows, and so no value for each"
             )
     return answers
+
+
+def predictions(
+    export: Export,
+    paths: Sequence[str],
+    batch_size: int,
+    *,
+    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
+    intra_op_threads: int = 0,
+    inter_op_threads: int = 0,
+    memory_growth: bool = True,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Batches of predictions for the records of TFRecord files, which are read in sorted order.
+
+    The export is loaded when the first batch is requested, and closed after the last one.
+
+    Args:
+      export: the export; `choose` limits its outputs.
+      paths: the files.
+      batch_size: the number of records in each batch but the last.
+      damaged: the files of which only the good records are read.
+      intra_op_threads, inter_op_threads: of the export's session; 0 lets TensorFlow choose.
+      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
+
+    Raises:
+      ExportError: the export does not load, or an output does not have one value for each record.
+      tf.errors.OpError: a record cannot be used.
+    """
+    model = load(
+        export.path,
+        intra_op_threads=intra_op_threads,
+        inter_op_threads=inter_op_threads,
+        memory_growth=memory_growth,
+    )
+    try:
+        names = [output.name for output in export.outputs]
+        blocks = tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size)
+        for records in blocks.as_numpy_iterator():
+            yield ask(model, export.signature, export.argument, records, names)
+    finally:
+        model.close()
 
 
 def _output(name: str, info: Any, path: str) -> Output:

@@ -11,6 +11,7 @@ output. Nothing is ever written into the export, and no checkpoint is read.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -49,6 +50,12 @@ _NO_FACTOR = "the training learned it beside the model, and an export does not h
 _NO_STEP = "the export does not say of which step it is"
 _OTHER = "the evaluation of its checkpoint had it; the logits and the labels do not give it"
 
+# The usual remedy, another spec, would need another export.
+_MISSING_LABEL = (
+    "To score an export, use records that have all labels, or leave out those that do not with "
+    "--corrupt_data_policy=skip_record."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
@@ -85,22 +92,21 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     path = exports.newest(config.export_dir)
     kept_at = _place(config, path)
     export = exports.read(path, config.spec)
-    spec = parser.load(config.spec) if config.spec else export.spec
-    if spec is None:
-        raise ConfigError(
-            f"--export_dir={path} keeps no feature spec, which says what the labels are; give the "
-            "one that it was made by with --spec"
-        )
+    spec = exports.spec_of(export, "what the labels are")
+    if config.spec:  # Means the same, but may filter rows and add metrics.
+        spec = parser.load(config.spec)
     objectives = make_objectives(spec)
     _check_outputs(export, objectives)
+    step, before = _step(path), _extra(path, "metrics.json")
     if config.input_cache_dir is not None:
         _log.info("--input_cache_dir is not used: an export is asked with records")
-    screened = bad_data.screen(config, spec, {"--eval_files": eval_paths(config)})
+    screened = bad_data.screen(
+        config, spec, {"--eval_files": eval_paths(config)}, missing_label=_MISSING_LABEL
+    )
     given = EvalInput.of(config, spec, screened)
     files, damaged, counts = given.files, given.damaged, given.counts
-    with explained(spec, files, damaged=damaged):
+    with explained(spec, files, damaged=damaged, missing_label=_MISSING_LABEL):
         metrics = _metrics(config, export, spec, objectives, files, damaged)
-    step = _step(path)
     if step is not None:
         metrics["global_step"] = float(step)
     result = RunResult(
@@ -110,7 +116,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
         rows_evaluated=int(metrics["rows"]),
         rows_selected={"eval": summary([counts])} if counts else {},
         bad_data=screened.counts,
-        metrics_left_out=_left_out(path, objectives, metrics),
+        metrics_left_out=_left_out(before, objectives, metrics),
     )
     document = result_file.document(
         result, eval_name=config.eval_name, export_dir=path, spec=spec.source, eval_files=files
@@ -243,13 +249,18 @@ def _metrics(
 
 
 def _left_out(
-    export: str, objectives: Mapping[str, Objective], metrics: Mapping[str, float]
+    before: Mapping[str, Any], objectives: Mapping[str, Objective], metrics: Mapping[str, float]
 ) -> dict[str, str]:
-    """Metrics that an evaluation of the export's checkpoint has and this one has not, and why."""
+    """The metrics that an evaluation of the export's checkpoint has but this one lacks, and why.
+
+    Args:
+      before: the metrics that the export keeps of its checkpoint; empty if it keeps none.
+      objectives: those of the spec.
+      metrics: those of this evaluation.
+    """
     found = {"loss": _NO_LOSS}
     if "global_step" not in metrics:
         found["global_step"] = _NO_STEP
-    before = _extra(export, "metrics.json")
     if not before and len(objectives) > 1:
         found["loss_factor/*"] = f"if there is any: {_NO_FACTOR}"
     for name in before:
@@ -264,9 +275,17 @@ def _step(export: str) -> Optional[int]:
 
 
 def _extra(export: str, name: str) -> Mapping[str, Any]:
-    """What an export of the kit says beside its graph; empty where it does not."""
-    found = storage.read_json(os.path.join(export, "assets.extra", name))
-    return found if isinstance(found, dict) else {}
+    """The JSON object in a file of `assets.extra`; empty if the file does not exist or is damaged.
+
+    No metric depends on these files, so a damaged one only causes a warning.
+    """
+    path = os.path.join(export, "assets.extra", name)
+    with contextlib.suppress(ConfigError):
+        found = storage.read_json(path)
+        if found is None or isinstance(found, dict):
+            return found or {}
+    _log.warning("%s is damaged: expected a JSON object. It is treated as missing.", path)
+    return {}
 
 
 def _text(

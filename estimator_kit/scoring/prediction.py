@@ -1,4 +1,4 @@
-"""Predictions of files, from a checkpoint or from a SavedModel, as JSON lines or TFRecord.
+"""Predictions of files, from a checkpoint or from an export, as JSON lines or TFRecord.
 
 One output row an input row, in the order of the input. Nothing appears under the output's name
 before it is complete.
@@ -17,14 +17,10 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
-from estimator_kit.exporters import loading
-from estimator_kit.model.model_fn import PREDICT_EXAMPLES
 from estimator_kit.storage import plain
 from feature_specs.errors import did_you_mean
-from input_pipelines.record_files import kinds, tfrecords, writing
-from input_pipelines.transform.serving_inputs import EXAMPLES
+from input_pipelines.record_files import kinds, writing
 
 Batch = Mapping[str, np.ndarray]
 
@@ -53,33 +49,6 @@ def check_output(path: Optional[str], inputs: list[str]) -> None:
 def from_estimator(trained: Any, input_fn: Any) -> Iterator[Batch]:
     """Batches of predictions of an Estimator's latest checkpoint."""
     yield from trained.predict(input_fn, yield_single_examples=False)
-
-
-def from_saved_model(
-    export_dir: str,
-    paths: list[str],
-    batch_size: int,
-    damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
-) -> Iterator[Batch]:
-    """Batches of predictions of a SavedModel's joint predict signature.
-
-    Raises:
-      ConfigError: there is no SavedModel with that signature at the path, or it needs ops that are
-        not there.
-      ExportError: it does not load.
-    """
-    dynamic_package.load_ops_of(export_dir)
-    if not tf.saved_model.contains_saved_model(export_dir):
-        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with")
-    with loading.as_export_error(f"--export_dir={export_dir} does not load"):
-        loaded = tf.saved_model.load(export_dir)
-    # Whatever its default is; an export of another program has that one alone.
-    joint = PREDICT_EXAMPLES if PREDICT_EXAMPLES in loaded.signatures else "serving_default"
-    if joint not in loaded.signatures:
-        raise ConfigError(f"--export_dir={export_dir}: no SavedModel to predict with")
-    predict = loaded.signatures[joint]
-    for block in tfrecords.blocks(sorted(paths), damaged=damaged).rebatch(batch_size):
-        yield {name: value.numpy() for name, value in predict(**{EXAMPLES: block}).items()}
 
 
 def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:

@@ -74,7 +74,7 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
     try:
         folders.check_new(config.predict_dir, noun=_NOUN)
         export = exports.choose(
-            exports.read(config.export_dir, config.spec), config.predict_outputs
+            exports.read(exports.newest(config.export_dir), config.spec), config.predict_outputs
         )
         paths = files.expand(config.predict_files, flag="--predict_files")
         kind = kinds.kind_of_all(paths)
@@ -155,7 +155,7 @@ def _table(
     config: ExperimentConfig, export: Export, paths: Sequence[str], kind: str
 ) -> tuple[Optional[Table], tuple[Field, ...], list[str]]:
     """The files as a table, the features of its records, and notes of how it is read."""
-    csv, spec = config.csv_options(), export.spec
+    csv = config.csv_options()
     if kind == kinds.TFRECORD:
         if csv != CsvOptions():
             raise ConfigError(
@@ -163,11 +163,7 @@ def _table(
                 f"--csv_missing are for CSV files; {paths[0]} is TFRecord by its name"
             )
         return None, (), []
-    if spec is None:
-        raise ConfigError(
-            f"--export_dir={export.path} keeps no feature spec, which says how rows of a table "
-            "become records; give the one that it was made by with --spec"
-        )
+    spec = exports.spec_of(export, "how rows of a table become records")
     used = spec.used_features()
     known = field_rules.dtypes_of(spec)
     dtypes = {name: known[name] for name in used}

@@ -36,6 +36,7 @@ def find_bad_record(
     with_labels: bool = True,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     also: Optional[CheckLabels] = None,
+    missing_label: Optional[str] = None,
 ) -> Optional[str]:
     """A sentence that names the first bad record: file, number from 0, byte, what is wrong.
 
@@ -48,9 +49,10 @@ def find_bad_record(
       damaged: files whose bad records the run skipped. They are not checked.
       also: called with the labels of records, to raise errors like `checks`. Used only with
         `with_labels`.
+      missing_label: see `explain`.
     """
     with tf.init_scope():
-        check = file_check(spec, with_labels=with_labels, also=also)
+        check = file_check(spec, with_labels=with_labels, also=also, missing_label=missing_label)
         for path in sorted(files):
             found = check.first_bad(path) if path not in damaged else None
             if found is not None:
@@ -64,6 +66,7 @@ def file_check(
     with_labels: bool = True,
     compiled: bool = False,
     also: Optional[CheckLabels] = None,
+    missing_label: Optional[str] = None,
 ) -> FileCheck:
     """Makes a check that finds the records that would stop a run.
 
@@ -83,7 +86,7 @@ def file_check(
         return features, labels
 
     def reason(record: bytes) -> Optional[str]:
-        return explain(spec, record, with_labels=with_labels)
+        return explain(spec, record, with_labels=with_labels, missing_label=missing_label)
 
     if not compiled:
         return FileCheck(function, reason)
@@ -96,8 +99,22 @@ def file_check(
     return FileCheck(all_values, reason)
 
 
-def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Optional[str]:
-    """What is wrong with one serialized record, or None if these checks find nothing."""
+def explain(
+    spec: FeatureSpec,
+    record: bytes,
+    *,
+    with_labels: bool = True,
+    missing_label: Optional[str] = None,
+) -> Optional[str]:
+    """What is wrong with one serialized record, or None if these checks find nothing.
+
+    Args:
+      spec: the feature spec.
+      record: the serialized record.
+      with_labels: whether the record needs labels.
+      missing_label: what a user can do about a record without a label. The default is a change of
+        the spec, which is not possible if the spec is that of an export.
+    """
     try:
         features = stored_records.read(spec, record)
     except stored_records.RecordError as error:
@@ -125,7 +142,7 @@ def explain(spec: FeatureSpec, record: bytes, *, with_labels: bool = True) -> Op
             if reason:
                 return reason
         for name, label in spec.labels.items():
-            reason = _label_reason(spec, name, label, features)
+            reason = _label_reason(spec, name, label, features, missing_label)
             if reason:
                 return reason
     return None
@@ -220,11 +237,13 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
     return None
 
 
-def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> Optional[str]:
+def _label_reason(
+    spec: FeatureSpec, name: str, label: Label, features: Any, missing_label: Optional[str]
+) -> Optional[str]:
     what = f"label {name!r}"
     values = stored_records.values(features.get(name))
     if values or label.missing is None:
-        reason = _stored_label_reason(what, label, features.get(name))
+        reason = _stored_label_reason(what, label, features.get(name), missing_label)
         if reason:
             return reason
         accepted = accepted_values.of_head(spec, name)
@@ -249,8 +268,12 @@ def _label_reason(spec: FeatureSpec, name: str, label: Label, features: Any) -> 
     return None
 
 
-def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
+def _stored_label_reason(
+    what: str, label: Label, stored: Any, missing_label: Optional[str]
+) -> Optional[str]:
     if label.variable and not stored_records.values(stored):
+        if missing_label is not None:
+            return f"{what} is missing or an empty list. {missing_label}"
         return (
             f"{what} is missing or an empty list; say missing: no_class in the spec if that means "
             "no class, or missing: mask to give such rows no weight"
@@ -259,7 +282,9 @@ def _stored_label_reason(what: str, label: Label, stored: Any) -> Optional[str]:
     if reason is None:
         return None
     reason, may_lack_it, _ = reason.partition(", and it has no default")
-    if may_lack_it:
+    if may_lack_it and missing_label is not None:
+        reason += f". {missing_label}"
+    elif may_lack_it:
         reason += "; if records may lack it, say missing: mask in the spec, to give them no weight"
     return reason
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from estimator_kit.serving.loaded_model import LoadedModel
 from estimator_kit.tensorflow_errors import reason
@@ -22,6 +23,9 @@ def test_what_a_damaged_export_is_refused_for(tmp_path):
             (path / data).write_bytes(content)
         with pytest.raises(Exception) as error:
             LoadedModel(str(path), 3)
+        with pytest.raises(Exception) as eager:
+            tf.saved_model.load(str(path))
+        assert reason(eager.value) == reason(error.value)
         return reason(error.value)
 
     whole = (good / data).read_bytes()
@@ -41,3 +45,8 @@ def test_the_lines_of_an_error():
     assert reason(ValueError(inner.format("{{node a}} bad"))) == "bad"
     two = inner.format("2 root error(s) found.\n  (0) NOT_FOUND: x; No such file\n  (1) y")
     assert reason(ValueError(f"Outer.\n\n{two}")) == "NOT_FOUND: x; No such file"
+    found = "Detected at node {} defined at (most recent call last):\n{}\n"
+    file, none = '  File "a.py", line 1, in <module>\n    f()\n', "<stack traces unavailable>"
+    eager = f"Graph execution error:\n\n{found.format('a', file)}{found.format('b', none)}"
+    assert reason(ValueError(eager)) == "Graph execution error:"
+    assert reason(ValueError(f"{eager}bad\n\t [[{{{{node a}}}}]]")) == "bad"

@@ -13,7 +13,7 @@ import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.errors import ExportError
 from estimator_kit.retraining import row_metrics
-from estimator_kit.scoring import prediction
+from estimator_kit.scoring import export as exports
 from input_pipelines.record_files import writing
 from tests.conformance import table
 from tests.conftest import DOCUMENT, make_rows, place, small_run
@@ -22,6 +22,11 @@ from tests.programs import run
 NO_LOSS = (
     "the model makes it of the losses of its objectives and adds its regularization, neither of "
     "which an export holds"
+)
+
+LABELS = (
+    "To score an export, use records that have all labels, or leave out those that do not with "
+    "--corrupt_data_policy=skip_record."
 )
 
 
@@ -95,7 +100,7 @@ def test_the_metrics_by_numpy(ads, export, score):
     """NumPy computes them from the export's probabilities. `buy` is masked without a click."""
     rows = make_rows(200, seed=9)
     paths = [f"{ads}/eval.tfrecord"]
-    batches = list(prediction.from_saved_model(str(export), paths, 64))
+    batches = list(exports.predictions(exports.read(str(export), ""), paths, 64))
     found = score().metrics
     for name, weights in (("click", np.ones(200)), ("buy", [row["click"] for row in rows])):
         labels = np.array([row[name] for row in rows], np.float64)
@@ -210,6 +215,28 @@ def test_what_an_export_does_not_say_is_listed(export, score):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", None])
+def test_a_damaged_file_beside_the_graph_is_said_before_the_scoring(
+    export, score, caplog, monkeypatch, content
+):
+    for name in ("metrics.json", "lineage.json"):
+        path = export / "assets.extra" / name
+        path.unlink()
+        path.mkdir() if content is None else path.write_bytes(content)
+    said = []
+    load = exports.load
+    monkeypatch.setattr(
+        exports, "load", lambda *a, **k: said.extend(caplog.messages) or load(*a, **k)
+    )
+    with caplog.at_level("WARNING", "estimator_kit"):
+        found = score()
+    assert found.rows_evaluated == 200 and found.global_step is None
+    assert list(found.metrics_left_out) == ["loss", "global_step", "loss_factor/*"]
+    for name in ("metrics.json", "lineage.json"):
+        path = export / "assets.extra" / name
+        assert f"{path} is damaged: expected a JSON object. It is treated as missing." in said
+
+
 def test_where_the_numbers_have_no_place(config, export, score):
     before = looks(export)
     for inside in (export, export / "assets.extra" / "new"):
@@ -249,14 +276,18 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     del rows[1]["click"]
     writing.write_examples(unlabeled, rows)
     assert refused(ek.DataError, eval_files=(unlabeled,)) == (
-        f"{unlabeled}: {place(unlabeled, 1)}: label 'click' is missing; if records may lack it, "
-        "say missing: mask in the spec, to give them no weight"
+        f"{unlabeled}: {place(unlabeled, 1)}: label 'click' is missing. {LABELS}"
     )
+    assert score(eval_files=(unlabeled,), corrupt_data_policy="skip_record").rows_evaluated == 2
+    text = refused(
+        ek.DataError, eval_files=(unlabeled,), corrupt_data_policy="skip_record", max_bad_records=0
+    )
+    assert text.endswith(f": label 'click' is missing. {LABELS}")
     kept = export / "assets.extra" / "feature_spec"
     kept.rename(tmp_path / "kept")
     assert refused() == (
-        f"--export_dir={export} keeps no feature spec, which says what the labels are; give the "
-        "one that it was made by with --spec"
+        f"--export_dir={export} has no feature spec, which says what the labels are. Pass the spec "
+        "that it was made with as --spec."
     )
     assert score(spec=f"{ads}/spec.yaml").rows_evaluated == 200
     document = json.loads(json.dumps(DOCUMENT))

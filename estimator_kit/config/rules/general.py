@@ -24,12 +24,15 @@ from input_pipelines.reading import days
 
 
 def problems_of(config: AllSettings) -> list[str]:
-    spec_is_kept = config.mode == "predict" and config.predict_dir is not None
-    scores_export = config.mode == "evaluate" and config.export_dir is not None
-    needs_spec = config.mode not in WITHOUT_SPEC and not spec_is_kept and not scores_export
+    asks_export = config.mode in ("evaluate", "predict") and config.export_dir is not None
+    predicts_folder = config.mode == "predict" and config.predict_dir is not None
+    # An export keeps its spec and is asked without a model directory. Without --export_dir,
+    # --predict_dir has a problem of its own (`prediction.problems`).
+    without_model = asks_export or predicts_folder
+    needs_spec = config.mode not in WITHOUT_SPEC and not without_model
     problems = ["--spec is missing"] if needs_spec and not config.spec else []
     trains = config.mode in TRAINING_MODES
-    needed = {"model_dir": config.mode not in WITHOUT_MODEL_DIR and not scores_export}
+    needed = {"model_dir": config.mode not in WITHOUT_MODEL_DIR and not without_model}
     needed["convert_files"] = needed["convert_dir"] = config.mode == "convert"
     needed["inspect_path"] = config.mode == "inspect"
     if config.mode == "transform":
@@ -44,7 +47,6 @@ def problems_of(config: AllSettings) -> list[str]:
         needed["train_files"] = not (config.train_mix or config.eval_files or config.predict_files)
     needed["eval_files"] = config.mode in ("train_and_evaluate", "evaluate")
     if config.mode == "predict":
-        needed["model_dir"] = config.export_dir is None and config.predict_dir is None
         needed["predict_files"] = True
     retrains = config.mode == "retrain"
     needed["train_files"] = needed["train_files"] or retrains

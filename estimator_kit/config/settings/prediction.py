@@ -14,10 +14,10 @@ class PredictionSettings(Settings):
 
     export_dir: Optional[str] = setting(
         None,
-        "With --mode=predict: the SavedModel to predict with, instead of the latest checkpoint. "
-        "With --mode=evaluate: the one to score instead, or a folder of versions, of which the "
-        "newest is scored; no --spec is needed where the export keeps its own. With "
-        "--mode=transform: the one to transform.",
+        "With --mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
+        "latest checkpoint, or a folder of versions, of which the newest is used. You do not need "
+        "--spec if the export keeps its feature spec. With --mode=transform: the export to "
+        "transform.",
     )
     predict_output: Optional[str] = setting(
         None,

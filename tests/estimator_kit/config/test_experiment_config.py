@@ -279,7 +279,8 @@ def test_a_config_needs_a_spec():
         # Scoring files that a model has seen is no mistake when that is all that is asked for.
         {**TRAINING, "mode": "evaluate", "train_files": ("b",)},
         {"mode": "predict", "spec": "s", "model_dir": "m", "predict_files": ("p",)},
-        {"mode": "predict", "spec": "s", "export_dir": "e", "predict_files": ("p",)},
+        {"mode": "predict", "export_dir": "e", "predict_files": ("p",)},
+        {"mode": "evaluate", "export_dir": "e", "eval_files": ("p",)},
         {"mode": "predict", "export_dir": "e", "predict_files": ("p",), "predict_dir": "d"},
         {"mode": "export", "spec": "s", "model_dir": "m"},
         {"mode": "validate", "spec": "s"},

@@ -10,6 +10,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
 
 import estimator_kit as ek
 import feature_specs
@@ -26,7 +27,7 @@ from estimator_kit.exporters import (
 )
 from estimator_kit.exporters.extra_files import Origin
 from estimator_kit.exporters.graph_copy import CopyError, copied
-from estimator_kit.scoring import prediction
+from estimator_kit.scoring import export as exports
 from input_pipelines.record_files import writing
 from tests.conftest import DOCUMENT, make_rows, place
 from tests.estimator_kit.small_training import trained_wide_deep
@@ -157,7 +158,7 @@ def test_another_default_signature(trained, rows, tmp_path):
     )
     signatures = tf.saved_model.load(path).signatures
     assert set(signatures["serving_default"].structured_outputs) == {"classes", "scores"}
-    (batch,) = prediction.from_saved_model(path, list(rows.files), 50)
+    (batch,) = exports.predictions(exports.read(path, ""), rows.files, 50)
     assert "click/logits" in batch and len(batch["buy/logits"]) == 40
     with pytest.raises(ek.ConfigError) as error:
         saved_model.export_saved_model(made, spec, str(tmp_path), default_signature="predict/clik")
@@ -345,9 +346,27 @@ def test_inspecting_a_checkpoint_and_what_is_none(trained, tmp_path):
     )
     with pytest.raises(ek.ConfigError, match="--graph_dir: there is no graph in "):
         inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))
-    (tmp_path / "saved_model.pb").write_bytes(b"\xff")
-    with pytest.raises(ek.ConfigError, match=r"saved_model.pb is damaged: "):
-        inspect.inspect(config_of(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "saved_model.pbtxt"])
+def test_a_damaged_graph_is_named(export, tmp_path, name):
+    file, whole = tmp_path / name, saved_model_graph.read_saved_model(str(export))
+    text = text_format.MessageToString(whole).encode()
+    good = text if name.endswith("txt") else whole.SerializeToString()
+    file.write_bytes(good)
+    assert saved_model_graph.read_saved_model(str(tmp_path)) == whole
+    reasons = {}
+    for what, content in {
+        "empty": b"", "half": good[: len(good) // 2], "other": b"\xff" + good
+    }.items():  # fmt: skip
+        file.write_bytes(content)
+        with pytest.raises(ExportError) as error:
+            inspect.inspect(config_of(tmp_path))
+        start, end = f"{file} is damaged: ", ". Use another version, or export again."
+        assert str(error.value).startswith(start) and str(error.value).endswith(end)
+        reasons[what] = str(error.value)[len(start) : -len(end)]
+    assert reasons["empty"] == "it has no graph"
+    assert all(reasons.values())
 
 
 @pytest.mark.parametrize("graph", [b"node { name: 3", b'node { name: "\xff" }'])
@@ -393,7 +412,7 @@ def test_predicting_with_an_export_that_does_not_load(export, rows, tmp_path, da
     shutil.copytree(export, folder)
     damage(folder)
     with pytest.raises(ExportError) as error:
-        list(prediction.from_saved_model(str(folder), [], 5))
+        list(exports.predictions(exports.read(str(folder), ""), [], 5))
     assert str(error.value).startswith(f"--export_dir={folder} does not load: ")
     assert str(error.value).endswith("; export again, or name another one")
 

@@ -20,7 +20,7 @@ from estimator_kit.errors import ExportError
 from estimator_kit.exporters import quality_change, saved_model
 from estimator_kit.exporters.runtimes import lite, onnx_graph
 from estimator_kit.models import find_model
-from estimator_kit.scoring import prediction
+from estimator_kit.scoring import export as exports
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT, make_rows, place
@@ -88,7 +88,7 @@ def convert(export, folder, kind, **fields):
 
 def answers(export):
     """What `predict_examples` of the export answers, in Python's TensorFlow."""
-    (batch,) = prediction.from_saved_model(export[0], [export[1]], 100)
+    (batch,) = exports.predictions(exports.read(export[0], ""), [export[1]], 100)
     return batch
 
 

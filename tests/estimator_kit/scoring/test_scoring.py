@@ -25,6 +25,7 @@ from estimator_kit.exporters import saved_model
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import outputs, plan, prediction, scoring, work
 from estimator_kit.scoring.rows import Batch
+from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines import input_fns
 from input_pipelines.prepare.convert.shard_files import ShardFile
 from input_pipelines.prepare.tables.options import CsvOptions
@@ -500,7 +501,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
     record, out = tmp_path / "a.tfrecord", tmp_path / "out"
     nothing = dataclasses.replace(made, export=str(tmp_path))
     assert refused(nothing, record, out) == (
-        f"--export_dir: {tmp_path} has no saved_model.pb; name the folder of an export"
+        f"--export_dir={tmp_path}: expected an export (a folder with saved_model.pb) or a folder "
+        "of versions with one, got a folder without either"
     )
     other = dict(DOCUMENT, columns={**DOCUMENT["columns"], "price": {"numeric": "price"}})
     (tmp_path / "other.yaml").write_text(json.dumps(other))
@@ -518,8 +520,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
     shutil.rmtree(bare / "assets.extra")
     without = dataclasses.replace(made, export=str(bare))
     assert refused(without, tmp_path / "a.parquet", out) == (
-        f"--export_dir={bare} keeps no feature spec, which says how rows of a table become "
-        "records; give the one that it was made by with --spec"
+        f"--export_dir={bare} has no feature spec, which says how rows of a table become records. "
+        "Pass the spec that it was made with as --spec."
     )
     assert not out.exists()
     predict(without, record, out)  # Records need none.
@@ -530,6 +532,70 @@ def test_exports_that_cannot_be_used(made, tmp_path):
         f"--export_dir={bare} does not load: Read less bytes than requested; export again, or "
         "name another one"
     )
+    one_output = {"mode": "predict", "export_dir": str(bare), "predict_files": (str(record),)}
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(ek.ExperimentConfig(**one_output))
+    assert str(error.value) == (
+        f"--export_dir={bare} has no feature spec, which says how to read the records. Pass the "
+        "spec that it was made with as --spec."
+    )
+    with pytest.raises(ExportError) as export_error:
+        ek.run(
+            ek.ExperimentConfig(
+                **one_output, spec=f"{made.export}/assets.extra/feature_spec/spec.json"
+            )
+        )
+    assert str(export_error.value) == (
+        f"--export_dir={bare} does not load: Read less bytes than requested; export again, or "
+        "name another one"
+    )
+
+
+@pytest.fixture
+def versions(made, tmp_path):
+    """A folder with three versions: one that is damaged, the export, and half of a copy."""
+    folder = tmp_path / "versions"
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "saved_model.pb").write_bytes(b"")
+    shutil.copytree(made.export, folder / "12")
+    (folder / "13").mkdir()
+    return folder
+
+
+def test_the_newest_of_a_folder_of_versions(made, versions, tmp_path, caplog):
+    """Also without --predict_dir; no --spec is needed, since the export keeps its own."""
+    record, output = tmp_path / "a.tfrecord", tmp_path / "out.jsonl"
+    write(record, rows_to_predict(30, 0))
+    expected = made.predictions([str(record)])
+    fields = {"mode": "predict", "export_dir": str(versions), "predict_files": (str(record),)}
+    with caplog.at_level("WARNING", "estimator_kit"):
+        ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), eval_batch_size=16))
+    same(written(output, expected), expected)
+    assert f"{versions}/13 has no saved_model.pb; {versions}/12 is asked" in caplog.text
+    chosen = ("click/classes", "click/logits")
+    ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), predict_outputs=chosen))
+    assert [tuple(row) for row in written(output, chosen)] == [chosen] * 30
+    _, text = predict(dataclasses.replace(made, export=str(versions)), record, tmp_path / "out")
+    assert f"\n  by {versions}/12: " in text
+    same(written(tmp_path / "out" / "a.tfrecord", expected), expected)
+
+
+def test_the_settings_of_the_session(made, tmp_path, monkeypatch):
+    record = tmp_path / "a.tfrecord"
+    write(record, rows_to_predict(3, 0))
+    loaded = []
+
+    class Seen(LoadedModel):
+        def __init__(self, path, version, **settings):
+            loaded.append(settings)
+            super().__init__(path, version, **settings)
+
+    monkeypatch.setattr(exports, "LoadedModel", Seen)
+    settings = {"intra_op_threads": 3, "inter_op_threads": 2, "memory_growth": False}
+    fields = {"export_dir": made.export, "predict_files": (str(record),), **settings}
+    ek.run(ek.ExperimentConfig(mode="predict", predict_output=f"{tmp_path}/out.jsonl", **fields))
+    predict(made, record, tmp_path / "out", **settings)
+    assert loaded == [settings] * 2
 
 
 def test_empty_files_have_no_rows(made, tmp_path):
