@@ -28,8 +28,8 @@ def train(python: str, data: str, epochs: int) -> tuple[str, float]:
     with tempfile.TemporaryDirectory() as model_dir:
         done = subprocess.run(
             [
-                python, "run.py", "--flagfile=exp.flags", "--mode=train", "--exporters=",
-                "--best_metric=loss", f"--generate_default_data={data}",
+                python, "run.py", "--flagfile=exp.flags", "--mode=train",
+                f"--generate_default_data={data}",
                 f"--train_files={data}/dt=2026-01-0[1-7]/*.tfrecord", f"--epochs={epochs}",
                 f"--model_dir={model_dir}", "--save_checkpoints_steps=1000000",
             ],

@@ -15,16 +15,13 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn, Optional
 
-from absl import flags
-
 from estimator_kit import commands, exit_codes
 from estimator_kit.commands.command_line import asked_help, check_read, with_mode
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.flagfile import check_flagfiles, flag_hint, flagfiles_first
-from estimator_kit.config.flags import config_from_flags, define_flags, known_names
-from estimator_kit.config.modes import MODES
+from estimator_kit.config.flags import config_from_flags, read_command_line
+from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.distributed import launcher
-from estimator_kit.errors import ConfigError, NothingToDo, Refused
+from estimator_kit.errors import NothingToDo, Refused
 from input_pipelines.errors import first_line
 
 
@@ -56,31 +53,17 @@ def _reader_is_gone() -> bool:
 
 
 def _main(arguments: list[str]) -> int:
-    values = flags.FlagValues()
-    define_flags(values)
     style = "kit"
     try:
         given = with_mode(arguments[1:])
-        text = asked_help(given)
+        line = read_command_line(given)
+        text = asked_help(line)
         if text is not None:
             print(text)
             return exit_codes.DONE
-        check_flagfiles(given, known_names(values))
-        try:
-            rest = values([arguments[0], *flagfiles_first(given)])[1:]
-        except flags.UnrecognizedFlagError as error:
-            name = error.flagname
-            raise ConfigError(
-                f"there is no flag --{name}{flag_hint(name, known_names(values))}"
-            ) from error
-        except ValueError as error:  # As --noshuffle=1.
-            raise ConfigError(f"{error}; leave the value out") from error
-        if rest:
-            where = "; a mode is the first word" if rest[0] in MODES else ""
-            raise flags.Error(f"{rest[0]!r} is no flag{where}; every argument is --flag=value")
-        config = config_from_flags(values)
+        config = config_from_flags(line.values)
         style = config.exit_code_style
-        check_read(given, config.mode)
+        check_read(line, config.mode)
         return _run(config, given)
     except BrokenPipeError:
         raise
@@ -106,14 +89,16 @@ def program() -> NoReturn:
 
 
 def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
-    if config.launch_local and config.mode != "validate":
+    if config.launch_local and config.mode in TRAINING_MODES:
         return launcher.launch(config, arguments)
-    # What a server says is read later than it was said.
+    # The lines of a server are read later than they are written.
     _quiet_tensorflow("%(asctime)s %(message)s" if config.mode == "serve" else "%(message)s")
-    # Where answers may be on standard output, what is for people goes to standard error.
+    # If answers go to standard output, what is for people goes to standard error.
     beside = config.mode == "predict" and config.predict_dir is None
     beside |= config.mode == "evaluate" and config.model_dir is None
-    commands.run(config, functools.partial(print, file=sys.stderr if beside else sys.stdout))
+    people = sys.stderr if beside else sys.stdout
+    tell = functools.partial(print, file=people, flush=True)
+    commands.run(config, tell, answers=sys.stdout)
     return exit_codes.DONE
 
 

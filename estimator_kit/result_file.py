@@ -50,4 +50,10 @@ def read_result(model_dir: str) -> Optional[dict[str, Any]]:
 
 
 def result_path(model_dir: str) -> str:
+    """The file of the last run in a model directory."""
     return os.path.join(model_dir, "result.json")
+
+
+def evaluation_path(model_dir: str, eval_name: str) -> str:
+    """The file of an evaluation by `--mode=evaluate`."""
+    return os.path.join(model_dir, f"evaluation-{eval_name}.json")

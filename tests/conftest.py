@@ -40,24 +40,24 @@ def pytest_ignore_collect(collection_path: pathlib.Path):
 
 @pytest.fixture(autouse=True)
 def only_declared_settings(monkeypatch):
-    """Fails where a mode reads a setting that the table of modes does not give to it."""
-    from estimator_kit import commands
+    """Fails if a mode reads a setting that the table of modes does not give to it."""
+    from estimator_kit.config.experiment_config import ExperimentConfig
     from estimator_kit.config.settings import settings_of
 
-    complete = commands.complete
+    construct = ExperimentConfig.model_construct.__func__
 
-    def watched(config, kind):
-        fields = frozenset(kind.model_fields)
-        declared = settings_of(config.mode)
+    def watched(kind, _fields_set=None, **values):
+        declared = settings_of(values["mode"])
 
         class Watched(kind):
             def __getattribute__(self, name):
-                assert name in declared or name not in fields, (config.mode, name)
+                assert name in declared or name not in values, (values["mode"], name)
                 return super().__getattribute__(name)
 
-        return complete(config, Watched)
+        return construct(Watched, _fields_set, **values)
 
-    monkeypatch.setattr(commands, "complete", watched)
+    # `complete` makes the config of every mode with it.
+    monkeypatch.setattr(ExperimentConfig, "model_construct", classmethod(watched))
 
 
 # A spec of every shape of feature that the kit reads, small enough to train in a second.

@@ -1,8 +1,9 @@
-"""What each `--mode` does: a module for each; `config.modes` is the table of them.
+"""The modes: a module for each one; `config.modes` is their table.
 
-    run(config, tell) -> RunResult      of each module; `tell` takes what a person should read
+    run(config, tell) -> RunResult      in each module; `tell` takes what a person should read
 
-`run.py` and `ek.run` both go through `run` below.
+`run.py` and `ek.run` both call `run` below. It prints nothing: a caller that wants output passes
+`tell` and `answers`.
 """
 
 from __future__ import annotations
@@ -11,20 +12,29 @@ import importlib
 import logging
 import typing
 from collections.abc import Callable
+from typing import Any, Optional, TextIO
 
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
-from estimator_kit.config.modes import MODES
+from estimator_kit.config.modes import MODES, TRAINING_MODES
+from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None] = _log.info) -> RunResult:
+def run(
+    config: ExperimentConfig,
+    tell: Callable[[str], None] = _log.info,
+    *,
+    answers: Optional[TextIO] = None,
+) -> RunResult:
     """Does what `config.mode` says.
 
     Args:
       config: what to do.
-      tell: is called with each text for a person; by default texts are logged.
+      tell: is called with each text for a person; by default it logs the text.
+      answers: gets the predictions or metrics for which the config names no file. By default, only
+        the returned result has the metrics, and predictions need a file.
 
     Raises:
       SpecError, ConfigError: something in the config or spec cannot be used; nothing was written.
@@ -32,8 +42,15 @@ def run(config: ExperimentConfig, tell: Callable[[str], None] = _log.info) -> Ru
       NothingToDo, Stopped: see `training.run`.
     """
     mode = MODES[config.mode]
+    if config.launch_local and config.mode in TRAINING_MODES:
+        raise ConfigError(
+            f"launch_local: ek.run trains in this process, got {config.launch_local!r}. Start a "
+            "local cluster with the program, `python run.py --launch_local=...`, or remove "
+            "launch_local."
+        )
     if mode.estimators:
         importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     module = importlib.import_module(f"estimator_kit.commands.{mode.module}")
     kind = typing.get_type_hints(module.run)["config"]
-    return module.run(complete(config, kind), tell)
+    more: dict[str, Any] = {"answers": answers} if mode.answers else {}
+    return module.run(complete(config, kind), tell, **more)

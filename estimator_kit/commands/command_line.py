@@ -1,101 +1,98 @@
-"""The command line beyond single flags: a mode as first word, flags that a mode reads, and help.
+"""The command line beyond single flags: a mode as the first word, flags of a mode, and help.
 
-    run.py --help              the modes
-    run.py serve --help        the flags that this mode reads
-    run.py --helpfull          all flags, and the exit statuses
+    run.py --help              lists the modes
+    run.py serve --help        lists the flags that this mode reads
+    run.py --helpfull          lists all flags and the exit statuses
 
-A flag on the command line that the mode does not read is an error. One in a flagfile is not,
-because several modes share a flagfile. Imports no TensorFlow.
+A flag on the command line that the mode does not read is an error. In a flagfile it is not, because
+several modes can share a flagfile. Imports no TensorFlow.
 """
 
 from __future__ import annotations
 
 import textwrap
+import types
 import typing
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Optional
 
 from estimator_kit import exit_codes
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.flags import value_type
-from estimator_kit.config.modes import MODES, PURPOSES
+from estimator_kit.config.flags import CommandLine, value_type
+from estimator_kit.config.modes import EVERY_MODE_READS, MODES, PURPOSES
+from estimator_kit.config.rules.required import alternatives
 from estimator_kit.config.settings import AREAS, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import nearest
-
-_HELP = {"--help", "-help", "-h", "--h"}
-_HELP_FULL = {"--helpfull", "-helpfull"}
+from feature_specs.errors import did_you_mean
 
 _WIDTH = 100
 
 _OVERVIEW = """\
 Trains, evaluates, exports and serves TensorFlow Estimators from a declarative feature spec.
 
-  python run.py --flagfile=exp.flags                 do what the file says: train, evaluate, export
-  python run.py validate --flagfile=exp.flags        check flags and spec first
-  python run.py MODE --flag=value ...                one of the modes below; or --mode=MODE
-  python run.py MODE --help                          the flags that this mode reads
+  python run.py --flagfile=exp.flags            train, evaluate and export as the file says
+  python run.py validate --flagfile=exp.flags   check the flags and the spec first
+  python run.py MODE --flag=value ...           run one of the modes below; or use --mode=MODE
+  python run.py MODE --help                     list the flags that this mode reads
 
-A flagfile holds one --flag=value a line; a flag on the command line goes before one in the file.
+A flagfile has one --flag=value on each line. A flag on the command line overrides the flagfile.
 """
 
 
 def with_mode(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--mode=` in the place of a mode that is the first word.
+    """The arguments, with `--mode=` before a mode that is the first word.
 
     Raises:
-      ConfigError: the first word is not a mode, or a flag names another mode.
+      ConfigError: there are no arguments, or the first word is not a mode.
     """
-    if not arguments or arguments[0].startswith("-"):
+    if not arguments:
+        raise ConfigError(
+            "the command line is empty. Start with `python run.py --flagfile=exp.flags`, or see "
+            "`python run.py --help`."
+        )
+    word, *rest = arguments
+    if word.startswith("-"):
         return list(arguments)
-    word, rest = arguments[0], list(arguments[1:])
     if word not in MODES:
         raise ConfigError(
-            f"{word!r} is not a mode{nearest(word, MODES) or '.'} --help lists the modes. Every "
-            "other argument is --flag=value."
+            f"the command line: expected --flag=value or a mode, got {word!r}"
+            f"{did_you_mean(word, MODES)}"
         )
-    named = _mode_flag(rest)
-    if named not in (None, word):
-        raise ConfigError(f"the mode is given twice, as {word} and as --mode={named}; drop one")
     return [f"--mode={word}", *rest]
 
 
-def asked_help(arguments: Sequence[str]) -> Optional[str]:
-    """The help that a command line asks for, or None where it asks for none."""
-    if _HELP_FULL.intersection(arguments):
+def asked_help(line: CommandLine) -> Optional[str]:
+    """The help that a command line asks for, or None if it asks for none."""
+    if line.has("helpfull"):
         return full_help()
-    if not _HELP.intersection(arguments):
+    if not line.has("help"):
         return None
-    mode = _mode_flag(arguments)
-    if mode is None:
+    mode = line.values["mode"]
+    if not mode.present:
         return overview()
-    if mode not in MODES:
-        raise ConfigError(f"--mode={mode} is not a mode{nearest(mode, MODES) or '.'} See --help.")
-    return mode_help(mode)
+    if mode.value not in MODES:
+        raise ConfigError(f"--mode: unknown mode {mode.value!r}{did_you_mean(mode.value, MODES)}")
+    return mode_help(str(mode.value))
 
 
-def check_read(arguments: Sequence[str], mode: str) -> None:
-    """Checks that the mode reads every flag of a command line.
-
-    Args:
-      arguments: of the command line; flags inside a flagfile are not looked at.
-      mode: what is to be done.
+def check_read(line: CommandLine, mode: str) -> None:
+    """Checks that the mode reads every flag of the command line; flagfiles may hold others.
 
     Raises:
       ConfigError: it does not; the message names the modes that do.
     """
     read = settings_of(mode)
     problems = [
-        f"--{name} is not read by --mode={mode}, but by {_listed(_users(name))}; drop it"
-        for name in dict.fromkeys(_names(arguments))
-        if name not in read
+        f"--mode={mode} does not read --{name}. Remove the flag; it is for {_listed(_users(name))}."
+        for name in line.named
+        if name in ExperimentConfig.model_fields and name not in read
     ]
     if problems:
         raise ConfigError("\n".join(problems))
 
 
 def overview() -> str:
-    """What there is, on one screen."""
+    """The modes, on one screen."""
     lines = [_OVERVIEW.rstrip(), ""]
     width = max(map(len, MODES))
     for purpose in PURPOSES:
@@ -105,25 +102,37 @@ def overview() -> str:
             for mode, entry in MODES.items()
             if entry.purpose == purpose
         ]
-    lines += ["", "All flags and the exit statuses: --helpfull"]
+    lines += ["", "--helpfull lists all flags and the exit statuses."]
     return "\n".join(lines)
 
 
 def mode_help(mode: str) -> str:
     """The flags that a mode reads, by area."""
     head = textwrap.fill(f"python run.py {mode}: {MODES[mode].help}", _WIDTH)
-    return "\n".join([head, *_flags(settings_of(mode) - {"mode"})])
+    return "\n".join([head, *_flags(settings_of(mode) - {"mode"}, MODES[mode].needs)])
 
 
 def full_help() -> str:
-    """Everything."""
+    """All flags and the exit statuses."""
     codes = [f"  {code:>3}  {text}" for code, text in exit_codes.MEANING.items()]
     return "\n".join(
-        [overview(), *_flags(ExperimentConfig.model_fields), "", "Exit statuses:", *codes]
+        [
+            overview(),
+            *_flags(ExperimentConfig.model_fields, modes=True),
+            "",
+            "Exit statuses:",
+            *codes,
+        ]
     )
 
 
-def _flags(names: Collection[str]) -> list[str]:
+def _flags(
+    names: Collection[str],
+    needs: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
+    *,
+    modes: bool = False,
+) -> list[str]:
+    """The usage and help of settings, by area; with `modes`, also which modes read each one."""
     lines = []
     for area in AREAS:
         shown = [name for name in area.model_fields if name in names]
@@ -131,9 +140,11 @@ def _flags(names: Collection[str]) -> list[str]:
             lines += ["", area.heading]
         for name in shown:
             field = ExperimentConfig.model_fields[name]
-            lines.append(f"  {_usage(name)}{_default(field.default)}")
+            lines.append(f"  {_usage(name)}{_needed(name, needs)}{_default(field.default)}")
+            some = modes and name not in EVERY_MODE_READS
+            users = f" (Modes: {', '.join(_users(name))}.)" if some else ""
             lines += textwrap.wrap(
-                str(field.description),
+                f"{field.description}{users}",
                 _WIDTH,
                 initial_indent="      ",
                 subsequent_indent="      ",
@@ -155,6 +166,14 @@ def _usage(name: str) -> str:
     return f"--{name}={words.get(kind, 'NAME=VALUE')}"
 
 
+def _needed(name: str, needs: Mapping[str, Sequence[str]]) -> str:
+    if name not in needs:
+        return ""
+    if not needs[name]:
+        return "  (required)"
+    return f"  (required unless you give {alternatives(needs[name])})"
+
+
 def _default(value: Any) -> str:
     if value in (None, "", (), {}):
         return ""
@@ -163,32 +182,10 @@ def _default(value: Any) -> str:
 
 
 def _users(name: str) -> list[str]:
-    """The modes that read a setting; validate, which reads all, only if it is the only one."""
+    """The modes that read a setting, without validate, which reads all, if there are others."""
     modes = modes_that_read(name)
     return [mode for mode in modes if mode != "validate"] or modes
 
 
 def _listed(modes: Sequence[str]) -> str:
     return modes[0] if len(modes) == 1 else f"{', '.join(modes[:-1])} and {modes[-1]}"
-
-
-def _mode_flag(arguments: Sequence[str]) -> Optional[str]:
-    """What the last `--mode` of a command line says."""
-    found = None
-    for i, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name in ("--mode", "-mode"):
-            found = value if equals else next(iter(arguments[i + 1 :]), None)
-    return found
-
-
-def _names(arguments: Sequence[str]) -> list[str]:
-    """The names of the settings that arguments give."""
-    fields = ExperimentConfig.model_fields
-    found = []
-    for argument in arguments:
-        name = argument.partition("=")[0].lstrip("-") if argument.startswith("-") else ""
-        name = name if name in fields else name.removeprefix("no")
-        if name in fields:
-            found.append(name)
-    return found

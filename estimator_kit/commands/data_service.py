@@ -31,12 +31,12 @@ _WORKER_GIVES_UP = 3600
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Serves until the process is stopped; see `serve`."""
-    serve(config)
+    serve(config, tell)
     return RunResult(mode=config.mode)
 
 
-def serve(config: ExperimentConfig) -> None:
-    """Runs the server that the mode names until a signal ends it.
+def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
+    """Runs the server that the mode names until a signal ends it; tells its address.
 
     Raises:
       ConfigError: the port cannot be bound, or the folder not be used.
@@ -47,7 +47,7 @@ def serve(config: ExperimentConfig) -> None:
             server, address = _dispatcher(config)
         else:
             server, address = _worker(config)
-        print(f"{config.mode}: {address}", flush=True)
+        tell(f"{config.mode}: {address}")
         while not ended.wait(1.0):  # In pieces, because a lock alone may hold back signals.
             pass
         server.stop()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional, TextIO
 
 from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -15,7 +14,7 @@ from estimator_kit.model.model_fn import ModelFn, read_metrics
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
 from estimator_kit.result import RunResult
-from estimator_kit.result_file import write_to
+from estimator_kit.result_file import evaluation_path, write_to
 from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
@@ -26,10 +25,12 @@ from feature_specs.spec import FeatureSpec
 _log = logging.getLogger("estimator_kit")
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(
+    config: ExperimentConfig, tell: Callable[[str], None], answers: Optional[TextIO] = None
+) -> RunResult:
     """Evaluates the latest checkpoint or an export; writes `evaluation-<eval_name>.json`.
 
-    The numbers of an export without a model directory go to standard output, as JSON.
+    Without a model directory, the metrics of an export go to `answers`, as JSON.
 
     Raises:
       SpecError, ConfigError: see `preparation.prepared`; or there is nothing that can be scored.
@@ -39,8 +40,9 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
         check_surroundings(config)
         evaluated = export_evaluation.evaluate(config)
         tell(evaluated.text)
-        if evaluated.path is None:
-            print(json.dumps(storage.plain(evaluated.document), indent=2, sort_keys=True))
+        if evaluated.path is None and answers is not None:
+            document = storage.plain(evaluated.document)
+            print(json.dumps(document, indent=2, sort_keys=True), file=answers)
         return evaluated.result
     return _of_checkpoint(complete(config, ModelDirConfig), tell)
 
@@ -71,7 +73,7 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         input_cache=input_cache.summary(cache),
         bad_data=screened.counts,
     )
-    path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
+    path = evaluation_path(config.model_dir, config.eval_name)
     write_to(
         result,
         path,

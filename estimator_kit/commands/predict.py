@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Optional, TextIO
 
 import tensorflow as tf
 
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
 from estimator_kit.config.mode_configs import ModelDirConfig
+from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
 from estimator_kit.model.session_errors import explained
 from estimator_kit.observing import report
@@ -26,7 +27,9 @@ from input_pipelines.record_files import tfrecords
 _Predict = Callable[[list[str], tfrecords.Damaged], Iterator[Any]]
 
 
-def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+def run(
+    config: ExperimentConfig, tell: Callable[[str], None], answers: Optional[TextIO] = None
+) -> RunResult:
     """Predicts with the export `config.export_dir`, or with the latest checkpoint.
 
     Raises:
@@ -38,15 +41,22 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
         result, text = scoring.run(config)
         tell(text)
         return result
+    if config.predict_output is None and answers is None:
+        raise ConfigError(
+            "predict_output is missing. ek.run prints no predictions: name a .jsonl or .tfrecord "
+            "file."
+        )
     if config.export_dir is not None:
-        spec, result = _with_export(config, config.export_dir)
+        spec, result = _with_export(config, config.export_dir, answers)
     else:
-        spec, result = _with_checkpoint(complete(config, ModelDirConfig))
+        spec, result = _with_checkpoint(complete(config, ModelDirConfig), answers)
     tell(report.summary(config, spec, result))
     return result
 
 
-def _with_export(config: ExperimentConfig, export_dir: str) -> tuple[FeatureSpec, RunResult]:
+def _with_export(
+    config: ExperimentConfig, export_dir: str, answers: Optional[TextIO]
+) -> tuple[FeatureSpec, RunResult]:
     view = preparation.check_surroundings(config)
     preparation.generate_data(config, view)
     found = exports.read(exports.newest(export_dir), config.spec)
@@ -66,10 +76,12 @@ def _with_export(config: ExperimentConfig, export_dir: str) -> tuple[FeatureSpec
 
     cannot = f"--export_dir={export.path} cannot answer"
     with loading.as_export_error(cannot, (tf.errors.OpError,)):
-        return spec, _predict(config, spec, predict)
+        return spec, _predict(config, spec, predict, answers)
 
 
-def _with_checkpoint(config: ModelDirConfig) -> tuple[FeatureSpec, RunResult]:
+def _with_checkpoint(
+    config: ModelDirConfig, answers: Optional[TextIO]
+) -> tuple[FeatureSpec, RunResult]:
     with preparation.prepared(config) as made:
 
         def predict(paths: list[str], damaged: tfrecords.Damaged) -> Iterator[Any]:
@@ -79,10 +91,12 @@ def _with_checkpoint(config: ModelDirConfig) -> tuple[FeatureSpec, RunResult]:
             )
             return prediction.from_estimator(trained, input_fn)
 
-        return made.spec, _predict(config, made.spec, predict)
+        return made.spec, _predict(config, made.spec, predict, answers)
 
 
-def _predict(config: ExperimentConfig, spec: FeatureSpec, predict: _Predict) -> RunResult:
+def _predict(
+    config: ExperimentConfig, spec: FeatureSpec, predict: _Predict, answers: Optional[TextIO]
+) -> RunResult:
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
@@ -91,7 +105,6 @@ def _predict(config: ExperimentConfig, spec: FeatureSpec, predict: _Predict) -> 
     with explained(spec, paths, with_labels=False, damaged=damaged):
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
         batches = prediction.chosen(predict(paths, damaged), config.predict_outputs)
-        count = prediction.write(
-            prediction.rows(batches, config.predict_limit), config.predict_output
-        )
+        rows = prediction.rows(batches, config.predict_limit)
+        count = prediction.write(rows, config.predict_output or answers)
     return RunResult(mode=config.mode, rows_evaluated=count, bad_data=screened.counts)

@@ -11,5 +11,5 @@ from estimator_kit.serving import server
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Serves until SIGTERM or Ctrl-C; see `serving.server.serve`."""
-    server.serve(config)
+    server.serve(config, tell)
     return RunResult(mode=config.mode)

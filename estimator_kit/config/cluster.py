@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Optional
 
+from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.config.settings import AllSettings
 from estimator_kit.errors import ConfigError
 
@@ -127,11 +128,13 @@ class ClusterView:
 def view_of(config: AllSettings, environment: Mapping[str, str]) -> Optional[ClusterView]:
     """This task's view of its cluster, or None for a process that is alone.
 
+    Modes that do not train look only at TF_CONFIG, to refuse a cluster.
+
     Raises:
       ConfigError: TF_CONFIG is malformed, or says otherwise than the flags; the message names the
         part and what it should look like.
     """
-    from_flags = _from_flags(config)
+    from_flags = _from_flags(config) if config.mode in TRAINING_MODES else None
     text = environment.get("TF_CONFIG", "").strip()
     view = parse(text) if text else None
     # Flags cannot name an evaluator.

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, cast
 import pydantic
 
 from estimator_kit.config.modes import MODES
-from estimator_kit.config.rules.general import problems_of
+from estimator_kit.config.rules import problems_of
 from estimator_kit.config.settings import AllSettings
 from estimator_kit.config.settings.base import Settings
 from estimator_kit.errors import ConfigError
-from feature_specs.errors import did_you_mean, nearest
+from feature_specs.errors import did_you_mean
 from input_pipelines.prepare.convert.options import ConvertOptions
 
 
@@ -35,17 +35,21 @@ class ExperimentConfig(AllSettings):
     """
 
     def __init__(self, *areas: Settings, **values: Any):
+        places = dict.fromkeys(values, "by name")
         for area in areas:
             if not isinstance(area, Settings):
                 raise ConfigError(
-                    f"got {area!r}, expected settings by name, as mode='evaluate', or an area of "
-                    "estimator_kit.config.settings"
+                    "ExperimentConfig: expected settings by name, such as mode='evaluate', or an "
+                    f"area of estimator_kit.config.settings, got {area!r}."
                 )
-            given = area.model_dump(exclude_unset=True)
-            doubled = sorted(set(given) & set(values))
-            if doubled:
-                raise ConfigError(f"--{doubled[0]} is given twice, in {type(area).__name__} too")
-            values = {**given, **values}
+            place = f"in {type(area).__name__}"
+            for name, value in area.model_dump(exclude_unset=True).items():
+                if name in places:
+                    raise ConfigError(
+                        f"{name}: the setting is given twice, {place} and {places[name]}. Remove "
+                        "one of them."
+                    )
+                values[name], places[name] = value, place
         try:
             super().__init__(**values)
         except pydantic.ValidationError as error:
@@ -68,6 +72,17 @@ class ExperimentConfig(AllSettings):
         )
 
 
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+_TYPES = {
+    "tuple_": "a list of strings",
+    "string_too_short": "text that is not empty",
+    "string_": "a string",
+    "int_": "an integer",
+    "float_": "a number",
+    "bool_": "true or false",
+    "dict_": "a mapping",
+}
+
 C = TypeVar("C", bound=ExperimentConfig)
 
 
@@ -82,8 +97,18 @@ def _problem(item: Any, fields: Any) -> str:
     if item["type"] == "extra_forbidden":
         return f"unknown field {name!r}{did_you_mean(name, fields)}"
     if item["type"] == "missing":
-        return f"--{name} is missing"
-    expected = item["msg"].removeprefix("Input should be ")
-    expected = "a list of strings" if item["type"] == "tuple_type" else expected
-    hint = nearest(item["input"], MODES) if name == "mode" else ""
-    return f"--{name}: got {item['input']!r}, expected {expected}{hint}"
+        return f"--{name} is missing."
+    if name == "mode":
+        return f"--mode: unknown mode {item['input']!r}{did_you_mean(item['input'], MODES)}"
+    return f"--{name}: expected {_expected(item)}, got {item['input']!r}."
+
+
+def _expected(item: Any) -> str:
+    """What pydantic expected, in the words of other errors."""
+    for bound, words in _BOUNDS.items():
+        if bound in item.get("ctx", {}):
+            return f"{words} {item['ctx'][bound]}"
+    for kind, words in _TYPES.items():
+        if item["type"].startswith(kind):
+            return words
+    return str(item["msg"].removeprefix("Input should be "))

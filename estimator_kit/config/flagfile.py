@@ -1,9 +1,10 @@
-"""Finds what absl reads from a flagfile differently than it was meant.
+"""Finds lines of a flagfile that absl would not read as their author meant them.
 
-In an absl flagfile a trailing `# comment` and quotes become part of the value, `$HOME` is not
-expanded, `--flag value` on one line is one unknown flag, and an unknown flag is named without its
-place. Each is an error here, with file and line, before absl reads the file. A flag of the command
-line goes before one of the file, wherever it stands. Never changes a flag.
+In an absl flagfile, a trailing `# comment` and quotes become part of the value, `$HOME` is not
+expanded, and `--flag value` on one line is one unknown flag. absl does not say where an unknown
+flag stands. This module reports each of these as an error with file and line, before absl reads the
+file. A flag on the command line overrides the same flag in a flagfile, wherever it stands. This
+module never changes a flag.
 """
 
 from __future__ import annotations
@@ -15,40 +16,39 @@ from collections.abc import Collection, Sequence
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest
 
-# Flags that a hint names.
+# The most flags that a hint names.
 _HINTED = 4
 
 _FLAGFILE = re.compile(r"^--?flagfile(?:=(.*))?$")
 
 
 def check_flagfiles(arguments: Sequence[str], known: Collection[str] = ()) -> None:
-    """Checks every flagfile that a command line names, and those that they name in turn.
+    """Checks every flagfile that a command line names, and the flagfiles that these name.
 
     Args:
-      arguments: of the command line.
-      known: names of all flags; where it is empty, names are not looked at.
+      arguments: the command line.
+      known: the names of all flags; if it is empty, names are not checked.
 
     Raises:
-      ConfigError: a file cannot be read, or a line would not mean what it says; all lines that are
-        wrong are listed.
+      ConfigError: a file cannot be read, or a line would not mean what it says; the message lists
+        all wrong lines.
     """
     problems: list[str] = []
-    for argument in flagfiles_first(arguments):
-        match = _FLAGFILE.match(argument)
-        if not match:
-            break
-        if match[1]:
-            _check_file(os.path.expanduser(match[1]), "the command line", known, problems, ())
+    for argument in split_flagfiles(arguments)[0]:
+        path = argument.partition("=")[2]
+        if path:
+            _check_file(os.path.expanduser(path), "the command line", known, problems, ())
         else:
-            problems.append("the command line: write --flagfile=path")
+            problems.append("the command line: --flagfile has no path. Write --flagfile=path.")
     if problems:
         raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
-def flagfiles_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with every flagfile in front, so that each flag beside them overrides them.
+def split_flagfiles(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The flagfiles of a command line, as `--flagfile=path`, and its other arguments.
 
-    absl reads a flagfile where it stands, so that the file would override what comes before it.
+    absl reads a flagfile where it stands, and the file overrides the flags before it. If the
+    flagfiles are read first, every flag on the command line overrides them.
     """
     flagfiles, others, waiting = [], [], list(arguments)
     while waiting:
@@ -63,7 +63,7 @@ def flagfiles_first(arguments: Sequence[str]) -> list[str]:
             flagfiles.append(f"--flagfile={match[1]}")
         else:
             flagfiles.append(f"--flagfile={waiting.pop(0) if waiting else ''}")
-    return flagfiles + others
+    return flagfiles, others
 
 
 def _check_file(
@@ -72,29 +72,32 @@ def _check_file(
     try:
         real = os.path.realpath(path)
         if real in outer:
-            problems.append(f"{where}: {path!r} includes itself; remove the line")
+            problems.append(f"{where}: the flagfile {path!r} includes itself. Remove the line.")
             return
         outer += (real,)
         with open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
-    except (OSError, ValueError) as error:  # As of a path with a NUL, or text that is no UTF-8.
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # Also a path with a NUL character, or text that is not UTF-8.
         reason = getattr(error, "strerror", None) or str(error)
-        hint = "" if os.path.isabs(path) else f"; relative paths start at {os.getcwd()}"
-        problems.append(f"{where}: cannot read the flagfile {path!r}: {reason}{hint}")
+        hint = "" if os.path.isabs(path) else f" Relative paths start at {os.getcwd()}."
+        problems.append(f"{where}: cannot read the flagfile {path!r}: {reason}.{hint}")
         return
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         place = f"{path}:{number}"
         if line.startswith("\ufeff"):
             problems.append(
-                f"{place}: the file begins with a byte order mark, which becomes part of the first "
-                "line; save it as UTF-8 without one"
+                f"{place}: the file starts with a byte order mark, which becomes part of the first "
+                "line. Save the file as UTF-8 without it."
             )
             continue
         if line[:1].isspace() and (text.startswith(("#", "//")) or _FLAGFILE.match(text)):
             problems.append(
-                f"{place}: {text!r}: absl knows comments and --flagfile in the first column only; "
-                "remove the indent"
+                f"{place}: {text!r}: absl recognizes comments and --flagfile only in the first "
+                "column. Remove the indent."
             )
             continue
         if not text or text.startswith(("#", "//")):
@@ -111,7 +114,7 @@ def _name_problem(text: str, known: Collection[str]) -> str:
     name = text.partition("=")[0].lstrip("-")
     if not known or name in known or name in ("flagfile", "undefok"):
         return ""
-    return f"there is no flag --{name}{flag_hint(name, known)}"
+    return f"unknown flag --{name}{flag_hint(name, known)}"
 
 
 def flag_hint(name: str, known: Collection[str]) -> str:
@@ -125,24 +128,24 @@ def flag_hint(name: str, known: Collection[str]) -> str:
 
 def _line_problem(text: str) -> str:
     if not text.startswith("-"):
-        return "a line is --flag=value, or a comment that starts with #"
+        return "expected --flag=value or a comment that starts with #."
     if text == "--":
-        return "ends the flags; remove it"
+        return "this line ends the flags. Remove it."
     name, equals, value = text.partition("=")
     flagfile = name.lstrip("-") == "flagfile"
     if flagfile and not value:
-        return "write --flagfile=path"
+        return "--flagfile has no path. Write --flagfile=path."
     if name.endswith((" ", "\t")) or value.startswith((" ", "\t")):
-        return "write --flag=value without blanks around the equals sign"
+        return "the equals sign has a space next to it. Remove the space."
     if not equals and re.search(r"\s", name):
-        return "write --flag=value with an equals sign; absl reads the whole line as one flag"
+        return "absl reads the whole line as one flag. Write --flag=value with an equals sign."
     if re.search(r"\s(#|//)", value):
-        return "a comment after a value becomes part of it; put it on a line of its own"
+        return "a comment after a value becomes part of the value. Write it on its own line."
     listed = value[:1] == '"' and "," in value  # absl's list flags read these as CSV.
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" and not listed:
-        return "quotes become part of the value; leave them out"
+        return "quotes become part of the value. Remove them."
     if re.search(r"\$[{(]?\w", value):
-        return "variables are not expanded in a flagfile; write the value out"
+        return "a flagfile does not expand variables. Write the value itself."
     if value.startswith("~") and not flagfile:
-        return "~ is not expanded in a flagfile; write the folder out"
+        return "a flagfile does not expand ~. Write the full path."
     return ""

@@ -7,6 +7,7 @@ only module that defines absl flags. Imports no TensorFlow.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import typing
@@ -16,7 +17,8 @@ from typing import Any, Literal, Union
 from absl import flags
 
 from estimator_kit.config.experiment_config import ExperimentConfig
-from estimator_kit.config.flagfile import check_flagfiles
+from estimator_kit.config.flagfile import check_flagfiles, flag_hint, split_flagfiles
+from estimator_kit.config.modes import MODES
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import SpecError, path_text
 from feature_specs.parser.yaml_reader import read_text
@@ -38,8 +40,8 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
     for name, field in ExperimentConfig.model_fields.items():
         kind, help_text = value_type(name), str(field.description)
         default = field.default
-        if typing.get_origin(kind) is Literal:
-            flags.DEFINE_enum(name, default, typing.get_args(kind), help_text, **here)
+        if typing.get_origin(kind) is Literal:  # The config checks which of them it is.
+            flags.DEFINE_string(name, default, help_text, **here)
         elif kind == tuple[str, ...]:
             flags.DEFINE_list(name, list(default), help_text, **here)
         elif kind in _OF_ONE_TYPE:
@@ -55,6 +57,61 @@ def value_type(name: str) -> Any:
         (annotation,) = (kind for kind in typing.get_args(annotation) if kind is not type(None))
     bounded = typing.get_origin(annotation) is typing.Annotated
     return typing.get_args(annotation)[0] if bounded else annotation
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandLine:
+    """A command line that was read.
+
+    Attributes:
+      values: the flags of the command line and of its flagfiles.
+      named: the flags that stand on the command line itself.
+    """
+
+    values: flags.FlagValues
+    named: tuple[str, ...]
+
+    def has(self, switch: str) -> bool:
+        """Whether the command line has a switch such as `--help`."""
+        return switch in self.named and bool(self.values[switch].value)
+
+
+def read_command_line(arguments: Sequence[str]) -> CommandLine:
+    """Reads flagfiles first, then the flags of the command line, which override them.
+
+    Args:
+      arguments: without the program's name.
+
+    Raises:
+      ConfigError, flags.Error: an argument is not a flag, a value does not have the type of its
+        flag, a flagfile cannot be used, or the mode is given twice.
+    """
+    values = flags.FlagValues()
+    define_flags(values)
+    check_flagfiles(arguments, known_names(values))
+    here: dict[str, Any] = {"flag_values": values, "module_name": "estimator_kit"}
+    flags.DEFINE_bool("help", False, "Show help.", short_name="h", **here)
+    flags.DEFINE_bool("helpfull", False, "Show all flags.", **here)
+    flagfiles, others = split_flagfiles(arguments)
+    try:
+        values(["program", *flagfiles])
+        before = {name: values[name].present for name in values}
+        rest = values(["program", *others])[1:]
+    except flags.UnrecognizedFlagError as error:
+        name = error.flagname
+        raise ConfigError(f"unknown flag --{name}{flag_hint(name, known_names(values))}") from error
+    except ValueError as error:  # Such as --noshuffle=1.
+        raise ConfigError(f"{error}. Remove the value.") from error
+    if rest:
+        what = "a mode as the first word" if rest[0] in MODES else "every argument as --flag=value"
+        raise flags.Error(f"{rest[0]!r} is not a flag. Write {what}.")
+    if values["mode"].present - before["mode"] > 1:
+        raise ConfigError(
+            f"--mode: the mode is given twice, the last time as {values['mode'].value}. Give it "
+            "once, as the first word or as --mode."
+        )
+    named = tuple(name for name in values if values[name].present > before[name])
+    return CommandLine(values, named)
 
 
 def known_names(values: flags.FlagValues) -> set[str]:
@@ -108,7 +165,7 @@ def _model_params(entries: Sequence[str]) -> dict[str, Any]:
             continue
         name, equals, value = entry.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"--model_params: got {entry!r}, expected name=value")
+            raise ConfigError(f"--model_params: expected name=value, got {entry!r}.")
         try:
             params[name.strip()] = read_text(value, f"--model_params={name}")[0]
         except SpecError as error:

@@ -1,6 +1,6 @@
-"""The closed table of modes: what each is for, and which settings it reads. No TensorFlow.
+"""The closed table of modes: what each one does, needs and reads. Imports no TensorFlow.
 
-A new mode is an entry here and a module of `commands` with `run(config, tell)`.
+To add a mode, add an entry here and a module in `commands` with `run(config, tell)`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,9 @@ Mode = Literal[
     "rollback", "history", "reproduce",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
-SERVICE_MODES = ("data_service_dispatcher", "data_service_worker")
 SERVING_MODES = ("serve", "serving_config")
-# Of one retraining directory; `retrain` alone reads spec and data that flags name.
+# They work on one retraining directory. Only `retrain` also reads a spec and data.
 RETRAINING_MODES = ("retrain", "rollback", "history", "reproduce")
-SCHEMA_MODES = ("import_schema", "export_schema")
-WITHOUT_SPEC = (
-    "analyze", "convert", "import_schema", "check_data", "inspect", "transform",
-    *SERVICE_MODES, *SERVING_MODES, "rollback", "history", "reproduce",
-)  # fmt: skip
-WITHOUT_MODEL_DIR = (
-    "analyze", "convert", "import_schema", "check_data", "inspect", "transform", "validate",
-    "export_schema", *SERVICE_MODES, *SERVING_MODES,
-)  # fmt: skip
 
 PURPOSES = ("prepare data", "train", "look", "serve", "retrain")
 
@@ -40,127 +30,188 @@ class ModeEntry:
     """One mode.
 
     Attributes:
-      purpose: one of `PURPOSES`; `--help` lists modes by it.
+      purpose: one of `PURPOSES`; `--help` groups the modes by it.
       help: one line.
-      module: of `commands`; it has `run(config, tell)`.
-      reads: the settings that the mode reads: names of whole areas of `settings`, as
+      module: the module in `commands` that has `run(config, tell)`.
+      needs: the settings that must be given, each with the settings that can take its place.
+      reads: the settings that the mode reads: names of whole areas in `settings`, such as
         "DataSettings", names of single settings, or `EVERYTHING`.
-      estimators: whether it makes an Estimator or a Keras model, and so needs `compat`.
+      but_not: settings of these areas that the mode does not read.
+      estimators: whether the mode makes an Estimator or a Keras model, and so needs `compat`.
+      answers: whether the mode writes its answers to a stream if no setting names a file for them;
+        then its function is `run(config, tell, answers)`.
     """
 
     purpose: str
     help: str
     module: str
+    needs: Mapping[str, tuple[str, ...]]
     reads: tuple[str, ...]
+    but_not: tuple[str, ...] = ()
     estimators: bool = True
+    answers: bool = False
 
 
-EVERY_MODE_READS = ("mode", "exit_code_style", "log_every_secs")
+EVERY_MODE_READS = ("mode", "exit_code_style")
 _MODEL = ("spec", "model", "model_params", "model_dir", "generate_default_data")
 _TRAIN_DATA = ("train_files", "train_days", "train_mix")
 _EVAL_DATA = ("eval_files", "eval_days")
+# What a training reads, whether or not it evaluates its checkpoints.
 _TRAINING = (
-    *_MODEL, "DataSettings", "BadDataSettings", "InputCacheSettings", "TrainingSettings",
-    "EvaluationSettings", "ExportSettings", "MachineSettings", "lock_stale_secs",
+    *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", "BadDataSettings",
+    "InputCacheSettings", "TrainingSettings", "MachineSettings", "lock_stale_secs",
+    "log_every_secs",
 )  # fmt: skip
 _CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
-_ONE_MODEL = (
-    *_MODEL, "BadDataSettings", "MachineSettings", "eval_batch_size", "seed", "deterministic",
-    "ClusterSettings",  # To refuse a cluster.
-)  # fmt: skip
+_ONE_MODEL = (*_MODEL, "BadDataSettings", "MachineSettings", "seed", "deterministic")
 
 MODES: Mapping[str, ModeEntry] = {
     "analyze": ModeEntry(
         "prepare data", "write a first spec for some records, or refresh the files of a spec",
-        "analyze", ("spec", *_TRAIN_DATA, "AnalysisSettings", "TableSettings"),
-        estimators=False,
+        "analyze",
+        {"train_files": (), "analysis_dir": ("spec",), "labels": ("spec",)},
+        ("spec", "train_files", "train_days", "AnalysisSettings", "TableSettings"),
+        but_not=("schema_file",), estimators=False,
     ),
     "convert": ModeEntry(
-        "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecords",
-        "convert", ("spec", "seed", "beam_options", "ConversionSettings", "TableSettings"),
+        "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
+        "convert",
+        {"convert_files": (), "convert_dir": ()},
+        ("spec", "seed", "beam_options", "ConversionSettings", "TableSettings", "log_every_secs"),
         estimators=False,
     ),
     "check_data": ModeEntry(
-        "prepare data", "read all records, and list what is damaged or does not fit the spec",
-        "check_data", ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files"),
+        "prepare data", "read all records, and list those that are damaged or do not fit the spec",
+        "check_data",
+        {"train_files": ("train_mix", "eval_files", "predict_files")},
+        ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files", "log_every_secs"),
         estimators=False,
     ),
     "import_schema": ModeEntry(
-        "prepare data", "write a first spec for a Schema of TensorFlow Metadata",
-        "schema", ("schema_file", "analysis_dir", "labels"), estimators=False,
+        "prepare data", "write a first spec from a TensorFlow Metadata Schema",
+        "schema",
+        {"schema_file": (), "analysis_dir": ()},
+        ("schema_file", "analysis_dir", "labels"), estimators=False,
     ),
     "export_schema": ModeEntry(
-        "prepare data", "write a spec as a Schema of TensorFlow Metadata",
-        "schema", ("spec", "schema_file"), estimators=False,
+        "prepare data", "write a spec as a TensorFlow Metadata Schema",
+        "schema",
+        {"spec": (), "schema_file": ()},
+        ("spec", "schema_file"), estimators=False,
     ),
     "data_service_dispatcher": ModeEntry(
-        "prepare data", "run the dispatcher of a tf.data service until it is stopped",
-        "data_service", ("data_service_port", "data_service_host", "data_service_dir"),
-        estimators=False,
+        "prepare data", "run the dispatcher of a tf.data service until you stop it",
+        "data_service",
+        {},
+        ("data_service_port", "data_service_host", "data_service_dir"), estimators=False,
     ),
     "data_service_worker": ModeEntry(
-        "prepare data", "run a worker of a tf.data service until it is stopped",
+        "prepare data", "run a worker of a tf.data service until you stop it",
         "data_service",
-        ("data_service", "data_service_port", "data_service_host", "data_service_dir"),
-        estimators=False,
+        {"data_service": ()},
+        ("DataServiceSettings",), but_not=("data_service_dir",), estimators=False,
     ),
     "train_and_evaluate": ModeEntry(
-        "train", "train, evaluate every checkpoint, export (the default)",
-        "train", (*_TRAINING, *_CLUSTER),
+        "train", "train, evaluate every checkpoint, and export (the default)",
+        "train",
+        {"spec": (), "model_dir": (), "train_files": ("train_mix",), "eval_files": ()},
+        (*_TRAINING, *_CLUSTER, *_EVAL_DATA, "predict_files", "EvaluationSettings",
+         "ExportSettings"),
+        but_not=("eval_name",),
     ),
     "train": ModeEntry(
-        "train", "train alone", "train", (*_TRAINING, *_CLUSTER),
+        "train", "train without evaluating or exporting",
+        "train",
+        {"spec": (), "model_dir": (), "train_files": ("train_mix",)},
+        (*_TRAINING, *_CLUSTER),
     ),
     "evaluate": ModeEntry(
-        "train", "score the latest checkpoint, or an export, on --eval_files",
+        "train", "evaluate the latest checkpoint, or an export, on --eval_files",
         "evaluate",
-        (*_ONE_MODEL, *_EVAL_DATA, "eval_steps", "eval_name", "export_dir", "InputCacheSettings"),
+        {"spec": ("export_dir",), "model_dir": ("export_dir",), "eval_files": ()},
+        (*_ONE_MODEL, *_EVAL_DATA, "eval_batch_size", "eval_steps", "eval_name", "export_dir",
+         "InputCacheSettings"),
+        answers=True,
     ),
     "export": ModeEntry(
-        "train", "write a SavedModel of the latest checkpoint",
+        "train", "write the latest checkpoint as a SavedModel",
         "export",
+        {"spec": (), "model_dir": ()},
         (*_ONE_MODEL, *_TRAIN_DATA, *_EVAL_DATA, "predict_files", "warm_start_from",
-         "ExportSettings"),
+         "export_check_rows", "default_signature"),
     ),
     "predict": ModeEntry(
-        "train", "predict --predict_files with the latest checkpoint or an export",
-        "predict", (*_ONE_MODEL, "predict_files", "PredictionSettings", "TableSettings"),
+        "train", "predict --predict_files with the latest checkpoint or with an export",
+        "predict",
+        {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
+         "predict_files": ()},
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "PredictionSettings", "TableSettings",
+         "log_every_secs"),
+        answers=True,
     ),
     "validate": ModeEntry(
-        "look", "check flags and spec, and on request rows, before anything runs",
-        "validate", EVERYTHING, estimators=False,
+        "look", "check flags and spec, and rows if you ask for it, before anything runs",
+        "validate",
+        {"spec": ()},
+        EVERYTHING, estimators=False,
     ),
     "inspect": ModeEntry(
-        "look", "say what is in an export, a checkpoint or a model directory",
-        "inspect", ("inspect_path", "graph_dir"),
+        "look", "show what is in an export, a checkpoint or a model directory",
+        "inspect",
+        {"inspect_path": ()},
+        ("inspect_path", "graph_dir"),
     ),
     "transform": ModeEntry(
         "look", "write an export in another form (frozen, TensorFlow Lite, ONNX, ...)",
         "transform",
+        {"export_dir": (), "transform": (), "transform_dir": (), "predict_files": ()},
         ("export_dir", "transform", "transform_dir", "transform_inputs", "representative_files",
-         "transform_tolerance", "transform_max_loss_increase", "predict_files", *_EVAL_DATA),
+         "transform_tolerance", "transform_max_loss_increase", "predict_files", "eval_files"),
     ),
     "serve": ModeEntry(
-        "serve", "answer gRPC and REST as TensorFlow Serving does, for development",
-        "serve", ("ServingSettings", "MachineSettings"), estimators=False,
+        "serve", "answer gRPC and REST requests as TensorFlow Serving does, for development",
+        "serve",
+        {"serving_models": ()},
+        ("ServingSettings", "intra_op_threads", "inter_op_threads"),
+        but_not=("serving_config_dir", "serving_image", "serving_batch_rows",
+                 "serving_batch_timeout_micros"),
+        estimators=False,
     ),
     "serving_config": ModeEntry(
-        "serve", "write the files that TensorFlow Serving is started with",
-        "serving_config", ("ServingSettings",), estimators=False,
+        "serve", "write the files that TensorFlow Serving needs to start",
+        "serving_config",
+        {"serving_models": (), "serving_config_dir": ()},
+        ("ServingSettings",),
+        but_not=("serving_threads", "serving_max_request_mib", "serving_allowed_hosts",
+                 "serving_lame_duck_secs"),
+        estimators=False,
     ),
     "retrain": ModeEntry(
-        "retrain", "one cycle: choose days, check, train, compare with the live one, promote",
-        "retrain", (*_TRAINING, "RetrainingSettings"),
+        "retrain", "run one cycle: train on new days, compare with the live model, promote",
+        "retrain",
+        {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
+        (*_TRAINING, "eval_files", "EvaluationSettings", "ExportSettings", "RetrainingSettings",
+         "min_count"),
+        # What a cycle decides, and what is for the other modes of retraining.
+        but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
+                 "warm_start_from", "eval_name", "to", "cycle"),
     ),
     "rollback": ModeEntry(
         "retrain", "make the version --to live again",
-        "retrain", ("model_dir", "serving_dir", "to", "keep_versions", "lock_stale_secs"),
+        "retrain",
+        {"model_dir": (), "to": ()},
+        ("model_dir", "serving_dir", "to", "lock_stale_secs"),
     ),
     "history": ModeEntry(
-        "retrain", "a table of all cycles", "retrain", ("model_dir", "serving_dir"),
+        "retrain", "show a table of all cycles",
+        "retrain",
+        {"model_dir": ()},
+        ("model_dir", "serving_dir"),
     ),
     "reproduce": ModeEntry(
-        "retrain", "train --cycle again, and say what differs",
-        "retrain", ("model_dir", "cycle", "lock_stale_secs"),
+        "retrain", "train --cycle again, and show what differs",
+        "retrain",
+        {"model_dir": (), "cycle": ()},
+        ("model_dir", "cycle", "lock_stale_secs"),
     ),
 }  # fmt: skip

@@ -19,7 +19,7 @@ from estimator_kit import storage
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.mode_configs import ModelDirConfig
-from estimator_kit.config.settings import RetrainingSettings
+from estimator_kit.config.settings import RetrainingSettings, settings_of
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import CheckpointError, NothingToDo
 from estimator_kit.result_file import read_result
@@ -139,7 +139,8 @@ def training_config(
     }
     if start.source is not None and warm_start_epochs is not None:
         changes["epochs"] = warm_start_epochs
-    return ModelDirConfig(**{**config.model_dump(), **defaults, **changes})
+    given = config.model_dump(include=set(settings_of("retrain")))
+    return ModelDirConfig(**{**given, **defaults, **changes})
 
 
 def train(

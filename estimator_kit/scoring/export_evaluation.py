@@ -146,7 +146,7 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
             "into, since it may be served; name another folder, or leave --model_dir out"
         )
     storage.check_writable(config.model_dir, flag="--model_dir")
-    path = os.path.join(config.model_dir, f"evaluation-{config.eval_name}.json")
+    path = result_file.evaluation_path(config.model_dir, config.eval_name)
     if "checkpoint" in (storage.read_json(path) or {}):
         raise ConfigError(
             f"{path} holds the evaluation of a checkpoint; give the one of the export another name "

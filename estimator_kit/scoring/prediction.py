@@ -10,9 +10,8 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, TextIO, Union
 
 import numpy as np
 import tensorflow as tf
@@ -87,12 +86,12 @@ def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict
     return itertools.islice(each, limit)
 
 
-def write(predictions: Iterator[dict[str, Any]], path: Optional[str]) -> int:
-    """Writes rows to a .jsonl or .tfrecord file, or as JSON to standard output; counts them."""
-    if path is not None and not path.endswith(".jsonl"):
-        return writing.write_examples(path, predictions)
+def write(predictions: Iterator[dict[str, Any]], output: Union[str, TextIO, None]) -> int:
+    """Writes rows to a .jsonl or .tfrecord file, or as JSON to a stream; returns how many."""
+    if isinstance(output, str) and not output.endswith(".jsonl"):
+        return writing.write_examples(output, predictions)
     count = 0
-    with _text_output(path) as stream:
+    with _text_output(output) as stream:
         for row in predictions:
             print(json.dumps({name: json_value(v) for name, v in row.items()}), file=stream)
             count += 1
@@ -100,9 +99,9 @@ def write(predictions: Iterator[dict[str, Any]], path: Optional[str]) -> int:
 
 
 @contextlib.contextmanager
-def _text_output(path: Optional[str]) -> Iterator[Any]:
-    if path is None:
-        yield sys.stdout
+def _text_output(path: Union[str, TextIO, None]) -> Iterator[Any]:
+    if not isinstance(path, str):
+        yield path
         return
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder or ".")

@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,8 +35,8 @@ _LONGEST_RUN = 60.0
 _WAITING = 16
 
 
-def serve(config: ExperimentConfig) -> None:
-    """Runs both servers until a signal ends them.
+def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
+    """Runs both servers until a signal ends them; tells their addresses.
 
     Raises:
       ConfigError: a folder is not there, or a port cannot be bound.
@@ -44,7 +44,7 @@ def serve(config: ExperimentConfig) -> None:
     """
     with until_signalled() as ended, running(config) as (server, models):
         grpc_address, rest_address = server.addresses
-        print(f"serve: grpc {grpc_address} rest {rest_address}", flush=True)
+        tell(f"serve: grpc {grpc_address} rest {rest_address}")
         while not ended.wait(config.serving_poll_secs):
             models.poll()
         if ended.number == signal.SIGTERM and config.serving_lame_duck_secs:

@@ -197,7 +197,8 @@ def check_already_done(config: ModelDirConfig, plan: Plan) -> None:
             f"{config.model_dir} is already trained to step {plan.start_step} of "
             f"{plan.max_steps}. Raise --max_steps or --epochs, or choose another --model_dir."
         )
-    if before.get("stop_reason") == "early_stopped" and config.early_stopping_metric is not None:
+    stopped_early = before.get("stop_reason") == "early_stopped"
+    if stopped_early and config.mode != "train" and config.early_stopping_metric is not None:
         raise NothingToDo(
             f"{config.model_dir} was stopped early at step {plan.start_step}. Remove "
             "--early_stopping_metric to go on, or choose another --model_dir."

@@ -24,7 +24,7 @@ def session_config(config: ModelDirConfig) -> Any:
         inter_op_parallelism_threads=config.inter_op_threads,
     )
     session.gpu_options.allow_growth = config.memory_growth
-    if config.mirrored_devices:
+    if config.mode in TRAINING_MODES and config.mirrored_devices:
         session.device_count["CPU"] = config.mirrored_devices
     return session
 

@@ -62,7 +62,7 @@ def test_a_table(folder):
 @pytest.mark.parametrize(
     "arguments, code, message",
     [
-        ((*ANALYZE, "--analysis_dir=x"), 2, "error: --labels is missing; name the features that "),
+        ((*ANALYZE, "--analysis_dir=x"), 2, "error: --labels is missing. --mode=analyze needs "),
         ((*ANALYZE, "--analysis_dir=x", "--labels=clik"), 65,
          "error: --labels: no record has a feature 'clik'. Did you mean 'click'?"),
         ((*ANALYZE, "--analysis_dir=.", "--labels=click"), 2, "error: --analysis_dir: '.' holds "),

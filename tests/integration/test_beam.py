@@ -104,10 +104,10 @@ def test_without_beam(run, tmp_path, monkeypatch, mode):
     [
         ({"mode": "convert", "convert_files": ("a",), "convert_dir": "x", "convert_processes": 2,
           "beam_options": "--runner=DirectRunner"},
-         "--convert_processes is for a conversion without --beam_options, whose runner has flags "
-         "of its own for the number of workers"),
+         "--convert_processes is for a conversion without --beam_options. Use the flag of the Beam "
+         "runner for the number of workers."),
         ({"mode": "check_data", "train_files": ("a",), "beam_options": "--runner=DirectRunner"},
-         "--beam_options is for --mode=convert and --mode=analyze"),
+         "--beam_options is for --mode=convert and --mode=analyze. Remove it."),
         ({"mode": "convert", "convert_files": ("a",), "convert_dir": "x", "beam_options": ""},
          "--beam_options: --runner is missing; say where the pipeline runs, as in "
          "--runner=DirectRunner (this machine) or --runner=DataflowRunner"),

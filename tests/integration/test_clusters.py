@@ -319,8 +319,10 @@ def test_each_mode_learns_what_one_process_does(rows, alone, tmp_path, more):
     assert done.returncode == 0, done.stdout
     assert not running(tmp_path)
     assert abs(alone - read_result(tmp_path / "model")["metrics"]["auc/click"]) <= 0.01
+    flagfile = tmp_path / "run.flags"
+    flagfile.write_text("\n".join(flags(rows, tmp_path / "model")) + "\n")
     for name in ("evaluate", "export"):
-        assert run(ROOT, *flags(rows, tmp_path / "model", f"--mode={name}")).returncode == 0
+        assert run(ROOT, name, f"--flagfile={flagfile}").returncode == 0
 
 
 @pytest.mark.ci
@@ -333,18 +335,17 @@ def test_two_machines_step_as_one_with_twice_the_batch(rows, tmp_path, document)
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps(document))
     common = [
-        f"--spec={spec}",
-        f"--train_files={rows}/train-0.tfrecord", "--noshuffle", "--epochs=3", "--model=dnn",
-        "--mode=train", "--model_params=hidden_units=[8]", "--save_checkpoints_steps=1",
-        "--keep_checkpoint_max=40",
+        f"--spec={spec}", f"--train_files={rows}/train-0.tfrecord", "--noshuffle",
+        "--epochs=3", "--model=dnn", "--mode=train", "--model_params=hidden_units=[8]",
+        "--save_checkpoints_steps=1", "--keep_checkpoint_max=40", "--cluster_timeout_secs=90",
     ]  # fmt: skip
     one, two = tmp_path / "one", tmp_path / "two"
-    done = run(ROOT, *flags(rows, one, *common, "--batch_size=100"))
+    done = run(ROOT, *common, f"--model_dir={one}", "--batch_size=100")
     assert done.returncode == 0, done.stderr
     done = launched(
-        *flags(rows, two, *common, "--batch_size=50", "--strategy=multi_worker_mirrored"),
+        *common, f"--model_dir={two}", "--batch_size=50", "--strategy=multi_worker_mirrored",
         "--launch_local=chief:1,worker:1",
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout
     losses = [
         [evaluated(rows, spec, folder, step) for step in range(5, 31, 5)] for folder in (one, two)

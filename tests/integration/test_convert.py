@@ -208,7 +208,7 @@ def test_it_needs_no_tensorflow(tmp_path):
     "given, code, message",
     [
         (["--convert_files=a.csv"], 2,
-         "error: --convert_dir is missing; --mode=convert needs it\n"),
+         "error: --convert_dir is missing. --mode=convert needs it.\n"),
         (["--convert_files=no*.csv", "--convert_dir=x"], 65,
          "error: no file matches 'no*.csv' of --convert_files\n"),
         (["--convert_files=a.csv", "--convert_dir=."], 2,
@@ -235,21 +235,21 @@ def config(**values):
 @pytest.mark.parametrize(
     "values, message",
     [
-        ({"split_key": "u"}, "--eval_fraction is missing; say which share of the keys of "
-         "--split_key is for evaluation, as 0.1"),
-        ({"eval_fraction": 0.1}, "--split_key is missing; name the column whose values are on one "
-         "side each, as user_id"),
-        ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: got 1.0, expected less than "
-         "1"),
-        ({"shard_mib": 0}, "--shard_mib: got 0, expected greater than or equal to 1"),
-        ({"convert_processes": 0}, "--convert_processes: got 0, expected greater than or equal to "
-         "1"),
-        ({"convert_order": "random"}, "--convert_order: got 'random', expected 'stable' or "
-         "'shuffled'"),
-        ({"step_columns": ("a", "a", "")}, "--step_columns: 'a' is there twice\n--step_columns: "
-         "'' is no name"),
+        ({"split_key": "u"}, "--eval_fraction is missing. Say which share of the values of "
+         "--split_key is for evaluation, such as 0.1."),
+        ({"eval_fraction": 0.1}, "--split_key is missing. Name the column, such as user_id, whose "
+         "values decide which rows are for evaluation."),
+        ({"split_key": "u", "eval_fraction": 1.0}, "--eval_fraction: expected less than 1.0, "
+         "got 1.0."),
+        ({"shard_mib": 0}, "--shard_mib: expected at least 1, got 0."),
+        ({"convert_processes": 0}, "--convert_processes: expected at least 1, got 0."),
+        ({"convert_order": "random"}, "--convert_order: expected 'stable' or 'shuffled', got "
+         "'random'."),
+        ({"step_columns": ("a", "a", "")},
+         "--step_columns: 'a' is listed twice. Remove one of them.\n"
+         "--step_columns: got an empty name. Remove it."),
         ({"step_columns": ("a",), "spec": "s.yaml"}, "--step_columns is for a conversion without "
-         "--spec; a spec says feature_list: true"),
+         "--spec. Write feature_list: true in the spec instead."),
     ],
 )  # fmt: skip
 def test_flags_that_do_not_go_together(values, message):

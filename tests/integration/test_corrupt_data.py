@@ -351,4 +351,7 @@ def test_check_data_leaves_the_result_of_a_training_alone(config, data):
 def test_check_data_needs_files():
     with pytest.raises(ek.ConfigError) as error:
         ek.ExperimentConfig(mode="check_data")
-    assert str(error.value) == "--train_files is missing; --mode=check_data needs it"
+    assert str(error.value) == (
+        "--train_files is missing. --mode=check_data needs it unless you give --train_mix, "
+        "--eval_files or --predict_files."
+    )

@@ -124,7 +124,7 @@ def test_an_epoch_completes_without_a_worker_that_is_killed_in_it(processes, row
     epochs, model_dir = 8, tmp_path / "killed"
     trainer = processes.start(
         "--mode=train", f"--spec={rows}/spec.yaml", "--model=linear", "--batch_size=64",
-        f"--model_dir={model_dir}", f"--train_files={rows}/train-*", "--exporters=",
+        f"--model_dir={model_dir}", f"--train_files={rows}/train-*",
         f"--epochs={epochs}", f"--data_service={address}", "--data_service_timeout_secs=5",
         "--log_every_secs=0.01",
     )  # fmt: skip

@@ -270,7 +270,7 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     assert refused(export_dir=bare) == (
         f"--export_dir={bare}: {expected}, got a folder without either"
     )
-    assert refused(eval_files=()) == "--eval_files is missing; --mode=evaluate needs it"
+    assert refused(eval_files=()) == "--eval_files is missing. --mode=evaluate needs it."
     unlabeled = f"{tmp_path}/unlabeled.tfrecord"
     rows = make_rows(3)
     del rows[1]["click"]
@@ -316,11 +316,12 @@ def test_an_export_is_for_some_modes(export, tmp_path):
     done = run(tmp_path, "export", *given)
     assert done.returncode == exit_codes.BAD_CONFIG
     assert done.stderr == (
-        "error: --export_dir is not read by --mode=export, but by evaluate, predict and transform; "
-        "drop it\n"
+        "error: --mode=export does not read --export_dir. Remove the flag; it is for evaluate, "
+        "predict and transform.\n"
     )
     done = run(tmp_path, "--mode=evaluate", "--eval_files=x")
     assert done.returncode == exit_codes.BAD_CONFIG
     assert done.stderr == (
-        "error: --spec is missing\n--model_dir is missing; --mode=evaluate needs it\n"
+        "error: --spec is missing. --mode=evaluate needs it unless you give --export_dir.\n"
+        "--model_dir is missing. --mode=evaluate needs it unless you give --export_dir.\n"
     )

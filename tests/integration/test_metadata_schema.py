@@ -56,10 +56,11 @@ def test_in_a_program_of_ones_own(folder):
     "arguments, message",
     [
         (["--mode=import_schema"],
-         "--schema_file is missing; --mode=import_schema needs it\n"
-         "--analysis_dir is missing; --mode=import_schema needs it"),
+         "--schema_file is missing. --mode=import_schema needs it.\n"
+         "--analysis_dir is missing. --mode=import_schema needs the folder for the first spec."),
         (["--mode=export_schema"],
-         "--spec is missing\n--schema_file is missing; --mode=export_schema needs it"),
+         "--spec is missing. --mode=export_schema needs it.\n"
+         "--schema_file is missing. --mode=export_schema needs it."),
         (["--mode=import_schema", "--schema_file=gone.pbtxt", "--analysis_dir=first"],
          "--schema_file: 'gone.pbtxt' cannot be read: No such file or directory"),
         (["--mode=import_schema", "--schema_file=s.pbtxt", "--analysis_dir=first",

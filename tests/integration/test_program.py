@@ -128,11 +128,10 @@ def test_the_program_ends_with_the_status_of_what_is_wrong(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--modle=train"], 2, "error: there is no flag --modle. Did you mean 'mode"),
-        (["--batch_size=0"], 2, "error: --batch_size: got 0, expected greater than or equal to 1"),
-        (["--noshuffle=1"], 2, "error: --noshuffle=1 does not take an argument; leave the value"),
-        (["train"], 2, "error: 'train' is no flag; a mode is the first word; every argument is "
-                       "--flag=value"),
+        (["--modle=train"], 2, "error: unknown flag --modle. Did you mean 'mode"),
+        (["--batch_size=0"], 2, "error: --batch_size: expected at least 1, got 0."),
+        (["--noshuffle=1"], 2, "error: --noshuffle=1 does not take an argument. Remove the value."),
+        (["train"], 2, "error: 'train' is not a flag. Write a mode as the first word."),
         (["--model_params=hidden_unit=[8]"], 2,
          "error: model WideDeepModel: unknown parameter 'hidden_unit'. Did you mean 'hidden_uni"),
         (["--train_files=/nowhere/*"], 65, "error: no file matches '/nowhere/*' of --train_files"),
@@ -157,8 +156,8 @@ def test_a_flagfile_that_would_not_mean_what_it_says(flagfile, tmp_path):
     assert done.returncode == 2
     assert done.stderr == (
         f"error: {flagfile}:12: '--seed=1 # the answer': a comment after a value becomes part of "
-        "it; put it on a line of its own\n"
-        f"{flagfile}:13: \"--model='dnn'\": quotes become part of the value; leave them out\n"
+        "the value. Write it on its own line.\n"
+        f"{flagfile}:13: \"--model='dnn'\": quotes become part of the value. Remove them.\n"
     )
 
 

@@ -412,8 +412,8 @@ def test_a_mode_of_one_process_refuses_a_cluster(config, monkeypatch):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(config(mode="evaluate"))
     assert str(error.value) == (
-        "TF_CONFIG names a cluster of 2 tasks, and --mode=evaluate runs in one process; unset "
-        "TF_CONFIG"
+        "TF_CONFIG describes a cluster of 2 tasks, but --mode=evaluate runs in one process. Unset "
+        "TF_CONFIG."
     )
 
 

@@ -1,40 +1,36 @@
-"""Which flags go with --predict_dir, the predictions of an export into a folder. No TensorFlow."""
+"""Which settings go together in `--mode=predict`. Imports no TensorFlow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from estimator_kit.config.rules import names
 from estimator_kit.config.settings import AllSettings
 
 
 def problems(config: AllSettings) -> list[str]:
-    """What does not go together in --mode=predict, each problem a line with its remedy."""
+    """What does not go together, with and without `--predict_dir`."""
     if config.mode != "predict":
         return []
-    found = _name_problems("predict_outputs", config.predict_outputs)
+    found = names.problems("predict_outputs", config.predict_outputs)
     if config.predict_dir is None:
         return found + [
-            f"--{field} is for --predict_dir, the predictions of an export into a folder"
+            f"--{field} is only for --predict_dir, which predicts many files with an export. "
+            f"Remove --{field}."
             for field in ("keep_columns", "predict_processes")
             if getattr(config, field)
         ]
     if config.export_dir is None:
         found.append(
-            "--export_dir is missing; --predict_dir takes the predictions of an export (write one "
-            "of a checkpoint with --mode=export)"
+            "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint "
+            "with --mode=export."
         )
     if config.predict_output is not None:
         found.append(
-            "give --predict_output, for one file, or --predict_dir, for a file of each input"
+            "--predict_output and --predict_dir do not go together. Give --predict_output for one "
+            "file, or --predict_dir for a file of each input."
         )
     if config.predict_limit is not None:
-        found.append("--predict_limit is for --predict_output; --predict_dir has all rows")
-    return found + _name_problems("keep_columns", config.keep_columns)
-
-
-def _name_problems(flag: str, names: Sequence[str]) -> list[str]:
-    return [
-        f"--{flag}: {name!r} is {'there twice' if name else 'no name'}"
-        for i, name in enumerate(names)
-        if name in names[:i] or not name
-    ]
+        found.append(
+            "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one "
+            "of the two."
+        )
+    return found + names.problems("keep_columns", config.keep_columns)

@@ -1,4 +1,7 @@
-"""The models of `--mode=serve` and `--mode=serving_config` by their flags. No TensorFlow."""
+"""The models that the settings of serving describe, and what is wrong with these settings.
+
+Imports no TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ class ServedModel:
     """One model at a server.
 
     Attributes:
-      name: in requests.
+      name: the name that requests use.
       path: the folder of its versions.
-      policy: which are served: `latest` so many, `all`, or the `specific` ones.
-      latest: how many are, with `latest`.
-      specific: those with `specific`.
+      policy: which versions are served: the `latest` ones, `all`, or `specific` ones.
+      latest: with the policy `latest`, how many versions are served.
+      specific: with the policy `specific`, the versions that are served.
       labels: `{label: version}`.
     """
 
@@ -35,20 +38,20 @@ class ServedModel:
     labels: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def candidates(self, found: Sequence[int]) -> list[int]:
-        """Versions that may be served, the newest first."""
+        """The versions that may be served, newest first."""
         chosen = [v for v in found if self.policy != "specific" or v in self.specific]
         return sorted(chosen, reverse=True)
 
     def most(self, found: Sequence[int]) -> int:
-        """How many of them are, at most."""
+        """How many versions are served at most."""
         return self.latest if self.policy == "latest" else len(found)
 
 
 def served_models(config: AllSettings) -> list[ServedModel]:
-    """The models that the flags describe.
+    """The models that the settings describe.
 
     Raises:
-      ValueError: they do not; the problems, one a line.
+      ValueError: the settings are wrong; the message has one problem on each line.
     """
     models, problems = _parsed(config)
     if problems:
@@ -57,52 +60,52 @@ def served_models(config: AllSettings) -> list[ServedModel]:
 
 
 def problems(config: AllSettings) -> list[str]:
-    """What is wrong with the flags of serving."""
+    """What is wrong with the settings of serving."""
     found = _parsed(config)[1]
-    if config.mode == "serving_config" and not config.serving_config_dir:
-        found.append(
-            "--serving_config_dir is missing; --mode=serving_config writes its files there"
-        )
     image = config.serving_image
     if image is not None and not re.fullmatch(r"[^\s:]\S*:[\w][\w.-]*(@sha256:\w+)?", image):
         found.append(
-            f"--serving_image: got {image!r}, expected an image with its tag, as "
-            "tensorflow/serving:2.15.1"
+            "--serving_image: expected an image with its tag, such as tensorflow/serving:2.15.1, "
+            f"got {image!r}."
         )
     elif image is not None and image.endswith(":latest"):
-        found.append("--serving_image: the tag latest is another image tomorrow; name a release")
+        found.append(
+            f"--serving_image: expected the tag of a release, got {image!r}. The tag latest may be "
+            "another image tomorrow."
+        )
     for name in config.serving_allowed_hosts:
         if not re.fullmatch(r"[A-Za-z0-9._-]+|\*", name):
             found.append(
-                f"--serving_allowed_hosts: got {name!r}, expected a name without a port, as "
-                "models.example.com, or *"
+                "--serving_allowed_hosts: expected a name without a port, such as "
+                f"models.example.com, or *, got {name!r}."
             )
     port = config.serving_grpc_port
     if config.mode in SERVING_MODES and port and port == config.serving_rest_port:
-        found.append(f"--serving_grpc_port and --serving_rest_port are both {port}")
+        found.append(
+            f"--serving_grpc_port and --serving_rest_port: expected different ports, got {port} "
+            "twice."
+        )
     if config.mode == "serving_config" and not (port and config.serving_rest_port):
-        found.append("--serving_grpc_port and --serving_rest_port: 0 is for --mode=serve alone")
+        found.append(
+            "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
+            "--mode=serve can choose free ports."
+        )
     return found
 
 
 def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
     problems: list[str] = []
     models: dict[str, ServedModel] = {}
-    if config.mode in SERVING_MODES and not config.serving_models:
-        problems.append(
-            f"--serving_models is missing; --mode={config.mode} needs names and folders of "
-            "versions, as ads=runs/ads/export/best"
-        )
     for entry in config.serving_models:
         name, equals, path = entry.partition("=")
-        # A name is part of paths, in which `..` is another folder.
+        # The name becomes part of paths, where `..` would lead to another folder.
         if not equals or not path or not _NAME.fullmatch(name) or name in (".", ".."):
             problems.append(
-                f"--serving_models: got {entry!r}, expected name=folder, as "
-                "ads=runs/ads/export/best"
+                "--serving_models: expected name=folder, such as ads=runs/ads/export/best, got "
+                f"{entry!r}."
             )
         elif name in models:
-            problems.append(f"--serving_models: {name!r} is there twice")
+            problems.append(f"--serving_models: {name!r} is listed twice. Remove one of them.")
         else:
             models[name] = ServedModel(name, path)
     for entry in config.serving_versions:
@@ -110,8 +113,8 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
         policy = _policy(text)
         if policy is None:
             problems.append(
-                f"--serving_versions: got {entry!r}, expected model=latest:2, model=all or "
-                "model=5+7"
+                "--serving_versions: expected model=latest:2, model=all or model=5+7, got "
+                f"{entry!r}."
             )
         elif _is_known("--serving_versions", name, models, problems):
             models[name] = dataclasses.replace(models[name], **policy)
@@ -119,11 +122,14 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
         name, label, version = _label(entry)
         if version is None:
             problems.append(
-                f"--serving_labels: got {entry!r}, expected model:label=version, as ads:stable=5"
+                "--serving_labels: expected model:label=version, such as ads:stable=5, got "
+                f"{entry!r}."
             )
         elif _is_known("--serving_labels", name, models, problems):
             if label in models[name].labels:
-                problems.append(f"--serving_labels: {name}:{label} is there twice")
+                problems.append(
+                    f"--serving_labels: {name}:{label} is listed twice. Remove one of them."
+                )
             labels = {**models[name].labels, label: version}
             models[name] = dataclasses.replace(models[name], labels=labels)
     for model in models.values():
@@ -131,13 +137,13 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
             if model.policy == "specific" and version not in model.specific:
                 problems.append(
                     f"--serving_labels: {model.name}:{label} is version {version}, which "
-                    "--serving_versions leaves out"
+                    "--serving_versions leaves out. Add it there."
                 )
         labelled = set(model.labels.values())
         if model.policy == "latest" and len(labelled) > model.latest:
             problems.append(
-                f"--serving_labels: {model.name} has labels of {len(labelled)} versions, and only "
-                f"its latest {model.latest} would be served; name them: --serving_versions="
+                f"--serving_labels: {model.name} has labels for {len(labelled)} versions, but only "
+                f"its latest {model.latest} would be served. Name the versions: --serving_versions="
                 f"{model.name}={'+'.join(map(str, sorted(labelled)))}"
             )
     return list(models.values()), problems
@@ -146,7 +152,7 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
 def _is_known(flag: str, name: str, models: Mapping[str, ServedModel], problems: list[str]) -> bool:
     if name in models:
         return True
-    problems.append(f"{flag}: no model {name!r} in --serving_models")
+    problems.append(f"{flag}: --serving_models has no model {name!r}. Add it there.")
     return False
 
 

@@ -1,4 +1,4 @@
-"""All settings of the kit, an area a module; the only place where a setting is declared."""
+"""All settings of the kit: one module for each area. No setting is declared anywhere else."""
 
 from __future__ import annotations
 
@@ -66,19 +66,22 @@ class AllSettings(
     DataSettings,
     RunSettings,
 ):
-    """Every setting: what `rules` look at and `ExperimentConfig` checks.
+    """Every setting: `rules` read it, and `ExperimentConfig` checks it.
 
-    pydantic takes the fields of the last base first, so these are in the reverse order of `AREAS`.
+    pydantic takes the fields of the last base first, so the bases are in reverse order of `AREAS`.
     """
 
 
 def settings_of(mode: str) -> frozenset[str]:
     """The names of the settings that a mode reads."""
-    reads = (*EVERY_MODE_READS, *MODES[mode].reads)
-    if EVERYTHING[0] in reads:
+    entry = MODES[mode]
+    if entry.reads == EVERYTHING:
         return frozenset(AllSettings.model_fields)
     areas = {area.__name__: area.model_fields for area in AREAS}
-    return frozenset(name for item in reads for name in areas.get(item, (item,)))
+    reads = (*EVERY_MODE_READS, *entry.reads)
+    return frozenset(name for item in reads for name in areas.get(item, (item,))).difference(
+        entry.but_not
+    )
 
 
 def modes_that_read(name: str) -> list[str]:

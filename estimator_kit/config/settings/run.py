@@ -1,4 +1,4 @@
-"""What a run is: its mode, spec, model and folder."""
+"""The mode, spec, model and folder of a run."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from estimator_kit.config.settings.base import Settings, setting
 from feature_specs.entry import PositiveFloat
 
 _NAME_OR_CLASS = (
-    "the name of a model, as 'wide_deep' or 'package.module:ClassName', or a subclass of "
+    "the name of a model, such as 'wide_deep' or 'package.module:ClassName', or a subclass of "
     "estimator_kit.ModelFn"
 )
-_TOP_OF_MODULE = (
-    "a class at the top of a module, where its name finds it again; one inside a function or "
-    "another class cannot be found"
-)
+_TOP_OF_MODULE = "a class at the top level of a module, not inside a function or another class"
 
 
 class RunSettings(Settings):
-    """What a run is: its mode, spec, model and folder."""
+    """The mode, spec, model and folder of a run."""
 
     heading: ClassVar[str] = "The run"
 
     mode: Mode = setting(
         "train_and_evaluate",
-        "What to do; --help lists the modes. It may also be the first word after the program.",
+        "What to do; --help lists the modes. The mode may also be the first word after the "
+        "program.",
     )
     spec: str = setting(
         "",
-        "The feature spec, a YAML or JSON file. feature_specs/catalog holds examples.",
+        "The feature spec, a YAML or JSON file. feature_specs/catalog has examples.",
     )
     model: str = setting(
         "wide_deep",
-        "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (features crossed); din, "
-        "gru, lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several "
-        "objectives); esmm, aitm (objectives that are steps one after the other); two_tower "
-        "(retrieval); or a ModelFn of your own as package.module:ClassName.",
+        "linear, dnn, wide_deep, fm, deepfm, dcn, xdeepfm, autoint (these cross features); "
+        "din, gru, lstm, transformer (sequences); shared_bottom, mmoe, cgc, ple (several "
+        "objectives); esmm, aitm (objectives that follow each other, such as click and "
+        "purchase); two_tower (retrieval); or your own ModelFn as package.module:ClassName.",
     )
     model_params: dict[str, Any] = setting(
         {},
-        "A parameter of the model as name=value, the value in YAML: "
-        "--model_params=hidden_units=[128,64] --model_params=learning_rate=0.02. May be "
-        "repeated; the later of two for one name counts, and an empty one (--model_params=) "
-        "drops those before it. An unknown name is an error that lists those there are.",
+        "A parameter of the model as name=value, with the value in YAML: "
+        "--model_params=hidden_units=[128,64] --model_params=learning_rate=0.02. Repeat the "
+        "flag for more parameters. If a name is given twice, the later value counts. An empty "
+        "--model_params= drops all parameters before it. For an unknown name, the error lists "
+        "the known ones.",
     )
     model_dir: Optional[str] = setting(
         None,
-        "The run's folder: checkpoints, exports, events for TensorBoard, result.json. Started "
-        "again with the same one, training goes on from the last checkpoint.",
+        "The folder of the run: checkpoints, exports, TensorBoard events and result.json. If "
+        "you start again with the same folder, training continues from the last checkpoint.",
     )
     generate_default_data: Optional[str] = setting(
         None,
-        "A folder for the embedded default data, a synthetic advertising log (200,000 rows in 8 "
-        "days); it is generated there first when it is not there yet.",
+        "A folder for the default data, a synthetic advertising log (200,000 rows in 8 days). "
+        "If the data do not exist there, the program generates them first.",
     )
     log_every_secs: PositiveFloat = setting(
         10.0,
-        "Seconds between lines of progress where there is no terminal.",
+        "Seconds between two lines of progress, if the output is not a terminal.",
     )
     exit_code_style: Literal["kit", "kubernetes"] = setting(
         "kit",
-        "kubernetes: exit 0 in the place of 99 (nothing to do), which a Job takes for a failure.",
+        "kubernetes: exit with status 0 instead of 99 (nothing to do), which a Kubernetes Job "
+        "would treat as a failure.",
     )
 
     @pydantic.field_validator("model", mode="before")

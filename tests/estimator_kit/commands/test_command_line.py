@@ -9,6 +9,7 @@ import pytest
 from estimator_kit import main as program
 from estimator_kit.commands import command_line
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.flags import read_command_line
 from estimator_kit.config.modes import MODES, PURPOSES, Mode
 from estimator_kit.config.settings import TrainingSettings, modes_that_read, settings_of
 from estimator_kit.errors import ConfigError
@@ -34,6 +35,13 @@ def test_the_table_has_every_mode():
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_reads_settings_that_exist(mode):
     assert settings_of(mode) <= set(ExperimentConfig.model_fields)
+    assert set(MODES[mode].but_not) <= set(ExperimentConfig.model_fields)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_reads_what_it_needs(mode):
+    for name, instead in MODES[mode].needs.items():
+        assert {name, *instead} <= settings_of(mode)
 
 
 def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
@@ -41,31 +49,65 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
     assert unused == ["validate_rows", "baseline_files", "baseline_statistics"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("train", ("eval_files", "eval_days", "eval_batch_size", "exporters", "best_metric",
+                   "early_stopping_metric", "predict_files", "export_check_rows")),
+        ("train_and_evaluate", ("eval_name",)),
+        ("evaluate", ("batch_size", "strategy", "exporters", "train_files", "log_every_secs")),
+        ("export", ("exporters", "best_metric", "best_k", "exports_to_keep", "eval_batch_size",
+                    "job_name")),
+        ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),
+        ("analyze", ("train_mix", "schema_file")),
+        ("transform", ("eval_days",)),
+        ("data_service_worker", ("data_service_dir",)),
+        ("serve", ("serving_image", "serving_config_dir", "memory_growth")),
+        ("serving_config", ("serving_threads", "serving_lame_duck_secs")),
+        ("retrain", ("train_days", "train_mix", "warm_start_from", "to", "cycle", "eval_name",
+                     "strategy")),
+        ("rollback", ("keep_versions",)),
+    ],
+)  # fmt: skip
+def test_a_mode_takes_no_setting_that_it_does_not_read(mode, settings):
+    assert settings_of(mode).isdisjoint(settings)
+
+
 # --- The mode as first word -----------------------------------------------------------------------
 
 
 def test_the_first_word_may_be_the_mode():
     assert command_line.with_mode(["serve", "--seed=1"]) == ["--mode=serve", "--seed=1"]
-    assert command_line.with_mode(["serve", "--mode=serve"]) == ["--mode=serve", "--mode=serve"]
     assert command_line.with_mode(["--mode=serve"]) == ["--mode=serve"]
-    assert command_line.with_mode([]) == []
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["serv"], "'serv' is not a mode. Did you mean 'serve'? --help lists the modes. Every "
-                   "other argument is --flag=value."),
-        (["serve", "--mode=train"],
-         "the mode is given twice, as serve and as --mode=train; drop one"),
-        (["serve", "--mode", "train"],
-         "the mode is given twice, as serve and as --mode=train; drop one"),
+        (["serv"], "the command line: expected --flag=value or a mode, got 'serv'. Did you mean "
+                   "'serve'?"),
+        ([], "the command line is empty. Start with `python run.py --flagfile=exp.flags`, or see "
+             "`python run.py --help`."),
     ],
 )  # fmt: skip
-def test_a_first_word_that_is_no_mode_or_a_second_one(arguments, message):
-    with pytest.raises(ConfigError) as error:
-        command_line.with_mode(arguments)
-    assert str(error.value) == message
+def test_a_command_line_that_does_not_start_right(capsys, arguments, message):
+    assert told(capsys, *arguments) == (2, "", f"error: {message}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--mode=train"], ["serve", "--mode", "train"], ["train", "--mode=train"],
+        ["--mode=serve", "-mode=train"],
+    ],
+)  # fmt: skip
+def test_the_mode_is_given_once(capsys, arguments):
+    assert told(capsys, *arguments) == (
+        2,
+        "",
+        "error: --mode: the mode is given twice, the last time as train. Give it once, as the "
+        "first word or as --mode.\n",
+    )
 
 
 def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
@@ -81,31 +123,39 @@ def test_the_first_word_goes_before_the_mode_of_a_flagfile(tmp_path, capsys):
 @pytest.mark.parametrize(
     "argument, message",
     [
-        ("--serving_threads=3", "--serving_threads is not read by --mode=convert, but by serve and "
-                                "serving_config; drop it"),
-        ("--noforce", "--force is not read by --mode=convert, but by retrain; drop it"),
-        ("--validate_rows=3", "--validate_rows is not read by --mode=convert, but by validate; "
-                              "drop it"),
+        ("--serving_threads=3", "--mode=convert does not read --serving_threads. Remove the flag; "
+                                "it is for serve."),
+        ("--noforce", "--mode=convert does not read --force. Remove the flag; it is for retrain."),
+        ("--validate_rows=3", "--mode=convert does not read --validate_rows. Remove the flag; it "
+                              "is for validate."),
+        ("--cycle=3", "--mode=convert does not read --cycle. Remove the flag; it is for "
+                      "reproduce."),
     ],
 )  # fmt: skip
 def test_a_flag_on_the_command_line_that_the_mode_does_not_read(capsys, argument, message):
     given = ("convert", "--convert_files=a", "--convert_dir=b", "--seed=3", "--batch_size=9")
     code, out, err = told(capsys, *given, argument)
     assert (code, out) == (2, "")
-    assert err.endswith(message + "\n") and "--batch_size is not read by --mode=convert" in err
+    assert message in err and "--mode=convert does not read --batch_size." in err
 
 
 def test_a_flagfile_may_have_flags_of_other_modes(tmp_path):
     file = tmp_path / "x.flags"
-    file.write_text("--serving_threads=3\n")
-    command_line.check_read([f"--flagfile={file}", "--seed=1"], "convert")
+    file.write_text("--serving_threads=3\n--train_files=a\n")
+    line = read_command_line([f"--flagfile={file}", "--seed", "1", "--spec", "--batch_size=3"])
+    assert line.named == ("spec", "seed") and line.values["spec"].value == "--batch_size=3"
+    command_line.check_read(line, "convert")
+    line = read_command_line([f"--flagfile={file}", "--train_files=b"])
+    with pytest.raises(ConfigError):
+        command_line.check_read(line, "serve")
 
 
 # --- Help -----------------------------------------------------------------------------------------
 
 
-def test_help_is_one_screen(capsys):
-    code, out, _ = told(capsys, "--help")
+@pytest.mark.parametrize("flag", ["--help", "-help", "-h"])
+def test_help_is_one_screen(capsys, flag):
+    code, out, _ = told(capsys, flag)
     lines = out.splitlines()
     assert code == 0 and len(lines) <= 40 and max(map(len, lines)) <= 100
     for mode in MODES:
@@ -117,6 +167,35 @@ def test_the_help_of_a_mode_has_its_flags_alone(capsys):
     assert code == 0 and "  --serving_threads=INTEGER  (default: 16)\n" in out
     assert not [name for name in TrainingSettings.model_fields if f"--{name}" in out]
     assert told(capsys, "--mode=serve", "--help")[1] == out
+
+
+def test_the_help_of_the_mode_of_a_flagfile(tmp_path, capsys):
+    file = tmp_path / "x.flags"
+    file.write_text("--mode=serve\n")
+    code, out, _ = told(capsys, "--help", f"--flagfile={file}")
+    assert code == 0 and out.startswith("python run.py serve: ")
+    assert told(capsys, "rollback", f"--flagfile={file}", "--help")[1].startswith(
+        "python run.py rollback: "
+    )
+
+
+def test_help_says_what_a_mode_requires(capsys):
+    out = told(capsys, "evaluate", "--help")[1]
+    assert "  --eval_files=A,B,...  (required)\n" in out
+    assert "  --model_dir=TEXT  (required unless you give --export_dir)\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["validate", "--spec", "--help"], "error: --help: 1 problem in the feature spec\n"),
+        (["validate", "--spec=a", "--", "--help"],
+         "error: '--help' is not a flag. Write every argument as --flag=value.\n"),
+    ],
+)  # fmt: skip
+def test_what_asks_for_no_help(capsys, arguments, message):
+    code, out, err = told(capsys, *arguments)
+    assert (code, out) == (2, "") and err.startswith(message)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -135,7 +214,6 @@ def test_all_flags_and_exit_statuses(capsys):
     assert "\n   75  " in out
 
 
-def test_help_of_what_is_no_mode(capsys):
+def test_help_for_an_unknown_mode(capsys):
     code, _, err = told(capsys, "--mode=serv", "--help")
-    assert code == 2
-    assert err == "error: --mode=serv is not a mode. Did you mean 'serve'? See --help.\n"
+    assert (code, err) == (2, "error: --mode: unknown mode 'serv'. Did you mean 'serve'?\n")

@@ -14,6 +14,7 @@ from estimator_kit.config.modes import MODES
 from estimator_kit.config.settings import settings_of
 from estimator_kit.main import main
 from estimator_kit.result import RunResult
+from estimator_kit.scoring import export_evaluation
 
 NEEDED = {
     "spec": "s", "model_dir": "m", "epochs": 1, "train_files": "dt=*/t", "eval_files": "dt=*/e",
@@ -37,7 +38,7 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
     module = importlib.import_module(f"estimator_kit.commands.{MODES[mode].module}")
     seen = []
 
-    def run(config: ek.ExperimentConfig, tell):
+    def run(config: ek.ExperimentConfig, tell, answers=None):
         seen.append(config)
         tell(f"this is {mode}")
         return RunResult(mode=mode, global_step=len(seen))
@@ -45,6 +46,7 @@ def test_every_mode_runs_through_both(monkeypatch, tmp_path, capsys, mode):
     monkeypatch.setattr(module, "run", run)
     config = ek.ExperimentConfig(mode=mode, **fields_of(mode))
     assert ek.run(config).global_step == 1
+    assert capsys.readouterr().out == ""
     file = tmp_path / "x.flags"
     file.write_text(resolved_flags(config))
     assert main(["run.py", f"--flagfile={file}"]) == 0
@@ -65,6 +67,38 @@ def test_a_text_of_ek_run_is_logged(monkeypatch, caplog):
     with caplog.at_level("INFO", "estimator_kit"):
         commands.run(config)
     assert caplog.messages == ["written"]
+
+
+def test_ek_run_launches_no_cluster():
+    config = ek.ExperimentConfig(**fields_of("train"), mode="train", launch_local="chief:1,ps:1")
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config)
+    assert str(error.value) == (
+        "launch_local: ek.run trains in this process, got 'chief:1,ps:1'. Start a local cluster "
+        "with the program, `python run.py --launch_local=...`, or remove launch_local."
+    )
+
+
+def test_ek_run_prints_no_predictions():
+    config = ek.ExperimentConfig(mode="predict", spec="s", model_dir="m", predict_files="p")
+    with pytest.raises(ek.ConfigError) as error:
+        ek.run(config)
+    assert str(error.value) == (
+        "predict_output is missing. ek.run prints no predictions: name a .jsonl or .tfrecord file."
+    )
+
+
+def test_only_the_program_prints_the_metrics_of_an_export(monkeypatch, capsys):
+    module = importlib.import_module("estimator_kit.commands.evaluate")
+    result = RunResult(mode="evaluate", metrics={"loss": 0.5})
+    evaluated = export_evaluation.Evaluated(result, {"metrics": result.metrics}, None, "a table")
+    monkeypatch.setattr(module.export_evaluation, "evaluate", lambda config: evaluated)
+    config = ek.ExperimentConfig(mode="evaluate", export_dir="e", eval_files="f")
+    assert ek.run(config).metrics == {"loss": 0.5}
+    assert capsys.readouterr().out == ""
+    assert main(["run.py", "evaluate", "--export_dir=e", "--eval_files=f"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"metrics": {"loss": 0.5}} and shown.err == "a table\n"
 
 
 def test_modes_that_fell_through_now_run(tmp_path):

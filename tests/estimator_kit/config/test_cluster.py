@@ -265,43 +265,47 @@ def test_tf_config_is_what_a_block_says():
     [
         (
             {"worker_hosts": ("a:1",)},
-            "--worker_hosts is of a cluster whose tasks are started by hand; say which one this is "
-            "with --job_name",
+            "--worker_hosts is for a cluster whose tasks you start by hand. Use --job_name to say "
+            "which task this process is.",
         ),
         (
             {"job_name": "ps"},
-            "--worker_hosts is missing; with --job_name it lists the tasks that train, the chief "
-            "first",
+            "--worker_hosts is missing. With --job_name, list the tasks that train, with the chief "
+            "first.",
         ),
-        ({"backup_workers": 1}, "--backup_workers is for --strategy=sync_replicas"),
+        (
+            {"backup_workers": 1},
+            "--backup_workers is only for --strategy=sync_replicas. Remove it.",
+        ),
         (
             {"launch_local": "chief:1,workers:2"},
-            "--launch_local: got 'workers:2', expected job:number, as in "
-            "chief:1,worker:2,ps:1,evaluator:1",
+            "--launch_local: expected job:number, such as chief:1,worker:2,ps:1,evaluator:1, got "
+            "'workers:2'",
         ),
         (
             {"launch_local": "worker:2"},
-            "--launch_local: got 'worker:2', expected one chief, and one evaluator at most",
+            "--launch_local: expected one chief and at most one evaluator, got 'worker:2'",
         ),
         (
             {"launch_local": "chief:1,evaluator:1"},
-            "--launch_local: got 'chief:1,evaluator:1', expected a worker or a ps beside the "
-            "evaluator; a chief that trains alone scores its checkpoints itself",
+            "--launch_local: expected a worker or a ps with the evaluator, got "
+            "'chief:1,evaluator:1'. Remove the evaluator: a chief that trains alone evaluates its "
+            "own checkpoints.",
         ),
         (
             {"launch_local": "chief:1,worker:1"},
-            "2 tasks train and none is a ps: say --strategy=multi_worker_mirrored, or add a ps, "
-            "which makes it parameter_server",
+            "2 tasks train, and the cluster has no ps. Use --strategy=multi_worker_mirrored, or "
+            "add a ps for --strategy=parameter_server.",
         ),
         (
             {"launch_local": "chief:1,ps:1", "strategy": "multi_worker_mirrored"},
-            "--strategy=multi_worker_mirrored has no ps: each worker keeps all variables; take the "
-            "ps out of the cluster",
+            "--strategy=multi_worker_mirrored uses no ps, because each worker keeps all variables. "
+            "Remove the ps from the cluster.",
         ),
         (
             {"strategy": "parameter_server", "deterministic": True},
             "--deterministic does not go with --strategy=parameter_server, where sums depend on "
-            "who comes first; drop one of the two",
+            "which task is first. Remove one of the two.",
         ),
     ],
 )
@@ -316,14 +320,16 @@ def test_what_does_not_go_with_a_cluster():
     assert view_problems(config(), view) == []
     assert strategy_of(config(), view) == "parameter_server"
     assert view_problems(config(strategy="mirrored"), view) == [
-        "--strategy=mirrored is for the devices of one machine, not for a cluster; say "
-        "--strategy=multi_worker_mirrored"
+        "--strategy=mirrored is for the devices of one machine, not for a cluster. Use "
+        "--strategy=multi_worker_mirrored."
     ]
     (problem,) = view_problems(config(data_service="grpc://host:1"), view)
-    assert problem.startswith("--data_service does not go with a cluster: there the files are ")
+    assert problem.startswith(
+        "--data_service does not go with a cluster, where each task that trains reads "
+    )
     (problem,) = view_problems(config(strategy="sync_replicas"), None)
     assert problem == (
-        "--strategy=sync_replicas is for a cluster, and there is none: set TF_CONFIG or "
+        "--strategy=sync_replicas needs a cluster, but this process is in none. Set TF_CONFIG or "
         "--job_name, or try it on this machine with "
         "--launch_local=chief:1,worker:1,ps:1,evaluator:1"
     )

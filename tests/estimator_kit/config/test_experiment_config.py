@@ -7,6 +7,7 @@ import pytest
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.flags import resolved_flags
+from estimator_kit.config.modes import MODES
 from estimator_kit.config.settings import (
     AREAS,
     DataSettings,
@@ -21,12 +22,6 @@ TRAINING = {
     "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
     "epochs": 1,
 }  # fmt: skip
-MODES = (
-    "'train_and_evaluate', 'train', 'evaluate', 'predict', 'export', 'validate', 'analyze', "
-    "'inspect', 'transform', 'convert', 'import_schema', 'export_schema', 'check_data', "
-    "'data_service_dispatcher', 'data_service_worker', 'serve', 'serving_config', 'retrain', "
-    "'rollback', 'history' or 'reproduce'"
-)
 
 
 def problems_of(**changes):
@@ -35,12 +30,13 @@ def problems_of(**changes):
     return str(error.value).split("\n")
 
 
-def missing(field, mode):
-    return f"--{field} is missing; --mode={mode} needs it"
+def missing(field, mode, unless=""):
+    return f"--{field} is missing. --mode={mode} needs it{unless and f' unless you give {unless}'}."
 
 
 BOTH = "train_and_evaluate"
-ENDLESS = "give --max_steps or --epochs, to say when training ends"
+ENDLESS = "--max_steps and --epochs are missing. Give at least one of them, so that training ends."
+TWICE = "is listed twice. Remove one of them."
 
 
 @pytest.mark.parametrize(
@@ -49,23 +45,24 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         # What a mode needs.
         ({"model_dir": None}, [missing("model_dir", BOTH)]),
         ({"model_dir": ""}, [missing("model_dir", BOTH)]),
-        ({"train_files": ()}, [missing("train_files", BOTH)]),
+        ({"train_files": ()}, [missing("train_files", BOTH, "--train_mix")]),
         ({"eval_files": ()}, [missing("eval_files", BOTH)]),
         ({"epochs": None}, [ENDLESS]),
         (
             {"model_dir": None, "train_files": (), "eval_files": (), "epochs": None},
-            [missing("model_dir", BOTH), missing("train_files", BOTH), missing("eval_files", BOTH),
-             ENDLESS],
+            [missing("model_dir", BOTH), missing("train_files", BOTH, "--train_mix"),
+             missing("eval_files", BOTH), ENDLESS],
         ),
         (
             {"mode": "train", "train_files": (), "eval_files": (), "epochs": None},
-            [missing("train_files", "train"), ENDLESS],
+            [missing("train_files", "train", "--train_mix"), ENDLESS],
         ),
         ({"mode": "evaluate", "eval_files": ()}, [missing("eval_files", "evaluate")]),
         ({"mode": "export", "model_dir": None}, [missing("model_dir", "export")]),
         (
             {"mode": "predict", "model_dir": None},
-            [missing("model_dir", "predict"), missing("predict_files", "predict")],
+            [missing("model_dir", "predict", "--export_dir or --predict_dir"),
+             missing("predict_files", "predict")],
         ),
         (
             {"mode": "predict", "model_dir": None, "export_dir": "saved"},
@@ -74,46 +71,48 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
         # What does not go together.
         (
             {"save_checkpoints_steps": 5, "save_checkpoints_secs": 5},
-            ["give --save_checkpoints_steps or --save_checkpoints_secs, not both"],
+            ["--save_checkpoints_steps and --save_checkpoints_secs do not go together. Give one of "
+             "them."],
         ),
         (
             {"input_cache_gib": 5},
-            ["--input_cache_gib is a limit of --input_cache_dir; give the folder too"],
+            ["--input_cache_gib is a limit of --input_cache_dir, which is missing. Give the folder "
+             "too."],
         ),
         (
             {"mode": "train", "eval_files": (), "eval_days": "2026-01-05"},
-            ["--eval_days chooses from --eval_files; give them too"],
+            ["--eval_files is missing. --eval_days chooses days from it."],
         ),
         (
             {"train_files": ("c", "a", "b"), "eval_files": ("b", "d", "c")},
-            ["--train_files and --eval_files share b, c: "
-             "a model must not be scored on what it was trained on"],
+            ["--train_files and --eval_files share b, c. Evaluate a model on files that it is not "
+             "trained on."],
         ),
-        ({"exporters": ("bst",)}, ["--exporters: no exporter 'bst'. Did you mean 'best'?"]),
+        ({"exporters": ("bst",)}, ["--exporters: unknown exporter 'bst'. Did you mean 'best'?"]),
         (
             {"exporters": ("latest", "every", "all")},
-            ["--exporters: no exporter 'every'. Use one of: latest, best, best_k, step, final.",
-             "--exporters: no exporter 'all'. Use one of: latest, best, best_k, step, final."],
+            ["--exporters: unknown exporter 'every'. Use one of: latest, best, best_k, step, "
+             "final.",
+             "--exporters: unknown exporter 'all'. Use one of: latest, best, best_k, step, final."],
         ),
         # Analysis: a first spec, or the files of one that is there.
         (
             {"mode": "analyze", "spec": "", "train_files": ()},
             [missing("train_files", "analyze"),
-             "--analysis_dir is missing; --mode=analyze writes a first spec there, or refreshes "
-             "the files of a --spec",
-             "--labels is missing; name the features that are to be learned, as in "
-             "--labels=click,purchase"],
+             "--analysis_dir is missing. --mode=analyze needs the folder for the first spec unless "
+             "you give --spec.",
+             "--labels is missing. --mode=analyze needs the features to learn, such as "
+             "--labels=click,purchase unless you give --spec."],
         ),
         (
             {"mode": "analyze", "spec": "", "analysis_dir": "a", "labels": ("x", "x", "")},
-            ["--labels: 'x' is there twice", "--labels: '' is no name"],
+            [f"--labels: 'x' {TWICE}", "--labels: got an empty name. Remove it."],
         ),
         (
             {"mode": "analyze", "analysis_dir": "a", "labels": ("x",)},
-            ["--analysis_dir is for a first spec; with --spec, --mode=analyze refreshes the files "
-             "that this spec refers to",
-             "--labels is for a first spec; with --spec, --mode=analyze refreshes the files "
-             "that this spec refers to"],
+            [f"--{flag} is for a first spec, but with --spec, --mode=analyze refreshes the files "
+             "that this spec refers to. Remove one of the two flags."
+             for flag in ("analysis_dir", "labels")],
         ),
         (
             {"mode": "analyze", "csv_delimiter": "||"},
@@ -124,94 +123,94 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
             ["--csv_delimiter: got '||', expected one character, such as ; or \\t"],
         ),
         # Fields, one by one.
-        ({"mode": "trian"}, [f"--mode: got 'trian', expected {MODES}. Did you mean 'train'?"]),
-        ({"batch_size": 0}, ["--batch_size: got 0, expected greater than or equal to 1"]),
+        ({"mode": "trian"}, ["--mode: unknown mode 'trian'. Did you mean 'train'?"]),
+        ({"batch_size": 0}, ["--batch_size: expected at least 1, got 0."]),
         (
             {"serving_batch_rows": 2**63, "validate_rows": 10**30},
-            ["--serving_batch_rows: got 9223372036854775808, expected less than or equal to "
-             "9223372036854775807",
-             "--validate_rows: got 1000000000000000000000000000000, expected less than or equal to "
-             "9223372036854775807"],
+            ["--serving_batch_rows: expected at most 9223372036854775807, got 9223372036854775808.",
+             "--validate_rows: expected at most 9223372036854775807, got "
+             "1000000000000000000000000000000."],
         ),
         (
             {"intra_op_threads": 1025, "mirrored_devices": 2**31},
-            ["--mirrored_devices: got 2147483648, expected less than or equal to 1024",
-             "--intra_op_threads: got 1025, expected less than or equal to 1024"],
+            ["--mirrored_devices: expected at most 1024, got 2147483648.",
+             "--intra_op_threads: expected at most 1024, got 1025."],
         ),
         (
             {"spec": "a\0b", "train_files": ("a", "b\udcff")},
-            ["--spec: got 'a\\x00b', expected text in UTF-8 without a NUL character",
-             "--train_files: got ('a', 'b\\udcff'), expected text in UTF-8 without a NUL "
-             "character"],
+            ["--spec: expected text in UTF-8 without a NUL character, got 'a\\x00b'.",
+             "--train_files: expected text in UTF-8 without a NUL character, got "
+             "('a', 'b\\udcff')."],
         ),
         (
             {"max_steps": -5, "epochs": 0},
-            ["--max_steps: got -5, expected greater than or equal to 1",
-             "--epochs: got 0, expected greater than or equal to 1"],
+            ["--max_steps: expected at least 1, got -5.",
+             "--epochs: expected at least 1, got 0."],
         ),
         (
             {"eval_name": "a/b"},
-            ["--eval_name: got 'a/b', expected letters, digits, _, - and ., since files are named "
-             "after it"],
+            ["--eval_name: expected letters, digits, _, - and ., because files get this name, got "
+             "'a/b'."],
         ),
         (
             {"eval_throttle_secs": -1},
-            ["--eval_throttle_secs: got -1, expected greater than or equal to 0"],
+            ["--eval_throttle_secs: expected at least 0, got -1."],
         ),
-        ({"log_every_secs": 0}, ["--log_every_secs: got 0, expected greater than 0"]),
+        ({"log_every_secs": 0}, ["--log_every_secs: expected more than 0.0, got 0."]),
         (
             {"log_every_secs": float("inf")},
-            ["--log_every_secs: got inf, expected a finite number"],
+            ["--log_every_secs: expected a finite number, got inf."],
         ),
-        ({"best_direction": "up"}, ["--best_direction: got 'up', expected 'min' or 'max'"]),
-        ({"eval_files": ("a", 1)}, ["--eval_files: got 1, expected a valid string"]),
-        ({"model_params": []}, ["--model_params: got [], expected a valid dictionary"]),
+        ({"best_direction": "up"}, ["--best_direction: expected 'min' or 'max', got 'up'."]),
+        ({"eval_files": ("a", 1)}, ["--eval_files: expected a string, got 1."]),
+        ({"model_params": []}, ["--model_params: expected a mapping, got []."]),
         ({"batchsize": 5}, ["unknown field 'batchsize'. Did you mean 'batch_size'?"]),
         pytest.param(
-            {"mode": "xyz"}, [f"--mode: got 'xyz', expected {MODES}"],
+            {"mode": "xyz"}, [f"--mode: unknown mode 'xyz'. Use one of: {', '.join(MODES)}."],
         ),
         pytest.param(
-            {"train_files": 5}, ["--train_files: got 5, expected a list of strings"],
+            {"train_files": 5}, ["--train_files: expected a list of strings, got 5."],
         ),
-        pytest.param({"spec": ""}, ["--spec is missing"]),
+        pytest.param({"spec": ""}, [missing("spec", BOTH)]),
         pytest.param(
-            {"train_files": ("a", "")}, ["--train_files: a name is empty"],
+            {"train_files": ("a", "")}, ["--train_files: got an empty name. Remove it."],
         ),
         pytest.param(
             {"exporters": ("step",)},
-            ["--export_every_steps is missing; say how many steps are between the exports of step"],
+            ["--export_every_steps is missing. The exporter step needs the number of steps between "
+             "its exports."],
         ),
         pytest.param(
             {"export_every_steps": 5},
-            ["--export_every_steps is for the exporter step; add it to --exporters"],
+            ["--export_every_steps is for the exporter step. Add step to --exporters."],
         ),
         pytest.param(
             {"exporters": ("best_k",), "best_metric": "auc/click"},
-            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
-             "(max)"],
+            ["--best_direction is missing. Say whether a better auc/click is lower (min) or higher "
+             "(max)."],
         ),
         pytest.param(
-            {"exporters": ("best", "best")}, ["--exporters: 'best' is there twice"],
+            {"exporters": ("best", "best")}, [f"--exporters: 'best' {TWICE}"],
         ),
         pytest.param(
             {"early_stopping_metric": "auc/click"},
-            ["--early_stopping_direction is missing; say whether a better auc/click is lower (min) "
-             "or higher (max)"],
+            ["--early_stopping_direction is missing. Say whether a better auc/click is lower (min) "
+             "or higher (max)."],
         ),
         (
             {"best_metric": "auc/click"},
-            ["--best_direction is missing; say whether a better auc/click is lower (min) or higher "
-             "(max)"],
+            ["--best_direction is missing. Say whether a better auc/click is lower (min) or higher "
+             "(max)."],
         ),
         ({"early_stopping_metric": "auc/click", "early_stopping_direction": "max", "epochs": None},
          [ENDLESS]),
         ({"early_stopping_metric": "loss/click", "epochs": None}, [ENDLESS]),
         (
             {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
-            ["--warm_start_rename: got 'a', expected old=new",
+            ["--warm_start_rename: expected old=new, got 'a'.",
              "--warm_start_rename: '(' is no regular expression: "
              "missing ), unterminated subpattern at position 0",
-             "--warm_start_rename: got 'a=', expected old=new"],
+             "--warm_start_rename: expected old=new, got 'a='."],
         ),
         (
             {"warm_start_vars": "("},
@@ -219,7 +218,7 @@ ENDLESS = "give --max_steps or --epochs, to say when training ends"
              "missing ), unterminated subpattern at position 0"],
         ),
         pytest.param(
-            {"batch_size": True}, ["--batch_size: got True, expected a valid integer"],
+            {"batch_size": True}, ["--batch_size: expected an integer, got True."],
         ),
     ],
 )  # fmt: skip
@@ -246,12 +245,12 @@ def test_a_model_that_no_name_finds_again_is_refused():
 
     for model in (Mine.Inner, Local):
         assert problems_of(model=model) == [
-            f"--model: got {model!r}, expected a class at the top of a module, where its name "
-            "finds it again; one inside a function or another class cannot be found"
+            "--model: expected a class at the top level of a module, not inside a function or "
+            f"another class, got {model!r}."
         ]
     assert problems_of(model=print) == [
-        f"--model: got {print!r}, expected the name of a model, as 'wide_deep' or "
-        "'package.module:ClassName', or a subclass of estimator_kit.ModelFn"
+        "--model: expected the name of a model, such as 'wide_deep' or "
+        f"'package.module:ClassName', or a subclass of estimator_kit.ModelFn, got {print!r}."
     ]
 
 
@@ -259,13 +258,13 @@ def test_one_string_is_a_list_of_one():
     config = ExperimentConfig(**{**TRAINING, "train_files": "a,b.tfrecord", "exporters": "final"})
     assert config.train_files == ("a,b.tfrecord",)
     assert config.exporters == ("final",)
-    assert problems_of(train_files="") == ["--train_files: a name is empty"]
+    assert problems_of(train_files="") == ["--train_files: got an empty name. Remove it."]
 
 
 def test_a_config_needs_a_spec():
     with pytest.raises(ConfigError) as error:
         ExperimentConfig()
-    assert str(error.value).split("\n")[0] == "--spec is missing"
+    assert str(error.value).split("\n")[0] == missing("spec", BOTH)
 
 
 @pytest.mark.parametrize(
@@ -374,13 +373,16 @@ def test_numbers_beyond_int64_are_refused(field):
     with pytest.raises(ConfigError) as error:
         ExperimentConfig(mode="validate", spec="x.yaml", **{field: 2**63})
     assert str(error.value) == (
-        f"--{field}: got 9223372036854775808, expected less than or equal to 9223372036854775807"
+        f"--{field}: expected at most 9223372036854775807, got 9223372036854775808."
     )
 
 
 def test_a_seed_may_be_negative():
     assert ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63)).seed == -(2**63)
-    with pytest.raises(ConfigError, match="--seed: got -9223372036854775809, expected greater"):
+    with pytest.raises(
+        ConfigError,
+        match="--seed: expected at least -9223372036854775808, got -9223372036854775809",
+    ):
         ExperimentConfig(mode="validate", spec="x.yaml", seed=-(2**63) - 1)
 
 
@@ -400,7 +402,15 @@ def test_settings_may_be_written_as_areas():
 def test_a_setting_that_is_given_flat_and_in_an_area():
     with pytest.raises(ConfigError) as error:
         ExperimentConfig(TrainingSettings(epochs=2), **TRAINING)
-    assert str(error.value) == "--epochs is given twice, in TrainingSettings too"
+    assert str(error.value) == (
+        "epochs: the setting is given twice, in TrainingSettings and by name. Remove one of them."
+    )
+    with pytest.raises(ConfigError) as error:
+        ExperimentConfig(TrainingSettings(seed=2), TrainingSettings(seed=2), **TRAINING)
+    assert str(error.value) == (
+        "seed: the setting is given twice, in TrainingSettings and in TrainingSettings. Remove one "
+        "of them."
+    )
 
 
 def test_every_setting_is_in_one_area_and_has_a_default_and_a_help_text():
@@ -415,8 +425,8 @@ def test_what_is_no_area():
     with pytest.raises(ConfigError) as error:
         ExperimentConfig("evaluate", **TRAINING)
     assert str(error.value) == (
-        "got 'evaluate', expected settings by name, as mode='evaluate', or an area of "
-        "estimator_kit.config.settings"
+        "ExperimentConfig: expected settings by name, such as mode='evaluate', or an area of "
+        "estimator_kit.config.settings, got 'evaluate'."
     )
 
 

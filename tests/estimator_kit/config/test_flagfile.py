@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from estimator_kit.config import flagfile
-from estimator_kit.config.flagfile import check_flagfiles, flagfiles_first
+from estimator_kit.config.flagfile import check_flagfiles, split_flagfiles
 from estimator_kit.config.flags import define_flags, known_names
 from estimator_kit.errors import ConfigError
 
@@ -41,13 +41,14 @@ def absl_values(*arguments):
     return values
 
 
-COMMENT = "a comment after a value becomes part of it; put it on a line of its own"
-QUOTES = "quotes become part of the value; leave them out"
-VARIABLE = "variables are not expanded in a flagfile; write the value out"
-NO_EQUALS = "write --flag=value with an equals sign; absl reads the whole line as one flag"
-NO_FLAG = "a line is --flag=value, or a comment that starts with #"
-BLANKS = "write --flag=value without blanks around the equals sign"
-INDENTED = "absl knows comments and --flagfile in the first column only; remove the indent"
+COMMENT = "a comment after a value becomes part of the value. Write it on its own line."
+QUOTES = "quotes become part of the value. Remove them."
+VARIABLE = "a flagfile does not expand variables. Write the value itself."
+NO_EQUALS = "absl reads the whole line as one flag. Write --flag=value with an equals sign."
+NO_FLAG = "expected --flag=value or a comment that starts with #."
+NO_PATH = "--flagfile has no path. Write --flagfile=path."
+BLANKS = "the equals sign has a space next to it. Remove the space."
+INDENTED = "absl recognizes comments and --flagfile only in the first column. Remove the indent."
 
 
 # --- Lines ----------------------------------------------------------------------------------------
@@ -81,13 +82,13 @@ INDENTED = "absl knows comments and --flagfile in the first column only; remove 
         ),
         pytest.param(
             "--model_dir=~/run",
-            "~ is not expanded in a flagfile; write the folder out",
+            "a flagfile does not expand ~. Write the full path.",
         ),
         pytest.param("--spec = a.yaml", BLANKS),
         pytest.param("--spec= a.yaml", BLANKS),
-        pytest.param("--", "ends the flags; remove it"),
-        pytest.param("--flagfile", "write --flagfile=path"),
-        pytest.param("--flagfile=", "write --flagfile=path"),
+        pytest.param("--", "this line ends the flags. Remove it."),
+        pytest.param("--flagfile", NO_PATH),
+        pytest.param("--flagfile=", NO_PATH),
         pytest.param(
             "--flagfile=other.flags # more", COMMENT,
         ),
@@ -187,11 +188,11 @@ def test_what_names_no_flagfile(arguments):
 
 
 def start_at():
-    return f"; relative paths start at {os.getcwd()}"
+    return f" Relative paths start at {os.getcwd()}."
 
 
 def test_a_flagfile_that_is_missing():
-    reason = "No such file or directory"
+    reason = "No such file or directory."
     assert problems_of("--flagfile=a/x.flags") == [
         f"the command line: cannot read the flagfile 'a/x.flags': {reason}{start_at()}"
     ]
@@ -202,16 +203,16 @@ def test_a_flagfile_that_is_missing():
 
 @pytest.mark.parametrize("arguments", [["--flagfile"], ["--flagfile="]])
 def test_a_flagfile_without_a_name(arguments):
-    assert problems_of(*arguments) == ["the command line: write --flagfile=path"]
+    assert problems_of(*arguments) == [f"the command line: {NO_PATH}"]
 
 
 def test_flagfiles_that_cannot_be_read():
     os.mkdir("folder")
     pathlib.Path("latin.flags").write_bytes(b"# \xfc\n")
     assert problems_of("--flagfile=folder", "--flagfile=latin.flags") == [
-        f"the command line: cannot read the flagfile 'folder': Is a directory{start_at()}",
+        f"the command line: cannot read the flagfile 'folder': Is a directory.{start_at()}",
         "the command line: cannot read the flagfile 'latin.flags': 'utf-8' codec can't decode "
-        f"byte 0xfc in position 2: invalid start byte{start_at()}",
+        f"byte 0xfc in position 2: invalid start byte.{start_at()}",
     ]
     (problem,) = problems_of("--flagfile=a\0b")
     assert problem.startswith(r"the command line: cannot read the flagfile 'a\x00b': ")
@@ -232,7 +233,7 @@ def test_a_nested_path_starts_at_the_working_folder_too():
     write("sub/x.flags", "--flagfile=y.flags\n")
     write("sub/y.flags", "b\n")
     assert problems_of("--flagfile=sub/x.flags") == [
-        "sub/x.flags:1: cannot read the flagfile 'y.flags': No such file or directory" + start_at()
+        "sub/x.flags:1: cannot read the flagfile 'y.flags': No such file or directory." + start_at()
     ]
 
 
@@ -240,13 +241,13 @@ def test_a_flagfile_that_includes_itself():
     """absl would leave the line out without a word."""
     write("x.flags", "--seed=3\n--flagfile=x.flags\n")
     assert problems_of("--flagfile=x.flags") == [
-        "x.flags:2: 'x.flags' includes itself; remove the line"
+        "x.flags:2: the flagfile 'x.flags' includes itself. Remove the line."
     ]
     write("x.flags", "--flagfile=y.flags\n")
     write("y.flags", "--seed=3\n--flagfile=./x.flags\n")
     assert problems_of("--flagfile=x.flags", "--flagfile=y.flags") == [
-        "y.flags:2: './x.flags' includes itself; remove the line",
-        "./x.flags:1: 'y.flags' includes itself; remove the line",
+        "y.flags:2: the flagfile './x.flags' includes itself. Remove the line.",
+        "./x.flags:1: the flagfile 'y.flags' includes itself. Remove the line.",
     ]
 
 
@@ -260,23 +261,23 @@ def test_a_flagfile_that_is_named_twice_is_none_that_includes_itself():
 def test_a_byte_order_mark():
     write("x.flags", "\ufeff--mode=train\n--seed=3\n")
     assert problems_of("--flagfile=x.flags") == [
-        "x.flags:1: the file begins with a byte order mark, which becomes part of the first line; "
-        "save it as UTF-8 without one"
+        "x.flags:1: the file starts with a byte order mark, which becomes part of the first line. "
+        "Save the file as UTF-8 without it."
     ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reordered"),
+    ("arguments", "flagfiles", "others"),
     [
-        (["--seed=1", "--flagfile=x"], ["--flagfile=x", "--seed=1"]),
+        (["--seed=1", "--flagfile=x"], ["--flagfile=x"], ["--seed=1"]),
         (["--seed=1", "-flagfile", "x", "--mode=a", "--flagfile=y"],
-         ["--flagfile=x", "--flagfile=y", "--seed=1", "--mode=a"]),
-        (["--seed=1", "--", "--flagfile=x"], ["--seed=1", "--", "--flagfile=x"]),
-        (["--seed=1", "--flagfile"], ["--flagfile=", "--seed=1"]),
+         ["--flagfile=x", "--flagfile=y"], ["--seed=1", "--mode=a"]),
+        (["--seed=1", "--", "--flagfile=x"], [], ["--seed=1", "--", "--flagfile=x"]),
+        (["--seed=1", "--flagfile"], ["--flagfile="], ["--seed=1"]),
     ],
 )  # fmt: skip
-def test_flagfiles_come_first_so_that_the_command_line_wins(arguments, reordered):
-    assert flagfiles_first(arguments) == reordered
+def test_flagfiles_are_split_off_so_that_the_command_line_wins(arguments, flagfiles, others):
+    assert split_flagfiles(arguments) == (flagfiles, others)
 
 
 def test_the_flagfile_of_the_repository_is_fine():
@@ -291,8 +292,8 @@ def test_a_flag_that_there_is_not_is_named_with_its_place():
     with pytest.raises(ConfigError) as error:
         check_flagfiles(["--flagfile=x.flags"], known_names(values))
     assert str(error.value).splitlines() == [
-        "x.flags:4: '--max_stepz=3': there is no flag --max_stepz. Did you mean 'max_steps'?",
-        "x.flags:5: '--no_shuffle': there is no flag --no_shuffle. Did you mean 'noshuffle'?",
+        "x.flags:4: '--max_stepz=3': unknown flag --max_stepz. Did you mean 'max_steps'?",
+        "x.flags:5: '--no_shuffle': unknown flag --no_shuffle. Did you mean 'noshuffle'?",
     ]
 
 

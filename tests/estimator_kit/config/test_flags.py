@@ -86,11 +86,11 @@ def test_flags_of_every_type():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "--spec is missing"),
-        (["--spec=s"], "--model_dir is missing; --mode=train_and_evaluate needs it"),
+        ([], "--spec is missing. --mode=train_and_evaluate needs it."),
+        (["--spec=s"], "--model_dir is missing. --mode=train_and_evaluate needs it."),
         (
             ["--spec=s", "--mode=validate", "--batch_size=0"],
-            "--batch_size: got 0, expected greater than or equal to 1",
+            "--batch_size: expected at least 1, got 0.",
         ),
     ],
 )
@@ -159,10 +159,10 @@ def test_parameters_of_a_flagfile_are_added_to_and_dropped(tmp_path):
 @pytest.mark.parametrize(
     "entry, message",
     [
-        ("rate", "--model_params: got 'rate', expected name=value"),
-        ("=1", "--model_params: got '=1', expected name=value"),
-        (" =1", "--model_params: got ' =1', expected name=value"),
-        (" ", "--model_params: got ' ', expected name=value"),
+        ("rate", "--model_params: expected name=value, got 'rate'."),
+        ("=1", "--model_params: expected name=value, got '=1'."),
+        (" =1", "--model_params: expected name=value, got ' =1'."),
+        (" ", "--model_params: expected name=value, got ' '."),
         (
             "a=[1",
             "--model_params: the value of 'a=[1': the top level: not YAML: while parsing a flow "

@@ -301,12 +301,12 @@ def test_an_export_without_its_spec(numbers, tmp_path):
     ("fields", "problem"),
     [
         ({"transform": "tflite_int8"},
-         "--representative_files is missing; --mode=transform needs it"),
+         "--representative_files is missing. --transform=tflite_int8 needs rows that show the "),
         ({"transform": "tflite", "representative_files": ("r",)},
-         "--representative_files is read by --transform=tflite_int8 alone"),
+         "--representative_files is only for --transform=tflite_int8. Remove it."),
         ({"transform": "freeze", "transform_inputs": "columns"},
-         "--transform_inputs=columns is for --transform=tflite, tflite_dynamic, tflite_int8 and "
-         "onnx"),
+         "--transform_inputs=columns is only for --transform=tflite, tflite_dynamic, tflite_int8 "
+         "and onnx. Remove it."),
     ],
 )  # fmt: skip
 def test_flags_that_do_not_go_together(fields, problem):

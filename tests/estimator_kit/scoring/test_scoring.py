@@ -728,16 +728,19 @@ def test_flags_that_do_not_go_together():
 
     fields = {"predict_dir": "d", "predict_output": "o.jsonl", "predict_limit": 3}
     assert problems(**fields, keep_columns=("a", "a", ""), predict_outputs=("a", "a")) == [
-        "--predict_outputs: 'a' is there twice",
-        "--export_dir is missing; --predict_dir takes the predictions of an export (write one of a "
-        "checkpoint with --mode=export)",
-        "give --predict_output, for one file, or --predict_dir, for a file of each input",
-        "--predict_limit is for --predict_output; --predict_dir has all rows",
-        "--keep_columns: 'a' is there twice",
-        "--keep_columns: '' is no name",
+        "--predict_outputs: 'a' is listed twice. Remove one of them.",
+        "--export_dir is missing. --predict_dir needs an export; write one from a checkpoint with "
+        "--mode=export.",
+        "--predict_output and --predict_dir do not go together. Give --predict_output for one "
+        "file, or --predict_dir for a file of each input.",
+        "--predict_limit does not go with --predict_dir, which predicts all rows. Remove one of "
+        "the two.",
+        "--keep_columns: 'a' is listed twice. Remove one of them.",
+        "--keep_columns: got an empty name. Remove it.",
     ]
     assert problems(spec="s", export_dir="e", keep_columns=("a",), predict_processes=2) == [
-        f"--{field} is for --predict_dir, the predictions of an export into a folder"
+        f"--{field} is only for --predict_dir, which predicts many files with an export. Remove "
+        f"--{field}."
         for field in ("keep_columns", "predict_processes")
     ]
 
@@ -816,7 +819,7 @@ def test_a_table_without_a_folder(made, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(ek.ExperimentConfig(
             mode="predict", spec=f"{tmp_path}/spec.yaml", export_dir=made.export,
-            predict_files=(f"{tmp_path}/a.csv",),
+            predict_files=(f"{tmp_path}/a.csv",), predict_output=f"{tmp_path}/o.jsonl",
         ))  # fmt: skip
     assert str(error.value) == (
         f"--predict_files: {tmp_path}/a.csv is CSV by its name; an export predicts tables: give "

@@ -1,4 +1,4 @@
-"""Flags that do not go with --data_service, and what is said of them."""
+"""Flags that do not go with --data_service, and their messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAINING = {
     "spec": "spec.yaml", "model_dir": "run", "train_files": ("a",), "eval_files": ("b",),
     "epochs": 1, "data_service": "grpc://host:5000",
 }  # fmt: skip
-COME = "the workers of --data_service take files as they come"
+NOT = "does not go with --data_service"
 
 
 @pytest.mark.parametrize(
@@ -22,40 +22,38 @@ COME = "the workers of --data_service take files as they come"
     [
         (
             {"data_service": "host:5000"},
-            "--data_service: got 'host:5000', expected the address of a dispatcher, as "
-            "grpc://host:5000",
+            "--data_service: expected the address of a dispatcher, such as grpc://host:5000, got "
+            "'host:5000'.",
         ),
         (
             {"data_service": "grpc://host:65536"},
-            "--data_service: got 'grpc://host:65536', expected the address of a dispatcher, as "
-            "grpc://host:5000",
+            "--data_service: expected the address of a dispatcher, such as grpc://host:5000, got "
+            "'grpc://host:65536'.",
         ),
         (
             {"deterministic": True},
-            f"--deterministic: {COME}, in another order each time; drop one of the two",
+            f"--deterministic {NOT}, because its workers read the files in a different order each "
+            "time. Remove one of the two.",
         ),
         (
             {"shuffle": False},
-            f"--noshuffle: {COME}, in no order that could be kept; drop one of the two",
+            f"--noshuffle {NOT}, because its workers read the files in no fixed order. Remove one "
+            "of the two.",
         ),
         (
             {"train_mix": ("a=1", "b=1"), "train_files": ()},
-            f"--train_mix: {COME}, and the shares of a mix are kept by one process that reads all "
-            "its parts; give --train_files, or drop --data_service",
+            f"--train_mix {NOT}, because one process must read all parts of a mix to keep their "
+            "shares. Use --train_files, or remove --data_service.",
         ),
         (
             {"corrupt_data_policy": "skip_record"},
-            "--corrupt_data_policy=skip_record: damaged files are read by Python, which the "
-            "workers of --data_service do not run; use quarantine, which leaves such files out",
+            f"--corrupt_data_policy=skip_record {NOT}: only Python code can read damaged files, "
+            "and the workers do not run it. Use quarantine, which leaves such files out.",
         ),
         (
             {"mode": "data_service_worker", "data_service": None},
-            "--data_service is missing; --mode=data_service_worker needs the address of its "
-            "dispatcher, as grpc://host:5000",
-        ),
-        (
-            {"mode": "data_service_worker", "data_service_dir": "folder"},
-            "--data_service_dir is for --mode=data_service_dispatcher; a worker keeps nothing",
+            "--data_service is missing. --mode=data_service_worker needs the address of its "
+            "dispatcher, such as grpc://host:5000.",
         ),
     ],
 )
@@ -80,6 +78,7 @@ def test_rows_to_rank_are_refused(document, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         TrainingInput.of(ek.ExperimentConfig(**TRAINING), spec)
     assert str(error.value) == (
-        "--data_service: the head ranking learns from rows of one 'user' together, and the last "
-        "batches of the workers are cut anew, row by row; train without it"
+        "--data_service does not go with the head ranking, which needs all rows of one 'user' in "
+        "one batch: the last batches of the workers are joined and cut again, row by row. Remove "
+        "--data_service."
     )

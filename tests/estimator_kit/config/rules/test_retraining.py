@@ -1,4 +1,4 @@
-"""Flags that do not go with retraining, and what is said of them."""
+"""Flags that do not go with retraining, and their messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,17 @@ RETRAIN = {
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"window_days": None}, "--window_days is missing; --mode=retrain needs it"),
-        ({"epochs": None}, "give --max_steps or --epochs, to say when training ends"),
-        ({"window_min_days": 6}, "--window_min_days=6 is more than --window_days=5"),
-        ({"as_of": "today"}, "--as_of: got 'today', expected a day, as 2026-01-31"),
+        (
+            {"window_days": None},
+            "--window_days is missing. --mode=retrain needs the number of days to train on.",
+        ),
+        (
+            {"epochs": None},
+            "--max_steps and --epochs are missing. Give at least one of them, so "
+            "that training ends.",
+        ),
+        ({"window_min_days": 6}, "--window_min_days: expected at most --window_days=5, got 6."),
+        ({"as_of": "today"}, "--as_of: expected a day such as 2026-01-31, got 'today'."),
         (
             {"train_files": ("d/*",)},
             "--train_files, with --mode=retrain: 'd/*' has 0 parts dt=*, expected one, as in "
@@ -30,39 +37,39 @@ RETRAIN = {
         ),
         (
             {"warm_start_from": "x"},
-            "--warm_start_from does not go with --mode=retrain: the section retraining of the "
-            "spec says where a cycle starts",
+            "--warm_start_from does not go with --mode=retrain. The section retraining of the spec "
+            "says where a cycle starts. Remove the flag.",
         ),
         (
             {"model_dir": "gs://bucket/model"},
-            "--model_dir: got 'gs://bucket/model', expected a local or mounted folder: locks and "
-            "renames, on which retraining rests, are not to be had elsewhere",
+            "--model_dir: expected a local or mounted folder, got 'gs://bucket/model'. Retraining "
+            "needs locks and atomic renames, which other file systems do not have.",
         ),
         (
             {"keep_versions": 1},
-            "--keep_versions: got 1, expected 2 or more: a server may still be loading the version "
-            "before the newest",
+            "--keep_versions: expected at least 2, because a server may still be loading the "
+            "version before the newest, got 1.",
         ),
         (
             {"stage_limits": ("train=x",)},
-            "--stage_limits: got 'train=x', expected stage=seconds, as train=7200",
+            "--stage_limits: expected stage=seconds, such as train=7200, got 'train=x'.",
         ),
         (
             {"stage_limits": ("trian=5",)},
-            "--stage_limits: no stage 'trian'. Did you mean 'train'?",
+            "--stage_limits: unknown stage 'trian'. Did you mean 'train'?",
         ),
         (
             {"stage_limits": ("train=0.0",)},
-            "--stage_limits: got 'train=0.0', expected more than 0 seconds; without an entry a "
-            "stage has no limit",
+            "--stage_limits: expected more than 0 seconds, got 'train=0.0'. Leave the stage out if "
+            "it has no limit.",
         ),
         (
             {"mode": "rollback"},
-            "--to is missing; --mode=rollback needs the version that becomes live again",
+            "--to is missing. --mode=rollback needs the version to make live again.",
         ),
         (
             {"mode": "reproduce"},
-            "--cycle is missing; --mode=reproduce needs the cycle, as 0007",
+            "--cycle is missing. --mode=reproduce needs the cycle to train again, such as 0007.",
         ),
     ],
 )

@@ -38,46 +38,52 @@ def test_which_versions_are_candidates():
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"serving_models": ()}, "--serving_models is missing; --mode=serve needs names and "
-                                 "folders of versions, as ads=runs/ads/export/best"),
-        ({"serving_models": ("ads",)}, "--serving_models: got 'ads', expected name=folder, as "
-                                       "ads=runs/ads/export/best"),
-        ({"serving_models": ("a/b=c",)}, "--serving_models: got 'a/b=c', expected name=folder, as "
-                                         "ads=runs/ads/export/best"),
-        ({"serving_models": ("..=c",)}, "--serving_models: got '..=c', expected name=folder, as "
-                                        "ads=runs/ads/export/best"),
-        ({"serving_models": ("a=b", "a=c")}, "--serving_models: 'a' is there twice"),
-        ({"serving_versions": ("ads=new",)}, "--serving_versions: got 'ads=new', expected "
-                                             "model=latest:2, model=all or model=5+7"),
-        ({"serving_versions": ("ads=5+5",)}, "--serving_versions: got 'ads=5+5', expected "
-                                             "model=latest:2, model=all or model=5+7"),
-        ({"serving_versions": ("adz=5",)}, "--serving_versions: no model 'adz' in "
-                                           "--serving_models"),
-        ({"serving_labels": ("ads=5",)}, "--serving_labels: got 'ads=5', expected "
-                                         "model:label=version, as ads:stable=5"),
-        ({"serving_labels": ("ads:stable=05",)}, "--serving_labels: got 'ads:stable=05', expected "
-                                                 "model:label=version, as ads:stable=5"),
-        ({"serving_labels": ("ads:a=5", "ads:a=6")}, "--serving_labels: ads:a is there twice"),
+        ({"serving_models": ()}, "--serving_models is missing. --mode=serve needs names and "
+                                 "folders of versions, such as ads=runs/ads/export/best."),
+        ({"serving_models": ("ads",)}, "--serving_models: expected name=folder, such as "
+                                       "ads=runs/ads/export/best, got 'ads'."),
+        ({"serving_models": ("a/b=c",)}, "--serving_models: expected name=folder, such as "
+                                         "ads=runs/ads/export/best, got 'a/b=c'."),
+        ({"serving_models": ("..=c",)}, "--serving_models: expected name=folder, such as "
+                                        "ads=runs/ads/export/best, got '..=c'."),
+        ({"serving_models": ("a=b", "a=c")}, "--serving_models: 'a' is listed twice. "
+                                              "Remove one of them."),
+        ({"serving_versions": ("ads=new",)}, "--serving_versions: expected model=latest:2, "
+                                             "model=all or model=5+7, got 'ads=new'."),
+        ({"serving_versions": ("ads=5+5",)}, "--serving_versions: expected model=latest:2, "
+                                             "model=all or model=5+7, got 'ads=5+5'."),
+        ({"serving_versions": ("adz=5",)}, "--serving_versions: --serving_models has no model "
+                                           "'adz'. Add it there."),
+        ({"serving_labels": ("ads=5",)}, "--serving_labels: expected model:label=version, "
+                                         "such as ads:stable=5, got 'ads=5'."),
+        ({"serving_labels": ("ads:stable=05",)}, "--serving_labels: expected model:label=version, "
+                                                 "such as ads:stable=5, got 'ads:stable=05'."),
+        ({"serving_labels": ("ads:a=5", "ads:a=6")}, "--serving_labels: ads:a is listed "
+                                                    "twice. Remove one of them."),
         ({"serving_labels": ("ads:a=5",), "serving_versions": ("ads=6",)},
-         "--serving_labels: ads:a is version 5, which --serving_versions leaves out"),
+         "--serving_labels: ads:a is version 5, which --serving_versions leaves out. Add it "
+         "there."),
         ({"serving_labels": ("ads:a=5", "ads:b=6", "ads:c=6")},
-         "--serving_labels: ads has labels of 2 versions, and only its latest 1 would be served; "
-         "name them: --serving_versions=ads=5+6"),
+         "--serving_labels: ads has labels for 2 versions, but only its latest 1 would be served. "
+         "Name the versions: --serving_versions=ads=5+6"),
         ({"serving_grpc_port": 1, "serving_rest_port": 1},
-         "--serving_grpc_port and --serving_rest_port are both 1"),
+         "--serving_grpc_port and --serving_rest_port: expected different ports, got 1 twice."),
         ({"serving_grpc_port": 70000},
-         "--serving_grpc_port: got 70000, expected less than or equal to 65535"),
+         "--serving_grpc_port: expected at most 65535, got 70000."),
         ({"mode": "serving_config"},
-         "--serving_config_dir is missing; --mode=serving_config writes its files there"),
+         "--serving_config_dir is missing. --mode=serving_config needs a folder for the files that "
+         "it writes."),
         ({"mode": "serving_config", "serving_config_dir": "d", "serving_rest_port": 0},
-         "--serving_grpc_port and --serving_rest_port: 0 is for --mode=serve alone"),
+         "--serving_grpc_port and --serving_rest_port: expected fixed ports, got 0. Only "
+         "--mode=serve can choose free ports."),
         ({"serving_allowed_hosts": ("http://a.b:8501",)},
-         "--serving_allowed_hosts: got 'http://a.b:8501', expected a name without a port, as "
-         "models.example.com, or *"),
-        ({"serving_image": "tensorflow/serving"}, "--serving_image: got 'tensorflow/serving', "
-         "expected an image with its tag, as tensorflow/serving:2.15.1"),
+         "--serving_allowed_hosts: expected a name without a port, such as models.example.com, or "
+         "*, got 'http://a.b:8501'."),
+        ({"serving_image": "tensorflow/serving"}, "--serving_image: expected an image with its "
+         "tag, such as tensorflow/serving:2.15.1, got 'tensorflow/serving'."),
         ({"serving_image": "tensorflow/serving:latest"},
-         "--serving_image: the tag latest is another image tomorrow; name a release"),
+         "--serving_image: expected the tag of a release, got 'tensorflow/serving:latest'. The tag "
+         "latest may be another image tomorrow."),
     ],
 )  # fmt: skip
 def test_what_is_wrong(values, problem):

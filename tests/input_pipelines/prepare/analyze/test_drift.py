@@ -425,7 +425,7 @@ def test_in_a_program_of_ones_own(folder):
     "arguments, status, message",
     [
         (["--baseline_files={0}/before.tfrecord"], 2,
-         "error: --train_files is missing; --mode=validate needs it"),
+         "error: --train_files is missing. --validate_rows, --baseline_files and "),
         (["--baseline_files={0}/gone*", "--train_files={0}/now.tfrecord"], 65,
          "error: no file matches '{0}/gone*' of --baseline_files"),
         (["--baseline_statistics={0}/gone.json", "--train_files={0}/now.tfrecord"], 2,
