@@ -1,4 +1,4 @@
-"""A first spec for some records, and specs from and to other schemas."""
+"""The first spec for records, and specs from and to other schemas."""
 
 from __future__ import annotations
 
@@ -9,41 +9,40 @@ from input_pipelines.prepare.beam import flags
 
 
 class AnalysisSettings(Settings):
-    """A first spec for some records, and specs from and to other schemas."""
+    """The first spec for records, and specs from and to other schemas."""
 
     heading: ClassVar[str] = "Analysis and schemas"
 
     analysis_dir: Optional[str] = setting(
         None,
-        "With --mode=analyze and --mode=import_schema: the folder for the first spec, its "
-        "vocabularies and statistics. What it holds that analysis did not write is never "
-        "overwritten.",
+        "The folder for the first spec, its vocabularies and its statistics. Files that "
+        "analysis did not write are never overwritten.",
     )
     labels: tuple[str, ...] = setting(
         (),
-        "With --mode=analyze and --mode=import_schema: the features that are to be learned. A "
-        "Schema may say them itself: by the tag label, or by not being there in serving.",
+        "The features to learn. A Schema can name them itself: by the tag label, or because "
+        "they are absent in serving.",
     )
     min_count: PositiveInt = setting(
         5,
-        "With --mode=analyze: rarer words are in no vocabulary file.",
+        "Words that are rarer than this are left out of vocabulary files.",
     )
     schema_file: Optional[str] = setting(
         None,
-        "With --mode=import_schema: the Schema of TensorFlow Metadata to read, in text format "
-        "(schema.pbtxt). With --mode=export_schema: the file to write; another one that is "
-        "there is never overwritten.",
+        "--mode=import_schema: the TensorFlow Metadata Schema to read, in text format "
+        "(schema.pbtxt). --mode=export_schema: the file to write. A file that holds anything "
+        "else is never overwritten.",
     )
     beam_options: Optional[str] = setting(
         None,
-        "With --mode=convert and --mode=analyze: do the work as an Apache Beam pipeline with "
-        "these flags of Beam, separated by blanks: --beam_options='--runner=DataflowRunner "
-        "--project=ads --region=europe-west1 --temp_location=gs://ads/temporary'. --runner has "
-        "to be there. What is written is the same as without. The workers need estimator-kit, "
-        "and the same paths of files and --convert_dir as this program; analysis on other "
-        "machines needs a --temp_location. Needs estimator-kit[beam].",
+        "Do the work as an Apache Beam pipeline with these flags of Beam, separated by spaces: "
+        "--beam_options='--runner=DataflowRunner --project=ads --region=europe-west1 "
+        "--temp_location=gs://ads/temporary'. --runner is required. The output is the same as "
+        "without Beam. The workers need estimator-kit, and must reach the files and "
+        "--convert_dir by the same paths as this program. Analysis on other machines needs "
+        "--temp_location. This flag needs `pip install 'estimator-kit[beam]'`.",
     )
 
     def beam_flags(self) -> Optional[tuple[str, ...]]:
-        """The flags of an Apache Beam pipeline, or None where none is asked for."""
+        """The flags of the Apache Beam pipeline, or None without `--beam_options`."""
         return None if self.beam_options is None else flags.split(self.beam_options)

@@ -1,7 +1,7 @@
-"""`Settings`: the base of all areas of settings, and how one setting is declared.
+"""`Settings`, the base class of all areas of settings, and `setting`, which declares one setting.
 
-A setting is written once: its name, type, default, bounds and help are a field of an area. The
-flag, its `--help`, the check of a flagfile and the field of `ExperimentConfig` come from it.
+A setting is written once: its name, type, default, bounds and help are a field of an area. The kit
+makes its flag, its `--help`, the check of a flagfile and the field of `ExperimentConfig` from it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import pydantic
 from pydantic import Field
 from pydantic_core import PydanticCustomError
 
-# Numbers that TensorFlow holds as int64.
+# The largest number that TensorFlow holds, as int64.
 LARGEST = 2**63 - 1
 
 PositiveInt = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 
-# More than a machine has cores or devices; TensorFlow would start every one of them.
+# More than any machine has. TensorFlow would start as many threads and devices as it is told to.
 MOST_THREADS = 1024
 MOST_DEVICES = 1024
 Threads = Annotated[int, Field(ge=0, le=MOST_THREADS)]
 
 
 class Settings(pydantic.BaseModel):
-    """Settings that belong together. A subclass has fields, each made by `setting`.
+    """Settings that belong together. A subclass declares each field with `setting`.
 
     Attributes:
-      heading: above these settings in `--help`.
+      heading: the heading above these settings in `--help`.
     """
 
     model_config = pydantic.ConfigDict(
@@ -53,12 +53,12 @@ class Settings(pydantic.BaseModel):
 
 
 def setting(default: Any, help_text: str) -> Any:
-    """A field of settings, with its default and what `--help` says of it."""
+    """A field of settings, with its default and its text in `--help`."""
     return Field(default, description=help_text)
 
 
 def _is_readable(text: str) -> bool:
-    """Whether it may be part of a path: bytes that are not UTF-8 come as halves of surrogates."""
+    """Whether a text may be part of a path; Python shows bytes that are not UTF-8 as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -19,26 +19,26 @@ class ClusterSettings(Settings):
 
     strategy: Optional[Strategy] = setting(
         None,
-        "How several processes or devices train one model. parameter_server: asynchronous, with "
-        "the variables on the ps tasks; the one that is taken where TF_CONFIG has ps. "
-        "sync_replicas: the same cluster, where a step is one batch of each task that trains. "
-        "mirrored: all devices of this machine. multi_worker_mirrored: several machines, each "
-        "with all variables. docs/guides/distributed.md says when to take which. Not given: this "
-        "process alone.",
+        "How several processes or devices train one model. parameter_server: asynchronous, "
+        "with the variables on the ps tasks; the default if TF_CONFIG has ps tasks. "
+        "sync_replicas: the same cluster, but each step uses one batch from every task that "
+        "trains. mirrored: all devices of this machine. multi_worker_mirrored: several "
+        "machines, each with all variables. docs/distributed.md compares them. By default this "
+        "process trains alone.",
     )
     job_name: Optional[Literal["chief", "worker", "ps", "evaluator"]] = setting(
         None,
-        "Which task of a cluster this process is, in the place of TF_CONFIG, together with "
-        "--task_index, --worker_hosts and --ps_hosts.",
+        "The job of this process in a cluster, instead of TF_CONFIG. Give --task_index, "
+        "--worker_hosts and --ps_hosts too.",
     )
     task_index: Count = setting(
         0,
-        "The number of the task among those of its job, from 0. The worker 0 is the chief.",
+        "The number of this task in its job, from 0. Worker 0 is the chief.",
     )
     worker_hosts: tuple[str, ...] = setting(
         (),
-        "With --job_name: host:port of all tasks that train, the first of them the chief's, the "
-        "same list in each task.",
+        "With --job_name: host:port of all tasks that train, the chief first. Every task needs "
+        "the same list.",
     )
     ps_hosts: tuple[str, ...] = setting(
         (),
@@ -46,33 +46,34 @@ class ClusterSettings(Settings):
     )
     launch_local: Optional[str] = setting(
         None,
-        "Start a cluster on this machine, as in chief:1,worker:2,ps:1,evaluator:1: real "
-        "processes with free ports, whose lines come with their names. SIGTERM and Ctrl-C are "
-        "passed on; the exit status is the chief's, or that of a task that failed. For "
-        "development.",
+        "Start a cluster on this machine, such as chief:1,worker:2,ps:1,evaluator:1, for "
+        "development. The tasks are real processes on free ports, and their names stand before "
+        "their lines of output. SIGTERM and Ctrl-C are passed on. The exit status is that of "
+        "the chief, or of a task that failed.",
     )
     cluster_timeout_secs: PositiveFloat = setting(
         600.0,
-        "Seconds that a task waits for others that it cannot reach, at the start and later, "
-        "before it gives up with exit status 75.",
+        "Seconds that a task waits for tasks that it cannot reach, at the start and later, "
+        "before it exits with status 75.",
     )
     listen_on_all_interfaces: bool = setting(
         False,
-        "Let the servers of a cluster take connections on every network of the machine, and not "
-        "at their address in TF_CONFIG alone. Whoever reaches them can run programs there.",
+        "Let the servers of a cluster listen on every network of the machine, and not only on "
+        "their address in TF_CONFIG. Everyone who reaches them can run programs there.",
     )
     mirrored_devices: Optional[Annotated[int, Field(ge=1, le=MOST_DEVICES, strict=True)]] = setting(
         None,
-        "With --strategy=mirrored or multi_worker_mirrored: devices of this machine that train; "
-        "all GPUs when not given, or one CPU.",
+        "With --strategy=mirrored or multi_worker_mirrored: how many devices of this machine "
+        "train; by default all GPUs, or one CPU.",
     )
     backup_workers: Count = setting(
         0,
-        "With --strategy=sync_replicas: tasks that a step does not wait for; the slowest "
+        "With --strategy=sync_replicas: how many tasks a step does not wait for. The slowest "
         "batches of each step are dropped.",
     )
     partition_mib: Optional[PositiveFloat] = setting(
         None,
-        "With ps tasks: embedding tables above so many MiB are cut into pieces of that size at "
-        "most, spread over the ps. The checkpoint has them whole.",
+        "With ps tasks: cut embedding tables that are larger than this many MiB into pieces of "
+        "at most this size, and spread them over the ps tasks. The checkpoint has whole "
+        "tables.",
     )

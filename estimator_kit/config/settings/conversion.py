@@ -1,4 +1,4 @@
-"""Tables into sharded TFRecords."""
+"""How tables become sharded TFRecord files."""
 
 from __future__ import annotations
 
@@ -10,55 +10,55 @@ from estimator_kit.config.settings.base import PositiveInt, Settings, setting
 
 
 class ConversionSettings(Settings):
-    """Tables into sharded TFRecords."""
+    """How tables become sharded TFRecord files."""
 
     heading: ClassVar[str] = "Conversion"
 
     convert_files: tuple[str, ...] = setting(
         (),
-        "With --mode=convert: tables to write as TFRecords, paths or globs: Parquet (.parquet), "
-        "CSV (.csv, .tsv) or JSON lines (.jsonl, .json), all of one kind. With --spec, its "
-        "features and labels are written, of its types, and a row that a training would stop at "
-        "is an error; without, all columns.",
+        "The tables to write as TFRecord files, as paths or globs: Parquet (.parquet), CSV "
+        "(.csv, .tsv) or JSON lines (.jsonl, .json), all of the same kind. With --spec, the "
+        "features and labels of the spec are written with its types, and a row that a training "
+        "would refuse is an error. Without --spec, all columns are written.",
     )
     convert_dir: Optional[str] = setting(
         None,
-        "With --mode=convert: the folder for the shards, with _MANIFEST.json and, at the end, "
-        "_SUCCESS. Started again, the same command writes the shards that are missing; a folder "
-        "that holds something else is never touched.",
+        "The folder for the shards, with _MANIFEST.json and, at the end, _SUCCESS. If you "
+        "start the same command again, it writes the shards that are missing. It never changes "
+        "a folder that holds anything else.",
     )
     convert_order: Literal["stable", "shuffled"] = setting(
         "stable",
-        "With --mode=convert: stable keeps the order of the rows, in the sorted files. shuffled "
-        "deals all rows to the shards at random, by --seed; until it is through that takes as "
-        "much space in --convert_dir again as the shards do without compression.",
+        "stable: keep the order of the rows in the sorted files. shuffled: put every row into "
+        "a random shard, by --seed; until the conversion ends, --convert_dir then needs "
+        "additional space for all shards without compression.",
     )
     convert_processes: Optional[PositiveInt] = setting(
         None,
-        "With --mode=convert: processes that share the work, one a core when not given. What is "
-        "written does not depend on it.",
+        "How many processes share the work; by default one for each core. The output does not "
+        "depend on it.",
     )
     shard_mib: PositiveInt = setting(
         100,
-        "With --mode=convert: about MiB of records a shard, before compression.",
+        "About how many MiB of records each shard has, before compression.",
     )
     shard_compression: Literal["none", "gzip"] = setting(
         "none",
-        "With --mode=convert: gzip makes .tfrecord.gz, smaller and slower to write and to read.",
+        "gzip writes .tfrecord.gz files, which are smaller, and slower to write and to read.",
     )
     split_key: Optional[str] = setting(
         None,
-        "With --mode=convert: write train-* and eval-* instead of data-*, all rows of one value "
-        "of this column (as user_id) on one side. A hash of the value decides, so the side is "
-        "the same in every conversion with the same --eval_fraction.",
+        "Write train-* and eval-* instead of data-*, with all rows that share a value of this "
+        "column (such as user_id) on the same side. A hash of the value decides the side, so "
+        "it is the same in every conversion with the same --eval_fraction.",
     )
     eval_fraction: Optional[Annotated[float, Field(gt=0, lt=1)]] = setting(
         None,
-        "With --split_key: the share of its values whose rows are for evaluation, as 0.1.",
+        "With --split_key: the share of its values whose rows are for evaluation, such as 0.1.",
     )
     step_columns: tuple[str, ...] = setting(
         (),
-        "With --mode=convert without --spec: columns of lists that hold steps of a sequence. "
-        "They become feature_lists, and the records SequenceExamples; other lists are features "
-        "of several values.",
+        "Without --spec: columns of lists whose items are the steps of a sequence. They become "
+        "feature lists, and the records become SequenceExamples. Other lists become features "
+        "with several values.",
     )

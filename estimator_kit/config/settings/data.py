@@ -15,38 +15,39 @@ class DataSettings(Settings):
 
     train_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to train on: paths or globs, separated by commas. With --mode=analyze "
-        "they may be of another kind, see there.",
+        "TFRecord files to train on: paths or globs, separated by commas. --mode=analyze, and "
+        "--mode=validate with a baseline, also take tables: Parquet, CSV or JSON lines.",
     )
     train_days: Optional[str] = setting(
         None,
-        "Days to train on: 2026-01-01..2026-01-07, 7d..2026-01-07 (the seven that end with it) "
-        "or 2026-01-07. Each takes the place of dt=* in --train_files (data/dt=*/*.tfrecord). A "
-        "day without a file is an error.",
+        "Days to train on: 2026-01-01..2026-01-07, 7d..2026-01-07 (the seven days that end "
+        "with it) or 2026-01-07. Each day replaces dt=* in --train_files "
+        "(data/dt=*/*.tfrecord). A day without a file is an error.",
     )
     train_mix: tuple[str, ...] = setting(
         (),
-        "In the place of --train_files: several patterns and the share of each, as in "
-        "a/*.tfrecord=3,b/*.tfrecord=1: of four rows three are of a, in every batch, however "
-        "many rows there are of either. A part that ends begins again; an epoch is as many rows "
-        "as all parts have together.",
+        "Instead of --train_files: several patterns and the share of each, such as "
+        "a/*.tfrecord=3,b/*.tfrecord=1. Then three of four rows in every batch come from a, "
+        "however many rows a and b have. When a part ends, it starts again. An epoch has as "
+        "many rows as all parts together.",
     )
     eval_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to evaluate on, all of them at each evaluation.",
+        "TFRecord files to evaluate on. Each evaluation reads all of them.",
     )
     eval_days: Optional[str] = setting(
         None,
-        "The same for --eval_files, as in --eval_days=2026-01-08.",
+        "Days to evaluate on, such as 2026-01-08, in the form of --train_days. Each day "
+        "replaces dt=* in --eval_files.",
     )
     predict_files: tuple[str, ...] = setting(
         (),
-        "TFRecord files to predict; labels need not be in them. With --predict_dir they may be "
-        "of another kind, see there.",
+        "TFRecord files to predict. Their records need no labels. With --predict_dir, the "
+        "files may also be tables.",
     )
     batch_size: PositiveInt = setting(
         512,
-        "Rows a training step.",
+        "Rows in each training step.",
     )
     shuffle: bool = setting(
         True,
@@ -54,19 +55,19 @@ class DataSettings(Settings):
     )
     keep_negatives: Optional[str] = setting(
         None,
-        "Train on this share of the rows whose label is 0, as 0.1, or click=0.1 where several "
-        "objectives are binary; another part of them in each epoch, the same at each reading. "
-        "Those kept weigh 1 / share, in the losses of all objectives, so predictions stay "
-        "calibrated. Evaluation reads all rows.",
+        "Train on this share of the rows whose label is 0, such as 0.1. If several objectives "
+        "are binary, name one: click=0.1. Each epoch keeps other rows, and the same rows if "
+        "you train again. A kept row weighs 1 / share in the losses of all objectives, so "
+        "predictions stay calibrated. Evaluation reads all rows.",
     )
 
     def days_of(self, which: str) -> tuple[str, ...]:
-        """The days of `train_days` or `eval_days`, first to last; none where it is not given."""
+        """The days of `train_days` or `eval_days`, first to last; none if it is not set."""
         text = getattr(self, f"{which}_days")
         return days.parse(text) if text is not None else ()
 
     def patterns_of(self, which: str) -> tuple[str, ...]:
-        """The patterns of `train_files` or `eval_files`, one for each day where days are given."""
+        """The patterns of `train_files` or `eval_files`, one for each day if days are set."""
         window, patterns = self.days_of(which), getattr(self, f"{which}_files")
         if not window:
             return patterns

@@ -1,4 +1,4 @@
-"""Batches that a tf.data service computes, and its servers."""
+"""Batches from a tf.data service, and the servers of one."""
 
 from __future__ import annotations
 
@@ -11,36 +11,35 @@ from feature_specs.entry import PositiveFloat
 
 
 class DataServiceSettings(Settings):
-    """Batches that a tf.data service computes, and its servers."""
+    """Batches from a tf.data service, and the servers of one."""
 
     heading: ClassVar[str] = "tf.data service"
 
     data_service: Optional[str] = setting(
         None,
-        "grpc://host:port of the dispatcher of a tf.data service. Its workers then read, "
-        "shuffle, parse and transform the training rows, on other machines, which have to reach "
-        "the files under the same names. Each row is read once an epoch, in no fixed order; a "
-        "worker that is lost takes the rows along that it had in hand. With "
-        "--mode=data_service_worker: the dispatcher that the worker belongs to.",
+        "grpc://host:port of the dispatcher of a tf.data service. The workers of the service "
+        "then read, shuffle, parse and transform the training rows on other machines, which "
+        "must reach the files by the same paths. Each row is read once an epoch, in no fixed "
+        "order. If a worker is lost, the rows that it holds are lost too. For "
+        "--mode=data_service_worker: the dispatcher of the worker.",
     )
     data_service_timeout_secs: PositiveFloat = setting(
         60.0,
-        "With --data_service: seconds to wait for the dispatcher and a first worker; for rows "
-        "that are missing at the end, before they are taken for lost with a worker; and a third "
-        "of those that a step may take.",
+        "With --data_service: seconds to wait for the dispatcher and a first worker, and for "
+        "rows that are missing at the end, before they count as lost with a worker. A step may "
+        "take three times as long.",
     )
     data_service_port: Annotated[int, Field(ge=0, le=65535)] = setting(
         0,
-        "With --mode=data_service_dispatcher or data_service_worker: the port to listen at; 0 "
-        "takes a free one. The line that is printed says which.",
+        "The port to listen on; 0 takes a free port, and a line of output says which.",
     )
     data_service_host: Optional[str] = setting(
         None,
-        "With these modes: the name under which others reach this machine; its host name when "
-        "not given (localhost for a worker whose dispatcher is there).",
+        "The name by which other machines reach this one; by default its host name (localhost "
+        "for a worker whose dispatcher is on localhost).",
     )
     data_service_dir: Optional[str] = setting(
         None,
-        "With --mode=data_service_dispatcher: a folder for what it knows. Started again with "
-        "the same one it goes on with its trainings, at the same port.",
+        "A folder for the state of the dispatcher. If you start it again with the same folder, "
+        "it continues its trainings on the same port.",
     )

@@ -1,4 +1,4 @@
-"""How much is evaluated, and when a metric ends training."""
+"""How much is evaluated, and when a metric ends the training."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from estimator_kit.config.settings.base import Count, PositiveInt, Settings, set
 
 
 class EvaluationSettings(Settings):
-    """How much is evaluated, and when a metric ends training."""
+    """How much is evaluated, and when a metric ends the training."""
 
     heading: ClassVar[str] = "Evaluation"
 
     eval_batch_size: PositiveInt = setting(
         2048,
-        "Rows a step of evaluation and prediction.",
+        "Rows in each step of evaluation and prediction.",
     )
     eval_steps: Optional[PositiveInt] = setting(
         None,
-        "Batches an evaluation; all of --eval_files when not given.",
+        "Batches in each evaluation; by default all of --eval_files.",
     )
     eval_name: str = setting(
         "evaluate",
-        "With --mode=evaluate: what the evaluation is called. Its numbers are kept in "
-        "evaluation-<name>.json in --model_dir, and for TensorBoard in the folder eval_<name> "
-        "(those of an export in the file alone). A later evaluation of the same name takes the "
-        "place of the file; one of an export never takes that of a checkpoint's.",
+        "The name of the evaluation. Its metrics are written to evaluation-<name>.json in "
+        "--model_dir, and for TensorBoard to the folder eval_<name> (the metrics of an export "
+        "only to the file). A later evaluation with the same name replaces the file, but the "
+        "evaluation of an export never replaces that of a checkpoint.",
     )
     eval_throttle_secs: Count = setting(
         0,
-        "Least seconds between evaluations; 0 is every checkpoint.",
+        "The fewest seconds between two evaluations; 0 evaluates every checkpoint.",
     )
     early_stopping_metric: Optional[str] = setting(
         None,
-        "Stop when this metric has not improved for --early_stopping_patience evaluations. "
-        "Metrics are named <metric>/<objective>, as in auc/click.",
+        "Stop when this metric has not improved in --early_stopping_patience evaluations. "
+        "Metrics are named <metric>/<objective>, such as auc/click.",
     )
     early_stopping_direction: Optional[Literal["min", "max"]] = setting(
         None,
-        "Which way that metric gets better; losses do by min, and others need it said.",
+        "Whether a better --early_stopping_metric is lower (min) or higher (max). Required for "
+        "every metric except a loss.",
     )
     early_stopping_patience: PositiveInt = setting(
         3,
-        "Evaluations without improvement before the stop.",
+        "How many evaluations without improvement stop the training.",
     )

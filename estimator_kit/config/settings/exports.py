@@ -16,42 +16,46 @@ class ExportSettings(Settings):
 
     exporters: tuple[str, ...] = setting(
         ("best", "final"),
-        f"Which SavedModels train_and_evaluate writes, of {', '.join(EXPORTERS)}: latest after "
-        "every evaluation, best when --best_metric improves (over all starts), best_k when it is "
-        "among the --best_k best ones, step each --export_every_steps, final at the end. Each is "
-        "asked with rows of --eval_files before it gets its name.",
+        f"Which SavedModels the training writes, of {', '.join(EXPORTERS)}. latest: after every "
+        "evaluation. best: when --best_metric improves, over all starts. best_k: when "
+        "--best_metric is among the --best_k best values. step: every --export_every_steps. final: "
+        "at the end. The kit checks each export with rows of --eval_files before the export gets "
+        "its name.",
     )
     best_metric: str = setting(
         "loss",
-        "The metric of the exporters best and best_k, as in auc/click. Checked at the start.",
+        "The metric of the exporters best and best_k, such as auc/click. The run checks the "
+        "name before it trains.",
     )
     best_direction: Optional[Literal["min", "max"]] = setting(
         None,
-        "Which way the best metric gets better; losses do by min, and others need it said.",
+        "Whether a better --best_metric is lower (min) or higher (max). Required for every "
+        "metric except a loss.",
     )
     best_k: PositiveInt = setting(
         3,
-        "SavedModels that best_k keeps, the best ones; of two that are equal, the older.",
+        "How many SavedModels best_k keeps. If two are equally good, the older one is better.",
     )
     export_every_steps: Optional[PositiveInt] = setting(
         None,
-        "Steps between the exports of step: the first evaluated checkpoint at or after each "
-        "multiple.",
+        "Steps between two exports of the exporter step. It exports the first evaluated "
+        "checkpoint at or after each multiple of this number.",
     )
     exports_to_keep: PositiveInt = setting(
         5,
-        "SavedModels that latest, best and step keep, the newest ones. Those that keep.json "
-        "beside them names as pinned or live stay, too.",
+        "How many of the newest SavedModels latest, best and step keep. SavedModels that "
+        "keep.json in their folder marks as pinned or live stay too.",
     )
     export_check_rows: PositiveInt = setting(
         100,
-        "The first rows of --eval_files that each export is asked with before it gets its name. "
-        "Of the first 100,000 rows, those with missing, unknown and extreme values of each "
-        "feature are added.",
+        "How many of the first rows of --eval_files the kit checks each export with, before the "
+        "export gets its name. The kit adds rows with missing, unknown and extreme values of each "
+        "feature, from the first 100,000 rows.",
     )
     default_signature: str = setting(
         "predict_examples",
-        "Which signature of an export is serving_default: predict_examples (all objectives, "
-        "from serialized records), predict_raw (the same, from one tensor a feature), or "
-        "predict/<objective>, classify/<objective>, regress/<objective> as its head has them.",
+        "The signature that becomes serving_default in an export: predict_examples (all "
+        "objectives, from serialized records), predict_raw (all objectives, from one tensor "
+        "for each feature), or predict/<objective>, classify/<objective> or "
+        "regress/<objective>, depending on the head.",
     )

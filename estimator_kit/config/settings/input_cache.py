@@ -16,13 +16,14 @@ class InputCacheSettings(Settings):
 
     input_cache_dir: Optional[str] = setting(
         None,
-        "Keep transformed rows in this folder, on a local disk, for later epochs and later "
-        "runs: training and evaluation read them instead of parsing their files anew. A file, a "
-        "spec, a vocabulary or a version that changed is transformed again. Several runs may "
-        "use one folder. The first run is slower by the writing.",
+        "Keep transformed rows in this folder on a local disk. Later epochs and later runs "
+        "read them instead of parsing the files again, in training and in evaluation. If a "
+        "file, the spec, a vocabulary or a version changes, its rows are transformed again. "
+        "Several runs can share one folder. The first run is slower, because it writes the "
+        "rows.",
     )
     input_cache_gib: Optional[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = setting(
         None,
-        "GiB that --input_cache_dir may hold, 20 without this flag; the files used longest ago "
-        "are removed for room.",
+        "The most GiB that --input_cache_dir may hold, 20 by default. To make room, the files "
+        "that were used longest ago are removed.",
     )

@@ -1,4 +1,4 @@
-"""How much of this machine a run takes."""
+"""How much of this machine a run uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from estimator_kit.config.settings.base import Settings, Threads, setting
 
 
 class MachineSettings(Settings):
-    """How much of this machine a run takes."""
+    """How much of this machine a run uses."""
 
     heading: ClassVar[str] = "Threads and memory"
 
@@ -22,5 +22,5 @@ class MachineSettings(Settings):
     )
     memory_growth: bool = setting(
         True,
-        "Take memory of a GPU as it is needed, and not all of it at once.",
+        "Take GPU memory when it is needed, and not all of it at the start.",
     )

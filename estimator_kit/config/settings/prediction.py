@@ -1,4 +1,4 @@
-"""What predicts, and where predictions go."""
+"""What makes predictions, and where they go."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from estimator_kit.config.settings.base import PositiveInt, Settings, setting
 
 
 class PredictionSettings(Settings):
-    """What predicts, and where predictions go."""
+    """What makes predictions, and where they go."""
 
     heading: ClassVar[str] = "Prediction"
 
     export_dir: Optional[str] = setting(
         None,
-        "With --mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
-        "latest checkpoint, or a folder of versions, of which the newest is used. You do not need "
-        "--spec if the export keeps its feature spec. With --mode=transform: the export to "
-        "transform.",
+        "--mode=predict and --mode=evaluate: the export (a SavedModel) to use instead of the "
+        "latest checkpoint, or a folder of versions, whose newest version is used. You do not need "
+        "--spec if the export keeps its feature spec. --mode=transform: the export to transform.",
     )
     predict_output: Optional[str] = setting(
         None,
-        "Where predictions go: a .jsonl file (one JSON object a row) or a .tfrecord file (one "
-        "Example a row), in the order of the input. Standard output, as JSON, when not given.",
+        "The file for the predictions, in the order of the input: .jsonl (one JSON object for "
+        "each row) or .tfrecord (one Example for each row). By default, the program prints "
+        "JSON to standard output.",
     )
     predict_limit: Optional[PositiveInt] = setting(
         None,
-        "Predict this many rows, then end.",
+        "Stop after this many rows.",
     )
     predict_outputs: tuple[str, ...] = setting(
         (),
-        "With --mode=predict: the outputs to write, in this order, as "
-        "click/class_ids,click/classes. All of them when not given, which for 10,000 classes is "
-        "20,000 numbers a row.",
+        "The outputs to write, in this order, such as click/class_ids,click/classes. By "
+        "default all outputs, which for 10,000 classes are 20,000 numbers a row.",
     )
     predict_dir: Optional[str] = setting(
         None,
-        "With --mode=predict and --export_dir: the folder for the predictions of many files, "
-        "which may also be tables (Parquet, CSV or JSON lines, by their names; the export says "
-        "how rows become records, so no --spec is needed). Each file of --predict_files gets "
-        "one of its kind and name, row by row; with _MANIFEST.json and, at the end, _SUCCESS. "
-        "Started again, the same command predicts the files that are missing; a folder that "
-        "holds something else is never touched.",
+        "With --export_dir: the folder for the predictions of many files. The files may also "
+        "be tables (Parquet, CSV or JSON lines, by their names); the export says how rows "
+        "become records, so --spec is not needed. Each file of --predict_files gets an output "
+        "file of its kind and name, with the same order of rows. The folder also gets "
+        "_MANIFEST.json and, at the end, _SUCCESS. If you start the same command again, it "
+        "predicts the files that are missing. It never changes a folder that holds anything "
+        "else.",
     )
     keep_columns: tuple[str, ...] = setting(
         (),
-        "With --predict_dir: columns of the tables, or features of the records, that stand "
-        "before the predictions of each row, as user_id.",
+        "With --predict_dir: columns of the tables, or features of the records, to write "
+        "before the predictions of each row, such as user_id.",
     )
     predict_processes: Optional[PositiveInt] = setting(
         None,
-        "With --predict_dir: processes that share the files, one a core when not given, or "
-        "fewer for small data. Each loads the export.",
+        "With --predict_dir: how many processes share the files; by default one for each core, "
+        "or fewer for small data. Each process loads the export.",
     )

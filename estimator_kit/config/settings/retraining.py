@@ -1,4 +1,4 @@
-"""The window of days, the serving directory, what is kept, and who is told."""
+"""The days of a cycle, the folder that is served, what is kept, and notices."""
 
 from __future__ import annotations
 
@@ -12,94 +12,92 @@ STAGES = ("window", "vocabularies", "checks", "train", "gate", "promote", "clean
 
 
 class RetrainingSettings(Settings):
-    """The window of days, the serving directory, what is kept, and who is told."""
+    """The days of a cycle, the folder that is served, what is kept, and notices."""
 
     heading: ClassVar[str] = "Scheduled retraining"
 
     as_of: Optional[str] = setting(
         None,
-        "With --mode=retrain: the newest day that may be used, as 2026-01-31; today when not "
-        "given.",
+        "The newest day that a cycle may use, such as 2026-01-31; by default today.",
     )
     window_days: Optional[PositiveInt] = setting(
         None,
-        "With --mode=retrain: train on so many complete days (with _SUCCESS in dt=YYYY-MM-DD), "
-        "the last ones up to --as_of before those for evaluation. They take the place of dt=* "
-        "in --train_files.",
+        "Train on this many complete days (with _SUCCESS in dt=YYYY-MM-DD): the last ones up "
+        "to --as_of, before the days for evaluation. They replace dt=* in --train_files.",
     )
     eval_window_days: PositiveInt = setting(
         1,
-        "With --mode=retrain: the newest complete days, which are for evaluation (of "
-        "--eval_files where given, else of --train_files).",
+        "How many of the newest complete days are for evaluation, from --eval_files if given, "
+        "else from --train_files.",
     )
     window_min_days: PositiveInt = setting(
         1,
-        "With --mode=retrain: fewer days to train on than this stop the cycle.",
+        "The cycle stops if it has fewer days to train on than this.",
     )
     window_min_rows: PositiveInt = setting(
         1,
-        "With --mode=retrain: fewer records to train on than this stop the cycle.",
+        "The cycle stops if it has fewer records to train on than this.",
     )
     window_max_age_days: Optional[PositiveInt] = setting(
         None,
-        "With --mode=retrain: no day that is older than so many before --as_of is used.",
+        "Use no day that is more than this many days before --as_of.",
     )
     serving_dir: Optional[str] = setting(
         None,
-        "With --mode=retrain and rollback: the folder that TensorFlow Serving watches; "
-        "model_dir/serving when not given. A model goes live as its highest version.",
+        "The folder that TensorFlow Serving watches; by default model_dir/serving. The highest "
+        "version in it is the live model.",
     )
     force: bool = setting(
         False,
-        "With --mode=retrain: run a cycle even if window, spec, code and flags are those of the "
-        "last one.",
+        "Run a cycle even if the window, the spec, the code and the flags are the same as in "
+        "the last one.",
     )
     keep_cycles: PositiveInt = setting(
         7,
-        "With --mode=retrain: checkpoints, exports and vocabularies of so many of the newest "
-        "cycles are kept, beside those of what is live, its parent, and what is pinned (a file "
-        "PINNED in the cycle's folder). Reports and lineage are always kept.",
+        "Keep the checkpoints, exports and vocabularies of this many of the newest cycles. "
+        "Those of the live model, of its parent and of pinned cycles (with a file PINNED in "
+        "their folder) stay too. Reports and lineage are never removed.",
     )
     keep_cycle_days: Optional[PositiveInt] = setting(
         None,
-        "With --mode=retrain: and of no cycle that is older than so many days, by --as_of.",
+        "Also remove the checkpoints, exports and vocabularies of cycles that are more than "
+        "this many days before --as_of.",
     )
     keep_versions: PositiveInt = setting(
         3,
-        "With --mode=retrain: so many of the newest versions stay in --serving_dir, 2 at least, "
-        "beside those that are pinned.",
+        "Keep this many of the newest versions in --serving_dir, at least 2. Pinned versions "
+        "stay too.",
     )
     stage_limits: tuple[str, ...] = setting(
         (),
-        "With --mode=retrain: seconds that a stage may take, as train=7200,gate=600, of "
-        f"{', '.join(STAGES)}. One that takes longer saves what it has and ends with exit status "
-        "75; the same command goes on.",
+        "Seconds that a stage may take, such as train=7200,gate=600. The stages are "
+        f"{', '.join(STAGES)}. A stage that takes longer saves what it has and exits with status "
+        "75; the same command continues.",
     )
     lock_stale_secs: PositiveFloat = setting(
         120.0,
-        "With --mode=retrain: the lock of a process on another machine is taken over when "
-        "nothing was heard of it for so long.",
+        "Take over the lock of a process on another machine if it has shown no sign of life "
+        "for this many seconds.",
     )
     prometheus_file: Optional[str] = setting(
         None,
-        "With --mode=retrain: a file for the textfile collector of Prometheus, as "
-        "/var/lib/node_exporter/ads.prom, renewed at the end of each cycle.",
+        "A file for the textfile collector of Prometheus, such as "
+        "/var/lib/node_exporter/ads.prom. Each cycle updates it at its end.",
     )
     webhook_url_file: Optional[str] = setting(
         None,
-        "With --mode=retrain: a file whose first line is an http(s) address that gets the "
-        "report of each cycle, as JSON, by POST. In a file because such addresses are secrets.",
+        "A file whose first line is an http(s) address. Each cycle sends its report there as "
+        "JSON, by POST. The address is in a file because it is a secret.",
     )
     webhook_timeout_secs: PositiveFloat = setting(
         10.0,
-        "Seconds that it may take; a webhook that fails is a warning and changes nothing else.",
+        "Seconds that the webhook may take. If it fails, the cycle only logs a warning.",
     )
     to: Optional[PositiveInt] = setting(
         None,
-        "With --mode=rollback: the version in --serving_dir that becomes live again, as a new "
-        "version.",
+        "The version in --serving_dir to make live again, as a new version.",
     )
     cycle: Optional[str] = setting(
         None,
-        "With --mode=reproduce: the cycle that is trained again, as 0007.",
+        "The cycle to train again, such as 0007.",
     )

@@ -1,4 +1,4 @@
-"""How CSV files are written."""
+"""The format of CSV files."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ from input_pipelines.prepare.tables.options import CsvOptions
 
 
 class TableSettings(Settings):
-    """How CSV files are written."""
+    """The format of CSV files."""
 
     heading: ClassVar[str] = "CSV files"
 
     csv_columns: tuple[str, ...] = setting(
         (),
-        "Names of the columns of CSV files that do not begin with a line of names.",
+        "The names of the columns, for CSV files that do not start with a line of names.",
     )
     csv_delimiter: Optional[str] = setting(
         None,
-        "What separates the fields of CSV files: one character, \\t for a tab; by default a "
-        "comma, and a tab for .tsv.",
+        "The character between the fields of CSV files, \\t for a tab. By default a comma, or "
+        "a tab for .tsv.",
     )
     csv_skip_spaces: Optional[bool] = setting(
         None,
-        "Spaces at the start of the fields of CSV files are no part of them. When not given, "
-        "that is so where every value of a column begins with a space; --nocsv_skip_spaces "
-        "keeps them.",
+        "Ignore spaces at the start of the fields of CSV files. By default this is so for a "
+        "column whose values all start with a space; --nocsv_skip_spaces keeps the spaces.",
     )
     csv_comment: Optional[str] = setting(
         None,
-        "Lines of CSV files that start with this, as #, are no rows.",
+        "Ignore lines of CSV files that start with this text, such as #.",
     )
     csv_missing: tuple[str, ...] = setting(
         (),
-        "Fields of CSV files that are missing values, as ? or NA. An empty field always is; two "
-        "quotes with nothing between them are the empty string.",
+        "Fields of CSV files that count as missing values, such as ? or NA. An empty field is "
+        "always missing; two quotes with nothing between them are the empty string.",
     )
 
     def csv_options(self) -> CsvOptions:
-        """How CSV files are written."""
+        """The format of CSV files."""
         return CsvOptions(
             columns=self.csv_columns,
             delimiter=self.csv_delimiter or "",

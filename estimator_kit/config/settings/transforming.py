@@ -1,4 +1,4 @@
-"""What is looked at, and which other form an export gets."""
+"""What to inspect, and the other forms of an export."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from feature_specs.entry import PositiveFloat
 
 
 class TransformSettings(Settings):
-    """What is looked at, and which other form an export gets."""
+    """What to inspect, and the other forms of an export."""
 
-    heading: ClassVar[str] = "Looking at exports and changing their form"
+    heading: ClassVar[str] = "Inspecting and transforming"
 
     inspect_path: Optional[str] = setting(
         None,
-        "With --mode=inspect: an export, a checkpoint or a model directory.",
+        "An export, a checkpoint or a model directory.",
     )
     graph_dir: Optional[str] = setting(
         None,
-        "With --mode=inspect: the folder for a file of events with the graph, for TensorBoard.",
+        "The folder for an events file with the graph, for TensorBoard.",
     )
     transform: Optional[
         Literal[
@@ -34,35 +34,36 @@ class TransformSettings(Settings):
         ]
     ] = setting(
         None,
-        "With --mode=transform: what becomes of --export_dir. freeze: variables become "
-        "constants. optimize: the same, pruned and folded by Grappler. text, binary: the form "
-        "of saved_model. tflite: a file for TensorFlow Lite. tflite_dynamic: the same with "
-        "large weights as int8. tflite_int8: weights and activations as int8, by "
-        "--representative_files. onnx: a file for ONNX Runtime; it needs the extra onnx.",
+        "The form to write --export_dir in. freeze: variables become constants. optimize: as "
+        "freeze, and Grappler prunes and folds the graph. text, binary: saved_model.pbtxt or "
+        "saved_model.pb. tflite: a file for TensorFlow Lite. tflite_dynamic: as tflite, with "
+        "large weights as int8. tflite_int8: weights and activations as int8, with ranges from "
+        "--representative_files. onnx: a file for ONNX Runtime, which needs `pip install "
+        "'estimator-kit[onnx]'`.",
     )
     transform_dir: Optional[str] = setting(
         None,
-        "With --mode=transform: the new folder of the result.",
+        "The folder for the result. It must not exist yet.",
     )
     transform_inputs: Literal["features", "columns"] = setting(
         "features",
-        "What a file for TensorFlow Lite or ONNX takes. features: one tensor a feature, as the "
-        "signature predict_raw. columns: what the model reads of them, ids and numbers, so that "
-        "the app hashes and looks up strings.",
+        "The inputs of a file for TensorFlow Lite or ONNX. features: one tensor for each "
+        "feature, as in the signature predict_raw. columns: the ids and numbers that the model "
+        "reads, so that the app does the hashing and the lookup of strings.",
     )
     representative_files: tuple[str, ...] = setting(
         (),
-        "With --transform=tflite_int8: TFRecord files whose first 500 rows say which ranges the "
-        "numbers inside the model have.",
+        "With --transform=tflite_int8: TFRecord files whose first 500 rows show the ranges of "
+        "the numbers inside the model.",
     )
     transform_tolerance: PositiveFloat = setting(
         1e-5,
-        "With --mode=transform: the largest difference of answers, absolute or relative above "
-        "1, on the first 1,000 rows of --predict_files; a result that differs more is refused.",
+        "How far the predictions of the result may differ on the first 1,000 rows of "
+        "--predict_files. The difference is absolute, or relative for numbers above 1. A result "
+        "that differs more is refused.",
     )
     transform_max_loss_increase: PositiveFloat = setting(
         0.01,
-        "With --mode=transform and --eval_files: by what share of itself the loss of an "
-        "objective may rise on their first 10,000 rows, as 0.01 for one percent; a result that "
-        "loses more is refused.",
+        "With --eval_files: by which share the loss of an objective may rise on their first "
+        "10,000 rows; 0.01 is 1 percent. A result that loses more is refused.",
     )

@@ -1,4 +1,4 @@
-"""What rows are compared with."""
+"""What --mode=validate compares rows with."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from estimator_kit.config.settings.base import Count, Settings, setting
 
 
 class ValidationSettings(Settings):
-    """What rows are compared with."""
+    """What --mode=validate compares rows with."""
 
     heading: ClassVar[str] = "Validation with data"
 
     validate_rows: Count = setting(
         0,
-        "With --mode=validate: hold this many rows of --train_files against the spec, too. 0 "
-        "looks at no data, and needs no TensorFlow.",
+        "Also compare this many rows of --train_files with the spec. 0 reads no data and needs "
+        "no TensorFlow.",
     )
     baseline_files: tuple[str, ...] = setting(
         (),
-        "With --mode=validate: files of before (TFRecord, Parquet, CSV or JSON lines, by their "
-        "names, as --train_files may then be); how far --train_files moved from them is "
-        "measured, and held against the section drift of the spec.",
+        "Earlier files to compare --train_files with: TFRecord, Parquet, CSV or JSON lines, by "
+        "their names. The report shows how far --train_files drifted from them, and compares "
+        "the drift with the section drift of the spec.",
     )
     baseline_statistics: Optional[str] = setting(
         None,
-        "With --mode=validate: the same, from the statistics.json of an earlier --mode=analyze "
-        "in the place of its records.",
+        "As --baseline_files, but with the statistics.json of an earlier --mode=analyze "
+        "instead of records.",
     )
 
     @property
