@@ -3,7 +3,7 @@
 The language of a block says what the tests do with it. `sh`: the commands run, page by page, in the
 folder that `make_home` makes. `console`: test_guides.py starts the servers and sends the requests.
 `yaml`: it must fit the JSON Schema. `python`: a block whose first line is `# NAME.py` is that file.
-`text`: nothing.
+`text`: nothing. Other tests run such commands, for instance test_data_service.py.
 """
 
 from __future__ import annotations
@@ -74,8 +74,6 @@ def make_home(folder: pathlib.Path) -> None:
         (folder / name).write_text(code)
     for name in ("feature_specs", "exp.flags"):
         (folder / name).symlink_to(ROOT / name)
-    for name in ("next_purchase", "legacy_estimator"):
-        shutil.copytree(ROOT / "examples" / name, folder / "examples" / name)
     assert TRAINING in commands("training")
     done = run(folder, TRAINING)
     assert done.returncode == 0, done.stderr

@@ -14,13 +14,20 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 import yaml
+from absl import flags
 
+from estimator_kit.config.flags import define_flags
 from feature_specs import json_schema
 from tools.reference.pages import PAGES
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
 TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
+
+OTHER_PROGRAMS = re.compile(
+    r"--(runner|temp_location|sdk_container_image|enable_grpc_healthcheck_service|python|steps)\b"
+    r"|pip install"
+)
 
 every_page = pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 
@@ -78,6 +85,18 @@ def texts_of_code() -> Iterator[str]:
                     )
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield node.value
+
+
+@every_page
+def test_flags_exist(page):
+    """Except in lines with flags of Beam, pip and other programs."""
+    values = flags.FlagValues()
+    define_flags(values)
+    text = re.sub(r"--beam_options='[^']*'", "", page.read_text("utf-8"))
+    lines = [line for line in text.splitlines() if not OTHER_PROGRAMS.search(line)]
+    named = set(re.findall(r"(?<![\w-])--([a-z]\w*[a-z\d])(?!\w)", "\n".join(lines)))
+    known = {*values, *(f"no{name}" for name in values), "flag", "flagfile", "help", "name"}
+    assert sorted(named - known) == []
 
 
 @every_page
