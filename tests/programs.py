@@ -14,7 +14,7 @@ import os
 import pathlib
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Union
 
 from estimator_kit import main
@@ -37,9 +37,20 @@ def run(folder: Union[str, pathlib.Path], *arguments: str) -> Done:
 
 def run_script(folder: Union[str, pathlib.Path], script: str, *arguments: str) -> Done:
     """`python SCRIPT ARGUMENTS` in a folder."""
-    with _captured(folder) as (out, err), _arguments(script, *arguments):
+    return _run_python(runpy.run_path, folder, script, *arguments)
+
+
+def run_module(folder: Union[str, pathlib.Path], module: str, *arguments: str) -> Done:
+    """`python -m MODULE ARGUMENTS` in a folder."""
+    return _run_python(runpy.run_module, folder, module, *arguments)
+
+
+def _run_python(
+    start: Callable[..., object], folder: Union[str, pathlib.Path], program: str, *arguments: str
+) -> Done:
+    with _captured(folder) as (out, err), _arguments(program, *arguments):
         try:
-            runpy.run_path(script, run_name="__main__")
+            start(program, run_name="__main__")
             code = 0
         except SystemExit as end:
             code = end.code or 0

@@ -1,113 +1,55 @@
-"""Every snippet of the README does what the text around it says."""
+"""A reader of the README gets what it shows, and it stays short; `pages` has the rules."""
 
 from __future__ import annotations
 
 import re
-import shlex
-import shutil
+import subprocess
 import sys
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
-from estimator_kit import exit_codes
 from input_pipelines.synthetic import impression_log
-from tests import programs
 from tests.conftest import ROOT
+from tests.integration import pages
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def snippets(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A folder like a checkout, with the README's files and little of the default data."""
-    folder = tmp_path_factory.mktemp("home")
-    impression_log.generate(str(folder / "data" / "ads"), rows=8000)
-    (folder / "my_spec.yaml").write_text(snippets("yaml")[0])
-    (folder / "my.flags").write_text(snippets("flags")[0])
-    example = folder / "examples" / "next_purchase"
-    shutil.copytree(ROOT / "examples" / "next_purchase", example)
-    for code in snippets("python"):
-        name = code.partition("\n")[0].removeprefix("# ")
-        (folder / name).write_text(code)
-    write_logs(folder)
-    (folder / "feature_specs").symlink_to(ROOT / "feature_specs")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(str(folder))
-        patched.setenv("PYTHONPATH", f"{folder}:{ROOT}")
-        patched.setenv("PATH", "")
-        yield folder
-    for code in snippets("python"):  # Modules of that folder.
-        sys.modules.pop(code.partition("\n")[0].removeprefix("# ").removesuffix(".py"), None)
-
-
-def write_logs(folder) -> None:
-    """Some of the default data as a Parquet file."""
-    first = str(next((folder / "data" / "ads" / "dt=2026-01-01").glob("*.tfrecord")))
-    rows = []
-    for record in tf.data.TFRecordDataset(first).as_numpy_iterator():
-        row = {}
-        for name, feature in tf.train.Example.FromString(record).features.feature.items():
-            values = list(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
-            values = [v.decode() if isinstance(v, bytes) else v for v in values]
-            row[name] = values if name == "interests" else values[0]
-        rows.append(row)
-    (folder / "logs").mkdir()
-    pq.write_table(pa.Table.from_pylist(rows), folder / "logs" / "2026-01-01.parquet")
-
-
-def run(home, command: str) -> programs.Done:
-    python, script, *arguments = shlex.split(command, comments=True)
-    assert python == "python"
-    if script == "run.py":
-        return programs.run(home, *arguments)
-    return programs.run_script(home, script, *arguments)
-
-
-def commands() -> list[str]:
-    text = "".join(snippets("sh")).replace("\\\n", " ")
-    return [line for line in text.splitlines() if line.startswith("python ")]
-
-
-def test_the_snippets_are_those_that_are_tested_here():
-    assert [len(snippets(kind)) for kind in ("yaml", "flags", "python", "text")] == [1, 1, 4, 3]
-    assert snippets("sh")[0].startswith("make demo ") and len(commands()) == 24
-
-
-def test_the_tutorial_is_the_model_of_the_example():
-    (snippet,) = [code for code in snippets("python") if code.startswith("# examples/")]
-    name, _, code = snippet.partition("\n")
-    assert code == (ROOT / name.removeprefix("# ")).read_text()
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
 
 
 @pytest.mark.ci
-def test_every_command_of_the_readme_works_in_its_order(home):
-    for command in commands():
-        done = run(home, command)
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
-    lines = (home / "runs/mine/predictions.jsonl").read_text().splitlines()
-    assert len(lines) == 1000
-    outputs = {path.name for path in (home / "runs/mine").iterdir()}
-    for name in re.findall(r"^  ([\w./]+)", snippets("text")[2], re.M):
-        top = name.split("/")[0]
-        assert any(output.startswith(top.rstrip("*-")) for output in outputs), name
+def test_a_reader_gets_what_the_readme_shows(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    impression_log.generate(str(folder / "data" / "ads"), rows=8000)  # As make demo does, but less.
+    monkeypatch.syspath_prepend(str(folder))
+    pages.follow(README, folder)
+    del sys.modules["my_models"]
 
 
-@pytest.mark.ci
-def test_the_program_of_the_readme_works(home):
-    done = run(home, "python in_a_program.py")
-    assert done.returncode == 0, done.stderr
-    auc, path = done.stdout.split()[-2:]
-    assert 0 < float(auc) < 1
-    assert (home / path / "saved_model.pb").exists()
+def test_every_block_can_be_run_by_a_test():
+    assert {block.language for block in pages.blocks(README)} <= set(pages.LANGUAGES)
 
 
-def test_the_exit_statuses_are_those_of_the_program():
-    table = dict(re.findall(r"^\| (\d+) \| (.*) \|$", README, re.M))
-    assert table == {str(code): text for code, text in exit_codes.MEANING.items()}
+def test_make_has_the_targets_that_the_readme_names():
+    targets = re.findall(r"^make (\w+)|`make (\w+)`", TEXT, re.M)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in {first or second for first, second in targets}:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+    subprocess.run(["make", "-n", "demo", "test"], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_table_of_extras_has_each_extra_for_users():
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    table = metadata.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^(\w+) = ", table, re.M)) - {"docs", "test"}
+    assert set(re.findall(r"^\| `(\w+)` \|", TEXT, re.M)) == extras
+
+
+def test_the_readme_is_short():
+    assert len(TEXT.split()) <= 900
+
+
+def test_links_and_images_lead_to_files():
+    text = re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#]+)", text):
+        assert target.startswith("https://") or (ROOT / target).exists(), target
