@@ -109,7 +109,7 @@ def test_without_beam(run, tmp_path, monkeypatch, mode):
         ({"mode": "check_data", "train_files": ("a",), "beam_options": "--runner=DirectRunner"},
          "--beam_options is for --mode=convert and --mode=analyze. Remove it."),
         ({"mode": "convert", "convert_files": ("a",), "convert_dir": "x", "beam_options": ""},
-         "--beam_options: --runner is missing; say where the pipeline runs, as in "
+         "--beam_options: --runner is missing. Name the runner of the pipeline, such as "
          "--runner=DirectRunner (this machine) or --runner=DataflowRunner"),
     ],
 )  # fmt: skip

@@ -62,7 +62,7 @@ def test_from_csv_to_a_trained_model(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("out: 700 rows of 1 files as Examples of 14 features\n")
-    assert done.stdout.endswith("  left out, since the spec does not name them: fnlwgt\n")
+    assert done.stdout.endswith("  left out because the spec does not name them: fnlwgt\n")
     found, sizes = {}, {}
     for part in ("train", "eval"):
         (path,) = (tmp_path / "out").glob(f"{part}-*")

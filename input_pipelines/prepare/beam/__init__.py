@@ -1,1 +1,1 @@
-"""Apache Beam: pieces of work on many machines."""
+"""Apache Beam: spreads pieces of work over many machines."""

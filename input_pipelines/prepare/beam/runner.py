@@ -1,16 +1,16 @@
-"""Pieces of work spread by Apache Beam, on any of its runners.
+"""Runs pieces of work with Apache Beam, on any of its runners.
 
     results = run(work, common, pieces, folder=folder, flags=["--runner=DirectRunner"])
 
-The pipeline has one element a piece and no more to do than to call `work(common, piece, attempt)`.
-All else goes through a folder that this program and the workers reach: what is common to all
-pieces, the pieces, and the result of each, which Beam has no way to hand to the program that
-started it. So the graph of the pipeline has a few bytes a piece, however large they are, and pieces
-and results are what the caller makes of them: bytes, never pickled.
+The pipeline has one element for each piece, and only calls `work(common, piece, attempt)`. All data
+go through a folder that this program and the workers can reach: the data that all pieces share, the
+pieces, and their results, because Beam cannot return results to the program that started it. So the
+graph of the pipeline has only a few bytes for each piece, even if pieces are large. Pieces and
+results are bytes that the caller encodes. They are never pickled.
 
-A runner may give a piece to two workers, or to another one after a failure. So what is written is
-written under a name of its own and renamed, and `attempt` is there for `work` to do the same: it
-has to write the same bytes whenever it does the same piece.
+A runner may give a piece to two workers, or to another worker after a failure. So each file is
+written under a unique temporary name and then renamed. `work` can do the same with `attempt`, and
+it must always write the same bytes for the same piece.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from input_pipelines.errors import DataError, MissingPackageError
 from input_pipelines.prepare.beam.flags import BeamFlagsError, runs_here, value
 from input_pipelines.prepare.convert import places
 
-# What is common, a piece, and what temporary names end in -> the result.
+# A function of the shared data, a piece, and a suffix for temporary names. Returns the result.
 Work = Callable[[bytes, bytes, str], bytes]
 
-# Files of a run, and what the files of a piece end in.
+# The files of a run, and the suffixes of the files of a piece.
 _COMMON, _PIECES, _FAILED = "common", "pieces", "failed"
 _RESULT, _TROUBLE = ".result", ".trouble"
 
-# Errors of the data or of the installation, which no second attempt would mend.
+# Errors of the data or of the installation. Another attempt would fail, too.
 _FINAL: dict[str, type[Exception]] = {
     "DataError": DataError,
     "MissingPackageError": MissingPackageError,
@@ -52,7 +52,7 @@ def library(part: str = "") -> Any:
     """The module `apache_beam`, or one of its parts.
 
     Raises:
-      MissingPackageError: it is not installed.
+      MissingPackageError: Beam is not installed.
     """
     try:
         with _quiet():
@@ -66,7 +66,7 @@ def library(part: str = "") -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Leaves out what Beam's parts say of packages that they could use, and of their versions."""
+    """Hides Beam's messages about optional packages and their versions."""
     logger = logging.getLogger()
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -79,11 +79,11 @@ def _quiet() -> Iterator[None]:
 
 
 def check(flags: Sequence[str], paths: Sequence[str]) -> None:
-    """Raises an error unless a pipeline can be made with these flags, for these files and folders.
+    """Raises an error unless a pipeline can be made with these flags, files and folders.
 
     Raises:
-      BeamFlagsError: Beam or the runner does not know a flag, or misses one; or a path means
-        something else to workers on other machines.
+      BeamFlagsError: Beam or the runner does not know a flag, or needs another one; or a path is
+        relative and workers run on other machines.
       MissingPackageError: Beam, or what it needs for the runner, is not installed.
     """
     _pipeline(flags)
@@ -91,23 +91,23 @@ def check(flags: Sequence[str], paths: Sequence[str]) -> None:
     relative = [path for path in named if places.is_local(path) and not os.path.isabs(path)]
     if relative and not runs_here(flags):
         raise BeamFlagsError(
-            f"{relative[0]!r} depends on the folder that this program was started in, and the "
-            "workers of the pipeline have another one; write the path out, from / or gs:// on"
+            f"{relative[0]!r} is a relative path, which the workers of the pipeline cannot find. "
+            "Use a full path that starts with / or a scheme such as gs://"
         )
 
 
 @contextlib.contextmanager
 def scratch(flags: Sequence[str]) -> Iterator[str]:
-    """A folder that this program and the workers reach, gone at the end: inside --temp_location.
+    """A temporary folder, inside --temp_location, that this program and the workers can reach.
 
     Raises:
-      BeamFlagsError: workers on other machines, and no --temp_location.
+      BeamFlagsError: workers run on other machines, but --temp_location is missing.
     """
     place = value(flags, "temp_location")
     if not place and not runs_here(flags):
         raise BeamFlagsError(
-            "--temp_location is missing; name a folder that the workers and this program reach, "
-            "for what they find, as --temp_location=gs://bucket/temporary"
+            "--temp_location is missing. Name a folder for results that both the workers and this "
+            "program can reach, such as --temp_location=gs://bucket/temporary"
         )
     if not place:
         with tempfile.TemporaryDirectory() as folder:
@@ -124,20 +124,20 @@ def scratch(flags: Sequence[str]) -> Iterator[str]:
 def run(
     work: Work, common: bytes, pieces: Iterable[bytes], *, folder: str, flags: Sequence[str]
 ) -> Iterator[bytes]:
-    """Does all pieces, and gives their results in the order of the pieces.
+    """Runs all pieces, and yields their results in the order of the pieces.
 
     Args:
-      work: a function of a module, which workers import; called once a piece, or more often.
-      common: what all pieces have in common.
-      pieces: each a piece of work.
-      folder: where a folder of its own is made; this program and the workers reach it. What is
-        left of that folder after an error is the caller's to remove.
-      flags: of Beam, as `flags.split` has them.
+      work: a function of a module that workers can import. Called at least once for each piece.
+      common: the data that all pieces share.
+      pieces: the pieces of work.
+      folder: a folder that this program and the workers can reach. The run makes a new folder
+        inside it. After an error, the caller must remove that folder.
+      flags: Beam's flags, as `flags.split` returns them.
 
     Raises:
-      DataError, MissingPackageError, OSError: as `work` raised it on a worker. The first two end
-        the work; what the runner does about the last, as to try again, is its own affair.
-      RuntimeError: the runner did not do all of the work; what it raises may be of other types.
+      DataError, MissingPackageError, OSError: `work` raised this error on a worker. The first two
+        end the work. After an OSError, the runner decides whether to try again.
+      RuntimeError: the runner did not do all of the work. The runner may also raise other errors.
     """
     place = os.path.join(folder, f"beam-{uuid.uuid4().hex}")
     places.make_folder(place)
@@ -148,13 +148,13 @@ def run(
     for number, _, _ in numbers:
         result = places.read(os.path.join(place, f"{number}{_RESULT}"))
         if result is None:
-            raise RuntimeError(f"the pipeline ended, and piece {number} of its work was not done")
+            raise RuntimeError(f"the pipeline ended without doing piece {number} of its work")
         yield result
     places.remove_folder(place)
 
 
 def _write(place: str, common: bytes, pieces: Iterable[bytes]) -> list[tuple[int, int, int]]:
-    """Writes what workers read; gives the number of each piece, where it starts, and its size."""
+    """Writes the files for workers; returns the number, the start and the size of each piece."""
     numbers = []
     with places.open_file(os.path.join(place, _COMMON), "wb") as file:
         file.write(common)
@@ -168,7 +168,7 @@ def _write(place: str, common: bytes, pieces: Iterable[bytes]) -> list[tuple[int
 
 
 def _pipeline(flags: Sequence[str]) -> Any:
-    """A pipeline of nothing, whose flags were found to be right."""
+    """An empty pipeline with checked flags."""
     beam = library()
     options = library("options.pipeline_options").PipelineOptions
     known = set(options([]).get_all_options())
@@ -203,7 +203,7 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
         try:
             result.wait_until_finish()
         except BaseException:
-            # Started again, this program would have the one that goes on beside it.
+            # Otherwise the pipeline would continue, even if the user starts a new one.
             with contextlib.suppress(Exception):
                 result.cancel()
             raise
@@ -218,7 +218,7 @@ def _run(pipeline: Any, job: _Job, numbers: Sequence[tuple[int, int, int]]) -> N
 
 
 def _failed(place: str) -> Optional[Exception]:
-    """The error that a worker noted as the end of the work."""
+    """The final error that a worker has recorded, if any."""
     content = places.read(os.path.join(place, _FAILED))
     if content is None:
         return None
@@ -227,7 +227,7 @@ def _failed(place: str) -> Optional[Exception]:
 
 
 def _trouble(place: str) -> Optional[OSError]:
-    """The error of a file that a worker noted of a piece that was not done later on, either."""
+    """An OSError that a worker has recorded for a piece that was never finished, if any."""
     names = set(places.names_in(place))
     for name in sorted(names):
         number = name.removesuffix(_TROUBLE)
@@ -241,14 +241,14 @@ def _trouble(place: str) -> Optional[OSError]:
 
 @dataclasses.dataclass(frozen=True)
 class _Job:
-    """What to do, and the folder of the run."""
+    """The function to call, and the folder of the run."""
 
     work: Work
     place: str
 
 
 def _do(job: _Job, number: tuple[int, int, int]) -> None:
-    """Does one piece; or nothing when another one has shown that all is in vain."""
+    """Does one piece. Does nothing if another piece has already failed with a final error."""
     if places.exists(os.path.join(job.place, _FAILED)):
         return
     which, start, size = number

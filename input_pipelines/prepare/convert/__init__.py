@@ -1,15 +1,16 @@
-"""Conversion of tables into sharded TFRecords: what `run.py --mode=convert` does.
+"""Converts tables into sharded TFRecords: the work of `run.py --mode=convert`.
 
     options         what a user decides
-    fields          columns -> features of records, as a spec or the table says
-    encoding, framing       rows -> serialized records -> bytes of a TFRecord file
+    fields          chooses the features of records from a spec or from the table
+    encoding        turns rows into serialized records
     split, row_order        which rows are for evaluation; a seeded shuffle of all rows
-    plan            which rows make which shard, before the first one is written
+    plan            decides which rows go into which shard before any shard is written
     tasks, shard_files, spills, processes       the work, spread over the cores
     beam_pipeline   the same work, spread by Apache Beam
-    folder          the output folder: whose it is, what is done, manifest and success
-    conversion      all of it, for `estimator_kit.commands.convert`
+    folder          the output folder: its owner, finished shards, manifest and _SUCCESS
+    conversion      the whole conversion, for `estimator_kit.commands.convert`
 
-What a shard holds depends on the files and the options alone, never on the number of processes or
-on how often the conversion was stopped. Files at local paths are converted without TensorFlow.
+The contents of a shard depend only on the files and the options. They never depend on the number of
+processes, or on how often the conversion was interrupted. Local files are converted without
+TensorFlow.
 """

@@ -1,11 +1,11 @@
-"""The tasks of a conversion as an Apache Beam pipeline, in the place of `processes`.
+"""Runs the tasks of a conversion with Apache Beam instead of `processes`.
 
     with BeamWorkers(flags, context) as workers:
         for done in workers.run(tasks):
 
-A pipeline does the tasks of one stage: one for stable order, two for shuffled order, of which the
-second reads what the first one wrote. Tasks go to the workers as JSON, through the folder of the
-conversion, and are done there by the same functions as on one machine.
+One pipeline runs the tasks of one stage. Stable order needs one stage. Shuffled order needs two,
+and the second reads the files of the first. Tasks go to the workers as JSON, through the folder of
+the conversion. The workers call the same functions as a conversion on one machine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BeamWorkers:
     """Does tasks on the workers of a pipeline."""
 
     def __init__(self, flags: Sequence[str], context: Context):
-        """Of the conversion `context`, whose folders the workers reach; `flags` are Beam's."""
+        """`flags` are Beam's flags. The workers must be able to reach the folders in `context`."""
         self._flags = flags
         self._context = context
 
@@ -49,10 +49,10 @@ class BeamWorkers:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        """Nothing: a pipeline is over when its tasks are, or when one of them failed."""
+        """Does nothing: a pipeline ends when its tasks are done or one of them has failed."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Done]:
-        """Does all tasks, in any order, and gives what each did when all are done."""
+        """Does all tasks, in any order, and yields their results when all are done."""
         results = runner.run(
             _work,
             _dumped(self._context),
@@ -67,7 +67,9 @@ class BeamWorkers:
 
 
 def _dumped(context: Context) -> bytes:
-    return bytes(_CONTEXT.dump_json(context, by_alias=True))  # A filter has the field `in`.
+    return bytes(
+        _CONTEXT.dump_json(context, by_alias=True)
+    )  # `in`, a field of Filter, is an alias.
 
 
 def _piece(task: Task) -> bytes:

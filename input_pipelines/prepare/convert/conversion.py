@@ -1,9 +1,9 @@
-"""A whole conversion: plan, folder, work, manifest.
+"""A complete conversion: plan, folder, work, manifest.
 
     result = convert(["a.parquet"], directory="out", options=ConvertOptions())
     print(result.text())
 
-Started again with the same files and options it makes what is missing, and nothing else.
+If it is started again with the same files and options, it only writes the missing shards.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.record_files import kinds
 
-# What a process should have to do, against the second that it takes to start.
+# The least work for a process, in bytes of records. A process takes about a second to start.
 _BYTES_OF_A_PROCESS = 32 * 2**20
 
-# Told the rows that were read since the last time, the shards that are there, and all shards.
+# Called with the rows read since the last call, the number of finished shards, and of all shards.
 OnProgress = Callable[[int, int, int], None]
 
 
@@ -43,12 +43,12 @@ class Result:
     """What a conversion did.
 
     Attributes:
-      plan: what it was to do.
-      folder: where the shards are.
-      shards: all of them, by name, with those of earlier starts.
-      new: how many of them were written by this start.
-      notes: what a user should know of the values.
-      already_done: whether nothing was left to do, and nothing was touched.
+      plan: the plan of the conversion.
+      folder: the folder with the shards.
+      shards: all shards by name, including shards that an earlier start has written.
+      new: how many shards this start has written.
+      notes: notes for the user about the values.
+      already_done: whether everything was done before, so that this start changed nothing.
     """
 
     plan: Plan
@@ -63,7 +63,7 @@ class Result:
         return sum(written.rows for written in self.shards.values())
 
     def text(self) -> str:
-        """The result in lines, for people."""
+        """The report for the user."""
         plan = self.plan
         lines = [
             f"{self.folder}: {self.rows:,} rows of {len(plan.table.files):,} files as "
@@ -78,12 +78,12 @@ class Result:
                 f"{size:,.1f} MiB"
             )
             if not sum(w.rows for w in written):
-                lines.append(f"  warning: no key of --split_key has a hash for {part}")
+                lines.append(f"  warning: the hash of --split_key puts no key into {part}")
         if self.new < len(self.shards):
-            lines.append(f"  {len(self.shards) - self.new:,} shards were there from before")
+            lines.append(f"  {len(self.shards) - self.new:,} shards existed already")
         if plan.table.left_out:
             names = ", ".join(plan.table.left_out)
-            lines.append(f"  left out, since the spec does not name them: {names}")
+            lines.append(f"  left out because the spec does not name them: {names}")
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
 
@@ -101,24 +101,25 @@ def convert(
     """Converts the files of a table into a folder of TFRecord shards.
 
     Args:
-      files: CSV, JSON lines or Parquet, of one kind, in the order of the rows.
-      directory: the folder; it is new, empty, or what an earlier start of the same left.
+      files: CSV, JSON lines or Parquet files, all of one kind, in the order of the rows.
+      directory: the output folder. It must be new or empty, or come from an earlier start of the
+        same conversion.
       options: how rows become shards.
-      spec: says which columns become which features; by default the table does.
+      spec: decides which columns become which features. Without a spec, the table decides.
       csv: how CSV files are written.
-      workers: processes, by default one a core, or fewer for small data; they change nothing but
-        the time.
-      beam: flags of an Apache Beam pipeline (`flags.split`) that does the work instead; it
-        changes nothing but the time, either. The workers need the same paths of files and folder.
-      on_progress: see `OnProgress`; a pipeline shows its progress itself.
+      workers: the number of processes; by default the number of cores, or fewer for small data. The
+        number only changes the time.
+      beam: flags of an Apache Beam pipeline (`flags.split`) that does the work instead. This also
+        changes only the time. The workers must be able to use the same paths.
+      on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
 
     Raises:
-      BeamFlagsError: a pipeline cannot be made with the flags; nothing was touched.
-      DataError: the files cannot be read, do not fit the spec, or a row cannot be converted; the
-        shards that were finished before it was found stay, and there is no `_SUCCESS`.
-      FolderError: the folder holds something else; nothing was touched.
-      OSError: a file cannot be written, as on a full disk; no shard is there in half.
-      MissingPackageError: pyarrow is not installed, or Beam where it is asked for.
+      BeamFlagsError: a pipeline cannot be made with the flags. Nothing was changed.
+      DataError: the files cannot be read or do not fit the spec, or a row cannot be converted.
+        Shards that were already finished are kept, but `_SUCCESS` is not written.
+      FolderError: the folder contains something else. Nothing was changed.
+      OSError: a file cannot be written, for instance on a full disk. No shard is half written.
+      MissingPackageError: pyarrow is not installed, or Beam if `beam` is given.
     """
     if beam is not None:
         runner.check(beam, [directory, *files])
@@ -138,7 +139,7 @@ def _converted(
     beam: Optional[Sequence[str]],
     on_progress: OnProgress,
 ) -> Result:
-    """What is missing of a plan, written."""
+    """Writes the missing shards of a plan."""
     whole = output.begin()
     missing = folders.missing(plan.shards, whole)
     if not missing and output.is_finished:
@@ -162,8 +163,8 @@ def _converted(
     rows = sum(shard.rows for shard in written.values())
     if rows != plan.rows:
         raise DataError(
-            f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, and "
-            f"{rows:,} were written; were files changed while they were converted?"
+            f"{plan.rows:,} rows were counted in {plan.table.files[0]} and the other files, but "
+            f"{rows:,} were written. Check whether files were changed during the conversion"
         )
     output.finish(written)
     notes = (*notes, *reader.rounding_notes(rounded))
@@ -173,7 +174,7 @@ def _converted(
 def _workers(
     count: int, beam: Optional[Sequence[str]], context: tasks.Context, on_rows: processes.OnRows
 ) -> Any:
-    """What does the tasks: processes of this machine, or a pipeline."""
+    """The workers for the tasks: processes of this machine, or a pipeline."""
     if beam is None:
         return processes.Workers(count, context, on_rows)
     return beam_pipeline.BeamWorkers(beam, context)
@@ -186,12 +187,12 @@ def _planned(
     csv: CsvOptions,
     beam: Optional[Sequence[str]] = None,
 ) -> tuple[Plan, list[str]]:
-    """The plan, and notes of how columns are read."""
+    """The plan, and notes about how columns are read."""
     kind = kinds.kind_of_all(files)
     if kind == kinds.TFRECORD:
         raise DataError(
-            f"{files[0]} is TFRecord by its name; tables end in .csv, .tsv, .json, .jsonl or "
-            ".parquet"
+            f"{files[0]} is TFRecord by its name; the names of tables end in .csv, .tsv, .json, "
+            ".jsonl or .parquet"
         )
     only = None
     if spec is not None:
@@ -203,15 +204,17 @@ def _planned(
     table = reader.open_table(files, csv=csv, dtypes=dtypes, only=only, beam=beam)
     if not sum(sum(table.row_groups(path)) for path in files):
         raise DataError(
-            f"there is no row in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
-            "nothing to convert"
+            f"{files[0]} has no rows, so nothing can be converted"
+            if len(files) == 1
+            else f"{files[0]} and the other {len(files) - 1} files have no rows, so nothing can be "
+            "converted"
         )
     _check_key(table, options)
     notes = table.notes
     if spec is None:
         fields = field_rules.inferred(table, options.step_columns)
         notes += [
-            f"{column.name}: no row has a value, so no record has it"
+            f"{column.name}: no row has a value, so no record has this feature"
             for column in table.columns
             if column.dtype is None and not column.multi
         ]
@@ -231,7 +234,7 @@ def _check_key(table: Table, options: ConvertOptions) -> None:
         raise DataError(f"--split_key: the table has no column {key!r}{did_you_mean(key, names)}")
     column = columns[key]
     if column.multi or column.dtype == "float32":
-        what = "lists" if column.multi else "numbers that are no integers"
+        what = "lists" if column.multi else "numbers that are not integers"
         raise DataError(
-            f"--split_key: column {key!r} holds {what}; a key is text or an integer in every row"
+            f"--split_key: column {key!r} has {what}; a key must be text or an integer in every row"
         )

@@ -1,13 +1,13 @@
-"""Columns of many rows -> serialized Examples or SequenceExamples, by Arrow's and NumPy's loops.
+"""Encodes many rows as serialized Examples or SequenceExamples, with the loops of Arrow and NumPy.
 
-The protobuf library makes one message at a time, some 15,000 rows of 15 columns a second; this
-writes the wire format of all rows of a batch together, thirty times as fast. What precedes a value
-in a record (tags, the name, lengths) depends on nothing but the length of the value, so it is made
-once for each length that occurs, and Arrow joins it with the values. Each entry of a record has the
-bytes that the library makes of `tfrecords.example` (`sequence_example`): a null is left out, an
-empty list has no type. Entries are in the order of the bytes of their names.
+The protobuf library makes one message at a time, about 15,000 rows of 15 columns a second. This
+module writes the wire format of all rows of a batch together, thirty times as fast. The bytes
+before a value in a record (tags, the name, lengths) depend only on the length of the value. So they
+are made once for each length, and Arrow joins them with the values. Each entry of a record has
+the same bytes as from the protobuf library with `writing.example` (`sequence_example`): a null is
+omitted, and an empty list has no type. Entries are sorted by the bytes of their names.
 
-    Encoder(fields).encode(batch)     # a pyarrow.BinaryArray, one record a row
+    Encoder(fields).encode(batch)     # a pyarrow.BinaryArray, one record for each row
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAG_OF_DTYPE = {"string": 0x0A, "float32": 0x12, "int64": 0x1A}
 
 
 def varint(number: int) -> bytes:
-    """A number from 0 on as a varint: 7 bits a byte, the lowest first."""
+    """A non-negative number as a varint: 7 bits in each byte, the lowest first."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -36,7 +36,7 @@ def varint(number: int) -> bytes:
 
 
 class Encoder:
-    """Encodes batches that have these fields, and maybe other columns, which are passed over."""
+    """Encodes batches that have these fields. Ignores other columns."""
 
     def __init__(self, fields: Sequence[Field]):
         in_order = sorted(fields, key=lambda field: field.name.encode())
@@ -44,14 +44,14 @@ class Encoder:
         self._lists = [field for field in in_order if field.feature_list]
 
     def encode(self, batch: Any) -> Any:
-        """The serialized records of a record batch, whose types `tables.columns` lists."""
+        """The serialized records of a record batch with the types of `tables.columns`."""
         top = _with_length(_FIELD_1, self._entries(batch, self._context))
         if self._lists:
             top = _join(top, _with_length(_FIELD_2, self._entries(batch, self._lists)))
         return top
 
     def _entries(self, batch: Any, fields: Sequence[Field]) -> Any:
-        """The entries of a map of each row, one after the other."""
+        """The joined map entries of each row."""
         parts: list[Any] = [arrow().array([b""] * batch.num_rows, arrow().binary())]
         for field in fields:
             parts += _entry(batch.column(field.name), field)
@@ -59,7 +59,7 @@ class Encoder:
 
 
 def _entry(column: Any, field: Field) -> list[Any]:
-    """What is joined to a field's map entries: null where the row has none."""
+    """The parts of a field's map entries, to be joined; null in rows without the field."""
     if column.null_count == len(column):
         return []
     tag = _TAG_OF_DTYPE[field.dtype]
@@ -67,7 +67,7 @@ def _entry(column: Any, field: Field) -> list[Any]:
     kept = values if not column.null_count else _masked(values, column)
 
     def prefix(size: int) -> bytes:
-        """What precedes so many bytes of values."""
+        """The bytes before values of `size` bytes."""
         value = size
         between = b""
         if not field.feature_list:
@@ -89,10 +89,10 @@ def _one_value(column: Any, field: Field) -> Any:
 
 
 def _list_values(column: Any, field: Field) -> Any:
-    """The list of each row; of a feature list its `Feature`s; nothing where there is no value."""
+    """The list of each row, or the `Feature`s of a feature list; empty in rows without a value."""
     offsets = np.asarray(column.offsets).astype(np.int64)
     flat = column.values
-    # Where no list has a value, values are of type null.
+    # If no list has a value, the values have the type null.
     if arrow().types.is_null(flat.type):
         return arrow().array([b""] * len(column), arrow().binary())
     if field.feature_list:
@@ -109,17 +109,17 @@ def _framed(tag: int, content: bytes) -> bytes:
 
 
 def _with_length(tag: int, contents: Any) -> Any:
-    """Each of some contents as a field with a length; null where the content is."""
+    """Each of the contents as a field with a length; a null stays null."""
     prefixes = _by_length(contents, lambda size: bytes([tag]) + varint(size))
     return _join(prefixes, contents)
 
 
 def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
-    """`prefix(length)` of each of some binary values; null where the value is."""
+    """`prefix(length)` for each binary value; a null stays null."""
     pa = arrow()
     lengths = np.asarray(arrow("compute").binary_length(contents).fill_null(0))
     if len(lengths) and int(lengths.max()) < 2 * len(lengths):
-        # Not sorted to be unique: a table of all that occur is faster for short values.
+        # For short values, a table of all lengths is faster than sorting them.
         occurs = np.bincount(lengths) > 0
         place = (np.cumsum(occurs) - 1).astype(np.int32)[lengths]
         sizes = np.flatnonzero(occurs)
@@ -131,7 +131,7 @@ def _by_length(contents: Any, prefix: Callable[[int], bytes]) -> Any:
 
 
 def _join(*parts: Any) -> Any:
-    """Binary values of each row one after the other; null counts as nothing."""
+    """Joins the binary values of each row. A null adds nothing."""
     return arrow("compute").binary_join_element_wise(
         *parts,
         arrow().scalar(b"", arrow().binary()),
@@ -141,9 +141,9 @@ def _join(*parts: Any) -> Any:
 
 
 def _masked(values: Any, column: Any) -> Any:
-    """The same binary values, null where a column is.
+    """The same binary values, but null where the column is null.
 
-    Not by `if_else`, which in pyarrow 21 copies wrong bytes when the first offset is not 0.
+    Does not use `if_else`, which copies wrong bytes in pyarrow 21 if the first offset is not 0.
     """
     pa = arrow()
     _, offsets, content = values.buffers()
@@ -154,7 +154,7 @@ def _masked(values: Any, column: Any) -> Any:
 
 
 def _binary(offsets: np.ndarray, content: Any) -> Any:
-    """A binary array over [offset, next offset) of some bytes."""
+    """A binary array whose values are the bytes in [offset, next offset)."""
     pa = arrow()
     return pa.BinaryArray.from_buffers(
         pa.binary(),
@@ -164,7 +164,7 @@ def _binary(offsets: np.ndarray, content: Any) -> Any:
 
 
 def _gathered(flat: Any, offsets: np.ndarray) -> Any:
-    """The values [offset, next offset) of each row as one; the bytes stay where they are."""
+    """Joins the values [offset, next offset) of each row, without copying their bytes."""
     pa = arrow()
     _, places, content = flat.buffers()
     ends = np.frombuffer(places, np.int32)[flat.offset : flat.offset + len(flat) + 1]
@@ -172,13 +172,13 @@ def _gathered(flat: Any, offsets: np.ndarray) -> Any:
 
 
 def _floats(column: Any) -> Any:
-    """The 4 bytes of each float32, the lowest first; those of nulls are any."""
+    """The 4 bytes of each float32, the lowest first. The bytes of a null have no meaning."""
     numbers = np.asarray(column.fill_null(0.0) if column.null_count else column).astype("<f4")
     return _binary(np.arange(len(numbers) + 1, dtype=np.int32) * 4, np.ascontiguousarray(numbers))
 
 
 def _varints(column: Any) -> Any:
-    """Each int64 as a varint of its 64 bits; those of nulls are any."""
+    """Each int64 as a varint of its 64 bits. The bytes of a null have no meaning."""
     numbers = np.asarray(column.fill_null(0) if column.null_count else column)
     bits = numbers.astype(np.int64).view(np.uint64)
     width = np.ones(len(bits), np.int64)

@@ -1,11 +1,13 @@
-"""Which columns of a table become features of the records, and what a spec demands of their values.
+"""Chooses the columns of a table that become features, and checks their values against a spec.
 
-With a spec: its features and labels, of its types and shapes; columns that it does not name are
-left out. Features that the spec ignores are written where the table has them. Without a spec: all
-columns that have a value, lists as features of several values, or as feature lists where the user
-says so. What a training would stop at (a missing required value, two values in the place of one, a
-label that the head cannot learn, an id outside its column, NaN) stops the conversion, with the row.
-Rows that the spec's `filter` drops are not checked: training does not read them.
+With a spec, the records have its features and labels, with its types and shapes. Columns that it
+does not name are left out. Features that the spec ignores are written if the table has them.
+Without a spec, the records have all columns with values. Lists become features with several
+values, or feature lists if the user says so.
+
+Every value that would stop training stops the conversion, with the row: a missing required value,
+two values instead of one, a label that the head cannot learn, an id outside its column, NaN. Rows
+that the spec's `filter` drops are not checked, because training does not read them.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ from input_pipelines.prepare.convert.value_checks import Condition
 from input_pipelines.prepare.tables.library import arrow
 from input_pipelines.prepare.tables.reader import Rows, Table
 
-# How errors of rows end: where records for a training are written, and where an export is asked.
+# The remedy in errors about rows: for records that training will read, and for requests to an
+# export.
 CORRECT_ROW_OR_SPEC = "a training would stop there: correct the row, or the spec"
 CORRECT_ROW = "correct the row"
 
-# Raises DataError of the first row of a mask, for what its column has.
+# Raises DataError for the first row of a mask, with what is wrong with its column.
 _Refuse = Callable[[Any, "Field", str], None]
 
 
@@ -40,17 +43,18 @@ class Field:
     """A feature of the records that are written.
 
     Attributes:
-      name: of the column and of the feature.
+      name: the name of the column and of the feature.
       dtype: `int64`, `float32` or `string`.
-      multi: whether the column holds lists.
-      feature_list: whether it is written to `feature_lists`, one value a step.
-      required: whether every row must have it; as a list label, with a value.
-      length: the number of values of a row that has it, or None for any.
-      stored_bytes: of a value that is decoded to numbers, or None for any number.
-      may_be_empty: whether a value may be the empty string; not where it would be decoded.
-      row_lengths: the column that says how a list is cut into lists.
-      accepted: sets that each value has to be in.
-      as_many_as: columns of which every row has as many values.
+      multi: whether the column has lists.
+      feature_list: whether it is written to `feature_lists`, with one value in each step.
+      required: whether every row must have it. A label that is a list must also have a value.
+      length: the number of values in a row that has it, or None for any number.
+      stored_bytes: the bytes of a value that is decoded to numbers, or None for any number.
+      may_be_empty: whether a value may be the empty string. False if an empty value could not be
+        decoded.
+      row_lengths: the column with the lengths of the lists in a list of lists.
+      accepted: conditions that each value must meet.
+      as_many_as: columns that must have the same number of values in every row.
     """
 
     name: str
@@ -82,7 +86,7 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
     """The fields of a table as it is.
 
     Raises:
-      DataError: no column has a value, or a step column is none of lists.
+      DataError: no column has a value, or a step column does not exist or has no lists.
     """
     columns = {column.name: column for column in table.columns}
     for name in step_columns:
@@ -92,7 +96,7 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
             )
         if not columns[name].multi:
             raise DataError(
-                f"--step_columns: column {name!r} has one value a row; a feature list is made of "
+                f"--step_columns: column {name!r} has one value in each row; a feature list needs "
                 "a column of lists"
             )
     found = tuple(
@@ -101,7 +105,7 @@ def inferred(table: Table, step_columns: Sequence[str]) -> tuple[Field, ...]:
         if c.dtype is not None or c.multi
     )
     if not found:
-        raise DataError(f"no row of {table.files[0]} has a value of any column; nothing to write")
+        raise DataError(f"no column of {table.files[0]} has a value; nothing to write")
     return found
 
 
@@ -113,18 +117,18 @@ def of_spec(
     learning: bool = True,
     remedy: str = "correct the spec, or the table",
 ) -> tuple[tuple[Field, ...], list[str]]:
-    """The fields that a spec asks for, and what a user should know of those it lacks.
+    """The fields that a spec needs, and notes about features that the table lacks.
 
     Args:
-      table: where their values come from.
-      spec: features and labels.
-      only: names of those that are asked for; by default all.
-      learning: whether training will read the rows, so that `check` looks at each value, too;
-        what a prediction cannot use is found where it is made.
-      remedy: what errors advise where the types differ.
+      table: the table with their values.
+      spec: the spec with the features and labels.
+      only: the names of the wanted features and labels; by default all.
+      learning: whether training will read the rows. Then `check` also checks each value. For
+        predictions, the model itself finds values that it cannot use.
+      remedy: the advice in errors about types.
 
     Raises:
-      DataError: columns are missing, or are not what the spec says; all of them at once.
+      DataError: columns are missing, or differ from the spec. Lists all of these columns.
     """
     columns = {column.name: column for column in table.columns}
     fields, problems, notes = [], [], []
@@ -136,7 +140,7 @@ def of_spec(
         if column is None:
             if wanted.required:
                 problems.append(
-                    f"column {name!r} is missing, which {spec.source} requires"
+                    f"column {name!r} is missing, but {spec.source} requires it"
                     f"{did_you_mean(name, [*columns, *table.left_out])}"
                 )
             elif name not in spec.ignored:
@@ -144,22 +148,22 @@ def of_spec(
             continue
         if wanted.feature_list and not column.multi:
             problems.append(
-                f"column {name!r} has one value a row, and {spec.source} says feature_list: true "
-                "there, which takes a column of lists"
+                f"column {name!r} has one value in each row, but {spec.source} says feature_list: "
+                "true, which needs a column of lists"
             )
         elif column.dtype not in (None, wanted.dtype):
             problems.append(
-                f"column {name!r} is {column.dtype}, and {spec.source} says {wanted.dtype}; "
+                f"column {name!r} is {column.dtype}, but {spec.source} says {wanted.dtype}; "
                 f"{remedy}"
             )
         elif not column.multi and (wanted.length or 1) > 1:
             problems.append(
-                f"column {name!r} has one value a row, and {spec.source} says {wanted.length}; "
-                "that takes a column of lists"
+                f"column {name!r} has one value in each row, but {spec.source} says "
+                f"{wanted.length}, which needs a column of lists"
             )
         elif wanted.required and column.dtype is None:
             problems.append(
-                f"column {name!r} has no value in any row, and {spec.source} requires it"
+                f"column {name!r} has no value in any row, but {spec.source} requires it"
             )
         else:
             fields.append(dataclasses.replace(wanted, multi=column.multi))
@@ -172,21 +176,22 @@ def of_spec(
 def _lists_of_lists(
     spec: FeatureSpec, fields: Sequence[Field], only: Optional[Collection[str]]
 ) -> Iterator[str]:
-    """What is wrong with lists of lists: feature lists of them, and those without lengths."""
+    """The problems of lists of lists: feature lists of lists, and lists without their lengths."""
     for name, feature in spec.features.items():
         if only is not None and name not in only:
             continue
         if feature.feature_list and feature.nested and name not in spec.ignored:
             yield (
-                f"feature {name!r} is a list of lists ({feature.form}), which is not written; "
-                "store a flat list with row_lengths, or write the records with "
+                f"feature {name!r} is a list of lists ({feature.form}), which conversion cannot "
+                "write; store a flat list with row_lengths, or write the records with "
                 "ek.write_sequence_examples"
             )
     names = {field.name for field in fields}
     for field in fields:
         if field.row_lengths is not None and field.row_lengths not in names:
             yield (
-                f"column {field.row_lengths!r} is missing, which {field.name!r} has as row_lengths"
+                f"column {field.row_lengths!r} is missing, but it is the row_lengths of "
+                f"{field.name!r}"
             )
 
 
@@ -224,17 +229,18 @@ def check(
     filters: Sequence[Condition] = (),
     remedy: str = CORRECT_ROW_OR_SPEC,
 ) -> None:
-    """Holds a batch to what the spec demands.
+    """Checks the values of a batch.
 
     Args:
       rows: the batch.
-      fields: what is demanded of its columns.
-      spec_source: by what, for errors.
-      filters: which rows are read at all; others are not checked.
-      remedy: how errors end.
+      fields: the requirements for its columns.
+      spec_source: the name of the spec in errors.
+      filters: which rows training reads. Other rows are not checked.
+      remedy: the end of errors.
 
     Raises:
-      DataError: a row lacks a required value, has too many or too few, or one that is not accepted.
+      DataError: a row lacks a required value, has too many or too few values, or has a value that
+        is not accepted.
     """
     pc = arrow("compute")
     places = np.flatnonzero(value_checks.passes(rows.batch, filters))
@@ -274,7 +280,7 @@ def check(
 
 
 def _check_values(batch: Any, field: Field, refuse: _Refuse) -> None:
-    """Values are accepted, and as many as of other columns."""
+    """Checks that values are accepted, and that there are as many as in other columns."""
     column = batch.column(field.name)
     for accepted in field.accepted:
         wrong = np.flatnonzero(value_checks.outside(column, accepted))
@@ -295,7 +301,7 @@ def _check_values(batch: Any, field: Field, refuse: _Refuse) -> None:
 
 
 def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
-    """Values that are decoded to numbers have the right size; that images are some is not seen."""
+    """Checks the size of values that are decoded to numbers. Does not check images."""
     if field.stored_bytes is None and field.may_be_empty:
         return
     pc = arrow("compute")
@@ -311,7 +317,7 @@ def _check_bytes(values: Any, field: Field, refuse: _Refuse) -> None:
 
 
 def _check_row_lengths(batch: Any, field: Field, fields: Sequence[Field], refuse: _Refuse) -> None:
-    """The lengths of lists are 0 or more, and add up to the values of each row."""
+    """Checks that lengths of lists are 0 or more, and add up to the number of values in the row."""
     pc = arrow("compute")
     assert field.row_lengths is not None
     column = batch.column(field.row_lengths)

@@ -1,13 +1,14 @@
-"""The output folder: whose it is, what of it is done, its manifest, and `_SUCCESS` at the end.
+"""The output folder: its owner, its finished shards, its manifest, and `_SUCCESS` at the end.
 
-    _PLAN.json          what the work does; written first, compared at every start
-    train-00000-of-00012.tfrecord ...       shards, each renamed to its name when it is whole
+    _PLAN.json          what the work does; written first, and compared at every start
+    train-00000-of-00012.tfrecord ...       shards; each gets its name when it is complete
     _MANIFEST.json      rows, bytes and CRC-32 of every shard, the features, files, and spec
-    _SUCCESS            empty; appears last
-    _unfinished/        shards and rows on their way, and notes of finished shards; gone at the end
+    _SUCCESS            empty; written last
+    _unfinished/        unfinished shards and rows, and notes about finished shards; removed at the
+                        end
 
-A folder that holds anything else, or the plan of other work, is left alone. The work is a
-conversion, or another that makes files of files: `estimator_kit.scoring` uses the same folder.
+A folder that has any other files, or the plan of other work, is not changed. The work is a
+conversion, or other work that makes files from files: `estimator_kit.scoring` also uses this class.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from input_pipelines.prepare.convert.shard_files import Written
 
 PLAN, MANIFEST, SUCCESS, UNFINISHED = "_PLAN.json", "_MANIFEST.json", "_SUCCESS", "_unfinished"
 
-# What a difference between the plans of two conversions is called.
+# The names of the entries of a plan in messages about differences.
 CALLED = {
     "version": "the version of the kit",
     "record": "the kind of record",
@@ -39,37 +40,37 @@ CALLED = {
 
 
 class FolderError(ValueError):
-    """A folder that holds something else; nothing was touched."""
+    """The folder has files that this work did not write. Nothing was changed."""
 
 
 class Named(Protocol):
-    """A file to write: its name is what the folder goes by."""
+    """A file to write. The folder identifies it by its name."""
 
     @property
     def name(self) -> str: ...
 
 
 class Plan(Protocol):
-    """What is to be written into a folder."""
+    """The files that will be written into a folder."""
 
     @property
     def shards(self) -> Sequence[Named]:
-        """All files that are written, in their order."""
+        """All files to write, in order."""
 
     def document(self) -> dict[str, Any]:
-        """The plan in JSON: two with the same one write the same files."""
+        """The plan as JSON. Two plans with the same document write the same files."""
 
     def manifest(
         self, document: Mapping[str, Any], written: Mapping[str, Written]
     ) -> dict[str, Any]:
-        """What is kept of the document, with each file under `shards` as `Written` has it."""
+        """The manifest: the document, with each file as `Written` under `shards`."""
 
 
 _Shard = TypeVar("_Shard", bound=Named)
 
 
 class Output:
-    """The folder of a conversion, or of other work that is planned as one."""
+    """The folder of a conversion, or of other work with a `Plan`."""
 
     def __init__(
         self,
@@ -83,9 +84,10 @@ class Output:
 
         Args:
           folder: its path.
-          plan: what is to be there.
-          noun: what errors call the work.
-          called: what the entries of its document are called that have to be the same.
+          plan: the files to write.
+          noun: the name of the work in errors.
+          called: the entries of the plan's document that must be the same at every start, with
+            their names in errors.
         """
         self.folder = folder
         self._noun = noun
@@ -96,9 +98,9 @@ class Output:
         self._replaces = False
 
     def check(self) -> None:
-        """Raises FolderError unless the folder is new, empty, or one of this very work.
+        """Raises FolderError unless the folder is new, empty, or from the same work.
 
-        So may be one in which other work has not finished a single shard.
+        A folder in which other work has not finished any shard is also accepted.
         """
         check_new(self.folder, noun=self._noun)
         text = places.read(self._path(PLAN))
@@ -107,14 +109,14 @@ class Output:
         try:
             before = json.loads(text)
             different = [key for key in self._called if before[key] != self._document[key]]
-            if different != ["shards"]:  # They follow from the others.
+            if different != ["shards"]:  # The shards follow from the other entries.
                 different = [key for key in different if key != "shards"]
         except (ValueError, KeyError, TypeError) as error:
             raise FolderError(
-                f"{self._path(PLAN)!r} is not what a {self._noun} writes; move it away"
+                f"{self._path(PLAN)!r} was not written by a {self._noun}; move it away"
             ) from error
         if different and set(places.names_in(self.folder)) <= {PLAN, UNFINISHED}:
-            # As after a bad row in the first shard, which was corrected: no work is lost.
+            # For example, after a bad row in the first shard was corrected. No work is lost.
             self._replaces = True
         elif different:
             raise FolderError(
@@ -132,13 +134,12 @@ class Output:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Makes the folder, and keeps other programs from writing into it meanwhile.
+        """Makes the folder, and locks it against other programs.
 
-        They are kept away where the file system knows locks; it is let go whenever the program
-        ends.
+        This needs a file system with locks. The lock is released when the program ends in any way.
 
         Raises:
-          FolderError: another program is at it, or was since the last `check`.
+          FolderError: another program is using the folder, or has used it since the last `check`.
         """
         try:
             places.make_folder(self.folder)
@@ -152,19 +153,19 @@ class Output:
                     fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     raise FolderError(
-                        f"{self.folder!r} is being written by another program; wait until it is "
-                        "through, or name another folder"
+                        f"{self.folder!r} is being written by another program; wait until it has "
+                        "finished, or name another folder"
                     ) from error
                 except OSError:
-                    pass  # No locks here.
+                    pass  # This file system has no locks.
             self.check()
             yield
 
     def begin(self) -> dict[str, Written]:
-        """Makes the folder ready, and returns the shards that are there and whole, by name.
+        """Prepares the folder, and returns the shards that are complete, by name.
 
         Raises:
-          FolderError: the manifest is torn; nothing was touched.
+          FolderError: the manifest cannot be read. Nothing was changed.
         """
         noted = self._noted()
         whole = {
@@ -194,7 +195,7 @@ class Output:
         return places.exists(self._path(SUCCESS))
 
     def finish(self, written: Mapping[str, Written]) -> None:
-        """Writes the manifest, removes what is temporary, and says that all is done."""
+        """Writes the manifest, removes temporary files, and writes `_SUCCESS`."""
         try:
             self._write(MANIFEST, self._plan.manifest(self._document, written))
             places.remove_folder(self.temporary)
@@ -214,8 +215,8 @@ class Output:
                 found.setdefault(entry["name"], Written(**values))
         except (ValueError, KeyError, TypeError) as error:
             raise FolderError(
-                f"{self._path(MANIFEST)!r} is not what a {self._noun} writes; move it away, and "
-                "the files are written anew"
+                f"{self._path(MANIFEST)!r} was not written by a {self._noun}; move it away, and "
+                "the files are written again"
             ) from error
         return found
 
@@ -227,7 +228,7 @@ class Output:
         return os.path.join(self.folder, name)
 
     def _difference(self, key: str, before: Any) -> str:
-        """What differs, with both values where they are short."""
+        """The name of an entry that differs, and both values if they are short."""
         old, new = before[key], self._document[key]
         called = self._called[key]
         if key == "spec" and old is not None and new is not None:
@@ -235,7 +236,7 @@ class Output:
         if key == "files":
             old, new = ([file["path"] for file in files] for files in (old, new))
             if old == new:
-                return f"{called}, which were changed since"
+                return f"{called}, which have changed since then"
         if isinstance(old, dict) and isinstance(new, dict):
             names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
             called += f" ({', '.join(names)})"
@@ -248,12 +249,12 @@ class Output:
 
 
 def check_new(folder: str, *, noun: str = "conversion") -> None:
-    """Raises FolderError when a folder holds something and no plan.
+    """Raises FolderError if a folder has files but no plan.
 
-    Needs no plan of its own, so that it can be asked before the files are looked at.
+    This needs no plan, so it can be called before the input files are read.
     """
     if places.exists(folder) and not places.is_folder(folder):
-        raise FolderError(f"{folder!r} is no folder; name another one")
+        raise FolderError(f"{folder!r} is not a folder; name another one")
     names = [name for name in places.names_in(folder) if name != UNFINISHED]
     if names and PLAN not in names:
         raise FolderError(
@@ -263,5 +264,5 @@ def check_new(folder: str, *, noun: str = "conversion") -> None:
 
 
 def missing(shards: Sequence[_Shard], whole: Mapping[str, Written]) -> list[_Shard]:
-    """The shards that are to be written."""
+    """The shards that must still be written."""
     return [shard for shard in shards if shard.name not in whole]

@@ -1,4 +1,4 @@
-"""`ConvertOptions`: what a user decides about a conversion. Imports nothing heavy."""
+"""`ConvertOptions`: what a user decides about a conversion. Imports no packages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ ORDERS = ("stable", "shuffled")
 
 @dataclasses.dataclass(frozen=True)
 class ConvertOptions:
-    """How rows become shards; values are checked where the flags are.
+    """How rows become shards. The code for the flags checks the values.
 
     Attributes:
-      shard_mib: about how many MiB of records a shard holds, before compression.
+      shard_mib: about how many MiB of records a shard has, before compression.
       compression: `none`, or `gzip`, which adds .gz to the names.
-      order: `stable`, as the rows are in the sorted files, or `shuffled` over all of them.
+      order: `stable` keeps the order of the rows in the sorted files; `shuffled` shuffles all rows.
       seed: decides the shuffled order.
       split_key: the column whose values decide which rows are for evaluation; None does not split.
-      eval_fraction: the share of the key's values, not of the rows, that are for evaluation.
+      eval_fraction: the share of the key's values, not of the rows, that is for evaluation.
       step_columns: without a spec, columns of lists that become feature lists of SequenceExamples.
     """
 
@@ -33,7 +33,7 @@ class ConvertOptions:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The parts that the rows are split into, and the share of the keys of each."""
+        """The parts into which rows are split, with each part's share of the keys."""
         if self.split_key is None:
             return {"data": 1.0}
         return {"train": 1.0 - self.eval_fraction, "eval": self.eval_fraction}
@@ -43,7 +43,7 @@ class ConvertOptions:
         return ".tfrecord.gz" if self.compression == "gzip" else ".tfrecord"
 
     def document(self) -> dict[str, Any]:
-        """The options that the content of the shards depends on, by the names of their flags."""
+        """The options that influence the contents of shards, by the names of their flags."""
         values = {
             "shard_mib": self.shard_mib,
             "shard_compression": self.compression,

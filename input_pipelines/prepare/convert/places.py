@@ -1,6 +1,6 @@
-"""Files of a conversion, wherever they are: local ones by Python, others by TensorFlow's gfile.
+"""Reads and writes the files of a conversion: local files with Python, others with TensorFlow.
 
-TensorFlow is imported for other places alone.
+TensorFlow (`tf.io.gfile`) is imported only for paths with a scheme.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def glob(pattern: str) -> list[str]:
 
 
 def stamp(path: str) -> list[int]:
-    """Size and time of the last change, to see whether a file was exchanged."""
+    """The size and the modification time, to detect that a file was replaced."""
     if is_local(path):
         status = os.stat(path)
         return [status.st_size, status.st_mtime_ns]
@@ -47,7 +47,7 @@ def is_folder(path: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """What a folder holds, sorted; nothing when it is not there."""
+    """The names in a folder, sorted; an empty list if it does not exist."""
     if is_local(folder):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     if not gfile().isdir(folder):
@@ -63,7 +63,7 @@ def make_folder(path: str) -> None:
 
 
 class _Elsewhere:
-    """A file that TensorFlow writes; what is written may be any buffer."""
+    """A file that TensorFlow writes. `write` accepts any buffer."""
 
     def __init__(self, file: Any):
         self._file = file
@@ -85,7 +85,7 @@ class _Elsewhere:
 
 
 def open_file(path: str, mode: str) -> Any:
-    """A file of bytes, `rb` or `wb`."""
+    """Opens a binary file with mode `rb` or `wb`."""
     if is_local(path):
         return open(path, mode)
     file = gfile().GFile(path, mode)
@@ -93,7 +93,7 @@ def open_file(path: str, mode: str) -> Any:
 
 
 def sync(file: Any) -> None:
-    """Waits until what was written is on the disk, so that a rename publishes whole files."""
+    """Waits until everything is written to the disk, so that a rename publishes a complete file."""
     file.flush()
     fileno = getattr(file, "fileno", None)
     if fileno is not None:
@@ -115,7 +115,7 @@ def remove(path: str) -> None:
 
 
 def remove_folder(path: str) -> None:
-    """Removes a folder with all that it holds; it need not be there."""
+    """Removes a folder with everything in it, if it exists."""
     if is_local(path):
         shutil.rmtree(path, ignore_errors=True)
     elif gfile().exists(path):
@@ -131,7 +131,7 @@ def write(path: str, content: bytes, temporary: str) -> None:
 
 
 def read(path: str) -> Optional[bytes]:
-    """The content of a small file, or None when it is not there."""
+    """The content of a small file, or None if it does not exist."""
     if not exists(path):
         return None
     with open_file(path, "rb") as file:
@@ -139,7 +139,7 @@ def read(path: str) -> Optional[bytes]:
 
 
 def full_disk(error: OSError, path: str) -> OSError:
-    """An error of writing as a sentence that says what is left and what to do."""
+    """A write error with a message that says what is kept and what to do."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     hint = (
         "free some space and start the same command again"

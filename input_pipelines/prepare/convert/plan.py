@@ -1,11 +1,11 @@
-"""Which rows make which shard, decided before the first one is written.
+"""Decides which rows go into which shard before any shard is written.
 
-Bytes a row are estimated from the first rows of up to 16 places, and with them how many shards
-there are. In stable order, a shard is a run of rows (of those on its side, where there is a split).
-CSV and JSON lines can only be read from their start, so their shards are cut within runs of whole
-files, each of which is read once; a run of Parquet files may be cut anywhere. In shuffled order
-`row_order` says which shard a row belongs to. A plan depends on the files and the options alone: a
-conversion that is started again makes the same one.
+The bytes of a row are estimated from the first rows at up to 16 places. The estimate decides the
+number of shards. In stable order, a shard is a run of rows (with a split, only the rows on its
+side). CSV and JSON lines can only be read from their start. So their shards are cut inside runs of
+whole files, and each run is read once. A run of Parquet files may be cut anywhere. In shuffled
+order, `row_order` decides the shard of a row. A plan depends only on the files and the options, so
+a conversion that is started again makes the same plan.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Shard:
     """One file to write.
 
     Attributes:
-      name: of the file.
-      number: over all shards, from 0.
+      name: the name of the file.
+      number: its number among all shards, from 0.
       part: `data`, `train` or `eval`.
-      start, stop: in stable order the rows it is made from, counted over all files.
-      run: which shards are written by one reading of their rows.
+      start, stop: in stable order, its rows, counted over all files.
+      run: shards with the same run are written together, while their rows are read once.
     """
 
     name: str
@@ -57,13 +57,13 @@ class Plan:
 
     Attributes:
       table: the rows.
-      row_groups: of each file, as `Table.row_groups` has it.
+      row_groups: the result of `Table.row_groups` for each file.
       fields: the features of the records.
       options: what the user decided.
       spec: the feature spec, if there is one.
       shards: all files to write.
-      reads: the runs of rows [start, stop) that are read together in shuffled order.
-      size: about how many bytes all records take before compression.
+      reads: in shuffled order, the runs of rows [start, stop) that are read together.
+      size: the approximate size of all records in bytes, before compression.
     """
 
     table: Table
@@ -85,7 +85,7 @@ class Plan:
         return "SequenceExample" if lists else "Example"
 
     def parts_of(self, start: int, stop: int) -> list[tuple[Part, int]]:
-        """What is read for the rows [start, stop), and the number of the first row of each."""
+        """The parts to read for the rows [start, stop), each with the number of its first row."""
         found = []
         before = 0
         for path in self.table.files:
@@ -99,7 +99,7 @@ class Plan:
         return found
 
     def document(self) -> dict[str, Any]:
-        """The plan in JSON: two conversions with the same one write the same bytes."""
+        """The plan as JSON. Two conversions with the same document write the same bytes."""
         return {
             "version": _VERSION,
             "record": self.kind,
@@ -127,7 +127,7 @@ class Plan:
     def manifest(
         self, document: Mapping[str, Any], written: Mapping[str, Written]
     ) -> dict[str, Any]:
-        """The document with what was written: rows, bytes and CRC-32 of every shard."""
+        """The document, with the rows, bytes and CRC-32 of every written shard."""
         files = [
             {"path": file["path"], "rows": file["rows"], "bytes": file["stamp"][0]}
             for file in document["files"]
@@ -142,7 +142,7 @@ class Plan:
 def make(
     table: Table, fields: tuple[Field, ...], options: ConvertOptions, spec: Optional[FeatureSpec]
 ) -> Plan:
-    """The plan of a conversion of one row or more.
+    """The plan of a conversion. The table must have at least one row.
 
     Raises:
       DataError: a row of the sample cannot be stored.
@@ -197,7 +197,7 @@ def _runs(counts: Sequence[int], least: float, as_one: bool) -> list[tuple[int, 
 
 
 def _cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
-    """[start, stop) in pieces that differ by one at most, each of about so many rows."""
+    """Cuts [start, stop) into pieces of about `rows` rows. Their sizes differ by at most one."""
     pieces = max(1, round((stop - start) / rows))
     pieces = min(pieces, stop - start)
     ends = [start + (stop - start) * i // pieces for i in range(pieces + 1)]
@@ -207,7 +207,7 @@ def _cut(start: int, stop: int, rows: float) -> list[tuple[int, int]]:
 def _bytes_a_row(
     table: Table, row_groups: Mapping[str, Sequence[int]], fields: Sequence[Field]
 ) -> float:
-    """Mean bytes of a record in a file without compression, by the first rows of some places."""
+    """The mean bytes of a record without compression, from the first rows at some places."""
     places_to_read = []
     for path in table.files:
         start = 0
@@ -222,6 +222,6 @@ def _bytes_a_row(
     for path, start, count in chosen:
         for batch in reader.read(table.rows_of(path, start, start + count, row_groups[path])):
             records = encoder.encode(batch.batch)
-            size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # 4 of an offset.
+            size += records.nbytes + (HEADER + FOOTER - 4) * len(records)  # An offset has 4 bytes.
             rows += len(records)
     return max(size / max(rows, 1), 1.0)

@@ -1,9 +1,8 @@
-"""Tasks spread over processes; results as they come.
+"""Runs tasks in several processes, and yields results as they arrive.
 
-A process imports the program's main module, as Python's `spawn` does, and what its tasks need: no
-TensorFlow for those of a conversion. When the
-program ends in any way, even by kill -9, its processes end with it: nothing writes to a folder that
-a conversion started again may be writing to.
+A process imports the program's main module, because of Python's `spawn`, and the modules of its
+tasks. The tasks of a conversion do not need TensorFlow. When the program ends in any way, even by
+kill -9, its processes end, too. So they cannot write to a folder that a new conversion uses.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, Optional
 
 from input_pipelines.prepare.convert import tasks as convert_tasks
 
-# Seconds between looks at how far the processes are.
+# Seconds between checks of the progress.
 _LOOK = 0.5
 
 _KILLED = (
@@ -31,7 +30,7 @@ _KILLED = (
 
 OnRows = Callable[[int], None]
 
-# Does a task of some work, given what all of them have in common, and told the rows as they pass.
+# Does a task. Arguments: the task, the context of all tasks, and a function to report rows.
 Perform = Callable[[Any, Any, OnRows], Any]
 
 
@@ -40,7 +39,7 @@ class _StoppedError(Exception):
 
 
 class Workers:
-    """Does tasks; with one process, here.
+    """Runs tasks. With a count of 1, it runs them in this process.
 
     with Workers(2, context, on_rows) as workers:
         for done in workers.run(tasks):
@@ -55,14 +54,14 @@ class Workers:
         perform: Perform = convert_tasks.perform,
         killed: str = _KILLED,
     ):
-        """Starts the processes, if there are to be several.
+        """Starts the processes if `count` is more than 1.
 
         Args:
-          count: of the processes.
-          context: what all tasks have in common.
-          on_rows: told from time to time how many more rows were read.
-          perform: does a task; a function of a module, which the processes import.
-          killed: the error when a process is killed.
+          count: the number of processes.
+          context: the data that all tasks share.
+          on_rows: called from time to time with the number of rows read since the last call.
+          perform: does a task. Must be a function of a module that the processes can import.
+          killed: the error message if a process is killed.
         """
         self._context = context
         self._perform = perform
@@ -70,7 +69,7 @@ class Workers:
         self._on_rows = on_rows
         self._pool: Optional[concurrent.futures.ProcessPoolExecutor] = None
         if count > 1:
-            # A fork of a process in which other threads run may hang for ever.
+            # A forked process may hang forever if other threads were running.
             spawn = multiprocessing.get_context("spawn")
             self._stop, self._rows = spawn.Event(), spawn.Value("q", 0)
             self._pool = concurrent.futures.ProcessPoolExecutor(
@@ -89,7 +88,7 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def run(self, tasks: Sequence[Any]) -> Iterator[Any]:
-        """Does all tasks, in any order, and gives what each did when it is done."""
+        """Runs all tasks, in any order, and yields each result when it is ready."""
         if self._pool is None:
             for task in tasks:
                 yield self._perform(task, self._context, self._on_rows)
@@ -118,7 +117,7 @@ _here: Optional[tuple[Any, Perform, Any, Any]] = None
 def _begin(context: Any, perform: Perform, stop: Any, rows: Any) -> None:
     global _here
     _here = (context, perform, stop, rows)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the program's; it says when to stop.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The program handles Ctrl-C.
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -1,7 +1,7 @@
-"""One shard's file: written under a temporary name, counted and summed as it is, then renamed.
+"""Writes the file of one shard under a temporary name, computes its checksum, and renames it.
 
-What is known of a finished shard is noted beside the temporary files, for the manifest and for a
-conversion that is started again; a shard without its note is written once more.
+A note about each finished shard is written next to the temporary files, for the manifest and for a
+conversion that is started again. A shard without a note is written again.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Written:
     """A finished shard.
 
     Attributes:
-      name: of its file.
-      rows: records in it.
-      bytes, crc32: of the file as it is stored; CRC-32 as zlib has it.
+      name: the name of its file.
+      rows: the number of its records.
+      bytes, crc32: the size and CRC-32 (as in zlib) of the stored file.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Written:
 
 
 class _Counted:
-    """A file that counts and sums what is written to it."""
+    """A file that counts the bytes written to it and computes their CRC-32."""
 
     def __init__(self, path: str):
         self._path = path
@@ -59,7 +59,7 @@ class _Counted:
         return len(content)
 
     def flush(self) -> None:
-        """Nothing: gzip asks for it, and `close` does it."""
+        """Does nothing: gzip calls it, but `close` flushes the file."""
 
     def close(self) -> None:
         try:
@@ -73,11 +73,11 @@ class _Counted:
             self._file.close()
             places.remove(self._path)
         except OSError:
-            pass  # What is left has a temporary name, and the next start removes it.
+            pass  # The rest of the file has a temporary name, and the next start removes it.
 
 
 class ShardFile:
-    """Writes frames; `finish` gives the file its name, and leaving early leaves none.
+    """Writes frames. `finish` gives the file its name; without `finish` the file is removed.
 
     with ShardFile(folder, "train-00000-of-00002.tfrecord", temporary) as shard:
         shard.write(frames, rows)
@@ -85,7 +85,7 @@ class ShardFile:
     """
 
     def __init__(self, folder: str, name: str, temporary: str, attempt: str = ""):
-        """A shard that is written in `temporary`, under a name that ends in `attempt`."""
+        """A shard that is first written to `temporary`, with a name that ends in `attempt`."""
         self.name = name
         self._attempt = attempt
         self._folder = temporary
@@ -94,7 +94,7 @@ class ShardFile:
         self._file = _Counted(self._temporary)
         self._packed: Any = None
         if name.endswith((".gz", ".gzip")):
-            # No name and no time inside, so that the same records are the same bytes.
+            # Without a name and a time inside, the same records give the same bytes.
             self._packed = gzip.GzipFile("", "wb", 6, self._file, mtime=0)
         self._rows = 0
         self._finished: Optional[Written] = None
@@ -107,7 +107,7 @@ class ShardFile:
             self._file.discard()
 
     def write(self, frames: np.ndarray, rows: int) -> None:
-        """Adds the frames of so many rows."""
+        """Adds the frames of `rows` rows."""
         content = np.ascontiguousarray(frames).data
         (self._packed or self._file).write(content)
         self._rows += rows
@@ -127,7 +127,7 @@ class ShardFile:
 
 
 def note(temporary: str, written: Written, attempt: str = "") -> None:
-    """Notes what a finished shard is."""
+    """Writes a note about a finished shard."""
     path = os.path.join(temporary, written.name + _NOTE)
     content = json.dumps(dataclasses.asdict(written)).encode()
     try:
@@ -137,7 +137,7 @@ def note(temporary: str, written: Written, attempt: str = "") -> None:
 
 
 def noted(temporary: str) -> dict[str, Written]:
-    """What was noted, by the names of shards; a torn note is none: its shard is written anew."""
+    """The notes by the names of shards, without incomplete ones: those shards are written again."""
     found = {}
     for name in places.names_in(temporary):
         if name.endswith(_NOTE):
@@ -148,7 +148,7 @@ def noted(temporary: str) -> dict[str, Written]:
 
 
 def is_whole(folder: str, expected: Written) -> bool:
-    """Whether a shard is in its place as it was written, byte for byte."""
+    """Whether the file of a shard exists and has not changed, byte for byte."""
     path = os.path.join(folder, expected.name)
     if not places.exists(path) or places.stamp(path)[0] != expected.bytes:
         return False

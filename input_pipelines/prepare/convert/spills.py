@@ -1,9 +1,9 @@
-"""Rows on their way to shuffled shards: written by the task that reads them, read by the shard's.
+"""Spills: temporary files with rows for shuffled shards, written once and read by each shard.
 
-A spill holds, in segments, the frames of the rows for each shard with what they are sorted by. Its
-index is a file beside it that appears last, so a spill that has one is whole. Spills are read again
-by a conversion that is started again, and are gone when it is through. The same rows for the same
-shards make the same bytes, so that two workers may write a spill, each under a temporary name.
+A spill has segments: frames of rows for one shard, with their sort keys. A separate index file is
+written last, so a spill with an index is complete. A conversion that is started again uses the
+spills that exist, and removes them when it has finished. The same rows for the same shards give the
+same bytes, so two workers may write the same spill, each under a temporary name.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import numpy as np
 from input_pipelines.prepare.convert import places
 from input_pipelines.prepare.tables.library import arrow
 
-# Bytes of frames that are in memory before they are sorted by shard and written.
+# How many bytes of frames are kept in memory before they are sorted by shard and written.
 _BUFFER = 48 * 2**20
 
-# Rows of a shard that are put into their order at a time.
+# How many rows of a shard are reordered at a time.
 _ROWS = 8192
 
 
 def names(count: int) -> list[str]:
-    """The names of so many spills."""
+    """The names of `count` spills."""
     return [f"rows-{i:05}.spill" for i in range(count)]
 
 
 def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
-    """Whether a spill is there that has the rows of all of these shards."""
+    """Whether a complete spill exists that has the rows of all these shards."""
     index = places.read(_index_path(temporary, name))
     if index is None or not places.exists(os.path.join(temporary, name)):
         return False
@@ -40,12 +40,12 @@ def is_whole(temporary: str, name: str, shards: Sequence[int]) -> bool:
 
 
 class SpillWriter:
-    """Writes one spill, `name` in the temporary folder; whole after `finish`."""
+    """Writes one spill, `name` in the temporary folder. It is complete after `finish`."""
 
     def __init__(self, temporary: str, name: str, shards: Sequence[int], attempt: str = ""):
-        """A spill of the rows of some shards, by their numbers; rows of others are passed over.
+        """A spill for the shards with these numbers. Rows of other shards must not be added.
 
-        Until it is whole its name ends in `attempt`, too.
+        Until it is complete, its name contains `attempt`.
         """
         self._path = os.path.join(temporary, name)
         self._index = _index_path(temporary, name)
@@ -63,12 +63,12 @@ class SpillWriter:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        # Without an index it is no spill; an error under way says why.
+        # Without an index the file is not used. If there was an error, it is already raised.
         with contextlib.suppress(OSError):
             self._file.close()
 
     def wanted(self, shards: np.ndarray) -> np.ndarray:
-        """bool [n]: which rows it takes, given their shards."""
+        """bool [n]: which rows belong to this spill, given their shards."""
         return np.isin(shards, self._wanted)
 
     def add(
@@ -78,7 +78,7 @@ class SpillWriter:
 
         Args:
           shards: int64 [n].
-          places_in_shard: uint64 [n], what the rows of a shard are sorted by.
+          places_in_shard: uint64 [n], the sort keys of rows within their shard.
           frames, at: as `framing.frames` returns them.
         """
         self._held.append((shards, places_in_shard, np.diff(at), frames))
@@ -94,7 +94,7 @@ class SpillWriter:
             self._file.close()
             index = json.dumps({"segments": self._segments}).encode()
             if places.read(self._index) not in (None, index):
-                places.remove(self._index)  # That of a spill for other shards, of an earlier start.
+                places.remove(self._index)  # From an earlier start, for other shards.
             places.rename(self._path + self._attempt + ".tmp", self._path)
             places.write(self._index, index, self._index + self._attempt + ".tmp")
         except OSError as error:
@@ -126,7 +126,7 @@ class SpillWriter:
 
 
 def shuffled(temporary: str, names: Sequence[str], shard: int) -> Iterator[tuple[np.ndarray, int]]:
-    """The frames of a shard's rows in their order, and how many rows they are, bit by bit."""
+    """Yields the frames of a shard's rows in their order, in pieces, with their number of rows."""
     keys, sizes, contents = [], [], []
     for name in names:
         index = json.loads(places.read(_index_path(temporary, name)) or b"{}")
@@ -148,7 +148,7 @@ def shuffled(temporary: str, names: Sequence[str], shard: int) -> Iterator[tuple
 
 
 def _taken(content: np.ndarray, sizes: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """The pieces of some bytes, given the sizes of all, in another order."""
+    """Selects and reorders pieces of `content`; `sizes` are the sizes of all pieces."""
     pa = arrow()
     ends = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     pieces = pa.LargeBinaryArray.from_buffers(

@@ -1,13 +1,13 @@
-"""Which rows are for evaluation: all of those whose key has a hash below a bound.
+"""Decides which rows are for evaluation, by a fixed hash of their key.
 
-The hash of a key is a number from 0 to 1: the first 8 bytes of the SHA-256 of the key, as an
-integer with the highest byte first, over 2 to the 64th. The key is its bytes, text as UTF-8, an
-integer as it is written in decimal. A row is for evaluation when the number is below the fraction:
+The hash of a key is a number from 0 to 1: the first 8 bytes of the key's SHA-256, as a big-endian
+integer, divided by 2^64. Text keys are hashed as UTF-8, integers as decimal text. A row is for
+evaluation if the number is less than the fraction:
 
     int.from_bytes(hashlib.sha256(b"ann").digest()[:8], "big") / 2**64 < eval_fraction
 
-There is no seed, so a user who was for evaluation in yesterday's data is so in today's, and in the
-data of another program that does the same.
+The hash has no seed. So if a user's rows were for evaluation in yesterday's data, they are for
+evaluation in today's data, too, and in the data of any other program that uses the same formula.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_eval(key: bytes, eval_fraction: float) -> bool:
 
 
 def eval_mask(rows: Rows, key: str, eval_fraction: float) -> np.ndarray:
-    """bool [rows]: which of them are for evaluation.
+    """bool [rows]: which rows are for evaluation.
 
     Raises:
       DataError: a row has no key.
@@ -37,8 +37,8 @@ def eval_mask(rows: Rows, key: str, eval_fraction: float) -> np.ndarray:
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise DataError(
-            f"{rows.where(row)}: column {key!r} has no value, and --split_key needs one in every "
-            "row, to know the side that it is on"
+            f"{rows.where(row)}: column {key!r} has no value, but --split_key needs one in every "
+            "row to choose its side"
         )
     different = arrow("compute").dictionary_encode(column)
     keys = [

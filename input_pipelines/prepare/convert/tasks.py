@@ -1,11 +1,11 @@
-"""The pieces of work that the processes of a conversion do, one at a time.
+"""The tasks of a conversion. Each process does one task at a time.
 
-    WriteTask       stable order: reads a run of rows once and writes the shards that it makes
-    SpillTask       shuffled order: reads a run of rows and deals them to the shards
-    MergeTask       shuffled order: puts the rows of one shard in their order and writes it
+    WriteTask       stable order: reads a run of rows once and writes its shards
+    SpillTask       shuffled order: reads a run of rows and distributes them over the shards
+    MergeTask       shuffled order: sorts the rows of one shard and writes it
 
-None knows of the others or of processes. Memory is that of a batch for the first, of some tens of
-MiB for the second, of about one shard for the third.
+Tasks do not depend on each other or on processes. A WriteTask needs memory for a batch, a SpillTask
+some tens of MiB, and a MergeTask about the size of one shard.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from input_pipelines.record_files.framing import frames
 
 Advance = Callable[[int], None]
 
-# A batch is encoded in pieces of about so many bytes: Arrow's offsets end at 2 GiB.
+# A batch is encoded in pieces of about this many bytes, because Arrow's offsets end at 2 GiB.
 _PIECE = 64 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What all tasks of a conversion have in common; see `context_of`.
+    """The data that all tasks of a conversion share; see `context_of`.
 
     Attributes:
-      folder, temporary: where shards go, and where they are written.
+      folder, temporary: the folder of finished shards, and the folder of unfinished ones.
       fields: the features of the records.
       options: what the user decided.
-      spec_source: the spec that values are held to; empty without one.
-      filters: of the spec; what they drop is not held to it.
-      dealt: in shuffled order, by part, the number of its first shard and how many there are.
-      wanted: in shuffled order, the numbers of the shards that are to be written.
-      spills: in shuffled order, how many there are.
-      attempt: what temporary names end in, so that two workers may be at the same task.
+      spec_source: the name of the spec with which values are checked; empty without a spec.
+      filters: the spec's filter. Rows that it drops are not checked.
+      dealt: in shuffled order, for each part the number of its first shard and of its shards.
+      wanted: in shuffled order, the numbers of the shards to write.
+      spills: in shuffled order, the number of spills.
+      attempt: a suffix of temporary names, so that two workers may do the same task.
     """
 
     folder: str
@@ -68,7 +68,10 @@ class Context:
 
 @dataclasses.dataclass(frozen=True)
 class WriteTask:
-    """Shards that one reading of some rows makes; `counts_rounded` in one part alone."""
+    """Shards that are written while some rows are read once.
+
+    `counts_rounded` is true in only one part, so that rounded values are counted once.
+    """
 
     reads: tuple[tuple[Part, int], ...]
     rows: int
@@ -78,7 +81,7 @@ class WriteTask:
 
 @dataclasses.dataclass(frozen=True)
 class SpillTask:
-    """Rows that are dealt to shards, by way of the spill of this name."""
+    """Rows that are written to the spill with this name."""
 
     name: str
     reads: tuple[tuple[Part, int], ...]
@@ -87,7 +90,7 @@ class SpillTask:
 
 @dataclasses.dataclass(frozen=True)
 class MergeTask:
-    """A shard, whose rows are in all spills."""
+    """A shard to write. Its rows are in the spills."""
 
     shard: Shard
 
@@ -97,14 +100,14 @@ Task = Union[WriteTask, SpillTask, MergeTask]
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What a task did: the shards it finished, and by column the values that were rounded."""
+    """The result of a task: its finished shards, and by column how many values it rounded."""
 
     shards: tuple[Written, ...] = ()
     rounded: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
 def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str) -> Context:
-    """What the tasks that make the missing shards have in common."""
+    """The context of the tasks that write the missing shards."""
     by_part: dict[str, list[int]] = {}
     wanted: tuple[int, ...] = ()
     if plan.options.order == "shuffled":
@@ -125,7 +128,7 @@ def context_of(plan: Plan, missing: Sequence[Shard], folder: str, temporary: str
 
 
 def of_plan(plan: Plan, missing: Sequence[Shard], context: Context) -> Iterator[list[Task]]:
-    """The tasks that make the missing shards; those of a list before those of the next."""
+    """The tasks that write the missing shards, in stages: finish each list before the next one."""
     if plan.options.order == "stable":
         yield _write_tasks(plan, missing)
         return
@@ -155,8 +158,8 @@ def perform(task: Task, context: Context, advance: Advance) -> Done:
 
     Args:
       task: what to do.
-      context: of the conversion.
-      advance: told the number of rows after each batch; it may raise, to stop.
+      context: the context of the conversion.
+      advance: called with the number of rows after each batch. It may raise an error to stop.
 
     Raises:
       DataError: a row cannot be converted.
@@ -186,13 +189,13 @@ def _read(
     if count != task.rows:
         paths = ", ".join(dict.fromkeys(part.path for part, _ in task.reads))
         raise DataError(
-            f"{paths}: {task.rows:,} rows were counted and {count:,} are there now; was the file "
-            "changed while it was converted?"
+            f"{paths}: {task.rows:,} rows were counted, but {count:,} were read. Check whether the "
+            "file was changed during the conversion"
         )
 
 
 def _encoded(encoder: Encoder, batch: Any) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """The frames of a batch, in pieces: which rows, their bytes, and where each begins."""
+    """The frames of a batch, in pieces: the rows, their bytes, and where each frame begins."""
     pieces = max(1, -(-batch.nbytes // _PIECE))
     size = max(1, -(-batch.num_rows // pieces))
     for start in range(0, batch.num_rows, size):
@@ -233,7 +236,7 @@ def _write(task: WriteTask, context: Context, advance: Advance) -> Done:
 
 
 def _mask(rows: Rows, context: Context, part: str) -> Optional[np.ndarray]:
-    """Which rows are of a part; None for all."""
+    """Which rows belong to a part; None if all do."""
     key = context.options.split_key
     if key is None:
         return None

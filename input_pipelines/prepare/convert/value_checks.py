@@ -1,7 +1,7 @@
-"""What training demands of the values of a batch, row by row, by Arrow's and NumPy's loops.
+"""Checks the values of a batch as training does, with the loops of Arrow and NumPy.
 
-    refused = value_checks.outside(column, accepted)      # bool [rows]: rows that training refuses
-    passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that it reads at all
+    refused = value_checks.outside(column, accepted)      # bool [values]: values training refuses
+    passes = value_checks.passes(batch, conditions)       # bool [rows]: rows that training reads
 
 `fields.check` turns a mask into an error. Never changes a value, and never drops a row.
 """
@@ -40,9 +40,9 @@ def conditions(spec: FeatureSpec) -> tuple[Condition, ...]:
 
 
 def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
-    """bool [rows]: those that pass the filter, and those of which it cannot be told.
+    """bool [rows]: the rows that pass the filter, and the rows that cannot be decided.
 
-    A row that lacks a value without a default cannot be told: training stops at it.
+    A row cannot be decided if it lacks a value without a default. Training stops there.
     """
     result = np.ones(batch.num_rows, bool)
     for condition in filters:
@@ -73,9 +73,9 @@ def passes(batch: Any, filters: Sequence[Condition]) -> np.ndarray:
 
 
 def outside(column: Any, accepted: Accepted) -> np.ndarray:
-    """bool of each value of a column, or of all its lists, whether it is not accepted.
+    """bool for each value of a column, or of all its lists: is it not accepted?
 
-    A null is no value, and never refused.
+    A null is never refused.
     """
     flat = flat_values(column)
     if arrow().types.is_null(flat.type):
@@ -96,19 +96,19 @@ def outside(column: Any, accepted: Accepted) -> np.ndarray:
 
 
 def row_of(column: Any, place: int) -> int:
-    """The row of a value, by its place among those of `flat_values`."""
+    """The row of a value, given its place in `flat_values`."""
     if not is_list(column.type):
         return place
     return int(arrow("compute").list_parent_indices(column)[place].as_py())
 
 
 def flat_values(column: Any) -> Any:
-    """The values of a column, or of all its lists, one after the other."""
+    """The values of a column, or the joined values of all its lists."""
     return column.flatten() if is_list(column.type) else column
 
 
 def counts(batch: Any, name: str) -> np.ndarray:
-    """int64 [rows]: how many values of a column each row has; none of a column that is absent."""
+    """int64 [rows]: how many values of a column each row has; 0 if the batch lacks the column."""
     if batch.schema.get_field_index(name) == -1:
         return np.zeros(batch.num_rows, np.int64)
     column = batch.column(name)
@@ -119,7 +119,7 @@ def counts(batch: Any, name: str) -> np.ndarray:
 
 
 def _single(column: Any) -> Any:
-    """A column, or the only values of its lists; null of a list without one."""
+    """A column, or the only value of each list; null for an empty list."""
     if not is_list(column.type):
         return column
     lengths = arrow("compute").list_value_length(column)

@@ -375,7 +375,7 @@ def test_a_folder_that_holds_something_else(made, tmp_path):
     assert f"{there}the export (version, digest): " in refused(other, one, out)
     write(tmp_path / "a.tfrecord", rows_to_predict(4, 0))
     changed = refused(made, one, out)
-    assert changed == f"{there}the files that are predicted, which were changed since{remedy}"
+    assert changed == f"{there}the files that are predicted, which have changed since then{remedy}"
     (out / "notes.txt").write_text("")
     assert {p.name: p.stat().st_mtime_ns for p in out.iterdir() if p.name != "notes.txt"} == before
 
@@ -389,8 +389,8 @@ def test_a_manifest_that_is_torn(made, tmp_path):
     for torn in (whole[:200], b"", b"[]", b'{"shards": [{"name": "a.tfrecord"}]}', b"\xff"):
         manifest.write_bytes(torn)
         assert refused(made, record, out) == (
-            f"--predict_dir: '{manifest}' is not what a prediction writes; move it away, and the "
-            "files are written anew"
+            f"--predict_dir: '{manifest}' was not written by a prediction; move it away, and the "
+            "files are written again"
         )
     assert (out / "a.tfrecord").read_bytes() == predicted
     manifest.unlink()
@@ -484,7 +484,7 @@ def test_what_cannot_be_predicted(made, tmp_path):
     words = whole.set_column(whole.column_names.index("price"), "price", [["a", "b", "c"]])
     pq.write_table(words, tmp_path / "d.parquet")
     assert refused(made, tmp_path / "d.parquet", out, kind=ek.DataError) == (
-        f"{tmp_path}/d.parquet does not fit the spec\ncolumn 'price' is string, and {spec} says "
+        f"{tmp_path}/d.parquet does not fit the spec\ncolumn 'price' is string, but {spec} says "
         "float32; correct the table"
     )
     steps = writing.sequence_example({"city": "rome"}, {"words": ["a"]})

@@ -1,4 +1,4 @@
-"""Flags of Beam that are right or refused, and pieces of work through a pipeline."""
+"""Beam flags that are accepted or refused, and work that runs in a pipeline."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def test_flags_of_a_text():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "--runner is missing; say where the pipeline runs, as in --runner=DirectRunner (this "
-         "machine) or --runner=DataflowRunner"),
-        ("--runner= --project=x", "--runner is missing; say where the pipeline runs, as in "
+        ("", "--runner is missing. Name the runner of the pipeline, such as --runner=DirectRunner "
+         "(this machine) or --runner=DataflowRunner"),
+        ("--runner= --project=x", "--runner is missing. Name the runner of the pipeline, such as "
          "--runner=DirectRunner (this machine) or --runner=DataflowRunner"),
-        ("--runner DirectRunner", "'DirectRunner' is no flag; a flag of Beam is --name=value or "
+        ("--runner DirectRunner", "'DirectRunner' is not a flag. Write it as --name=value or "
          "--name"),
-        ("-runner=DirectRunner", "'-runner=DirectRunner' is no flag; a flag of Beam is "
-         "--name=value or --name"),
-        ("--runner=DirectRunner --", "'--' is no flag; a flag of Beam is --name=value or --name"),
+        ("-runner=DirectRunner", "'-runner=DirectRunner' is not a flag. Write it as --name=value "
+         "or --name"),
+        ("--runner=DirectRunner --", "'--' is not a flag. Write it as --name=value or --name"),
         ("--runner='x", "got \"--runner='x\": No closing quotation"),
     ],
 )  # fmt: skip
-def test_texts_that_are_no_flags(text, message):
+def test_texts_that_are_not_flags(text, message):
     with pytest.raises(BeamFlagsError) as error:
         beam_flags.split(text)
     assert str(error.value) == message
@@ -95,20 +95,20 @@ def test_paths_for_other_machines():
     with pytest.raises(BeamFlagsError) as error:
         beam_runner.check(flags, ["/data/a.csv", "a.csv"])
     assert str(error.value) == (
-        "'a.csv' depends on the folder that this program was started in, and the workers of the "
-        "pipeline have another one; write the path out, from / or gs:// on"
+        "'a.csv' is a relative path, which the workers of the pipeline cannot find. Use a full "
+        "path that starts with / or a scheme such as gs://"
     )
-    with pytest.raises(BeamFlagsError, match="'temporary' depends on the folder"):
+    with pytest.raises(BeamFlagsError, match="'temporary' is a relative path"):
         beam_runner.check([*flags, "--temp_location=temporary"], ["/data/a.csv"])
     with pytest.raises(BeamFlagsError) as error, beam_runner.scratch(flags):
         pass
     assert str(error.value) == (
-        "--temp_location is missing; name a folder that the workers and this program reach, for "
-        "what they find, as --temp_location=gs://bucket/temporary"
+        "--temp_location is missing. Name a folder for results that both the workers and this "
+        "program can reach, such as --temp_location=gs://bucket/temporary"
     )
 
 
-def test_a_folder_for_what_workers_find(tmp_path):
+def test_a_folder_for_the_results_of_workers(tmp_path):
     flags = ["--runner=SparkRunner", f"--temp_location={tmp_path}/t"]
     with beam_runner.scratch(flags) as folder:
         assert os.path.dirname(folder) == f"{tmp_path}/t" and os.listdir(folder) == []
@@ -170,7 +170,7 @@ def test_errors_of_files_keep_their_number_and_bugs_are_shown(tmp_path):
 
 
 @needs_beam
-def test_trouble_that_passed_is_not_the_reason(tmp_path):
+def test_an_error_of_a_piece_that_was_done_later_is_not_the_reason(tmp_path):
     (tmp_path / "0.trouble").write_text('[28, "No space left on device"]')
     (tmp_path / "0.result").touch()
     assert beam_runner._trouble(str(tmp_path)) is None
@@ -179,7 +179,7 @@ def test_trouble_that_passed_is_not_the_reason(tmp_path):
 
 
 class Handle:
-    """A run of a pipeline that is waited for: interrupted, or ended from outside."""
+    """A running pipeline that is interrupted or was ended from outside."""
 
     def __init__(self, error=None):
         self.cancelled = False
@@ -208,4 +208,4 @@ def test_a_pipeline_that_ended_early(tmp_path, monkeypatch):
     monkeypatch.setattr(beam_runner.library().Pipeline, "run", lambda self: Handle())
     with pytest.raises(RuntimeError) as error:
         next(beam_runner.run(double, b"", [b"1"], folder=str(tmp_path), flags=FLAGS))
-    assert str(error.value) == "the pipeline ended, and piece 0 of its work was not done"
+    assert str(error.value) == "the pipeline ended without doing piece 0 of its work"

@@ -1,4 +1,4 @@
-"""A conversion by Beam writes what one on this machine does, byte for byte."""
+"""A conversion with Beam writes the same bytes as one on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.input_pipelines.prepare.convert.test_conversion import (
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    """Shards of some hundred rows: a MiB is 10,000 bytes."""
+    """Makes a MiB 10,000 bytes, so that shards have some hundred rows."""
     monkeypatch.setattr(plan, "_MIB", 10_000)
 
 
@@ -120,7 +120,7 @@ def test_a_bad_row_and_then_a_corrected_one(tmp_path):
 
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
 def test_two_workers_at_the_same_task(tmp_path, order):
-    """As a runner does that takes one for lost: each may end after the other has begun."""
+    """A runner may take a worker for lost; then two workers do the task at the same time."""
     files = files_of(tmp_path, "csv")
     options = ConvertOptions(order=order)
     convert(files, directory=f"{tmp_path}/here", options=options)
@@ -149,7 +149,7 @@ def test_two_workers_at_the_same_task(tmp_path, order):
 @needs_beam
 @pytest.mark.parametrize("order", ["stable", "shuffled"])
 def test_another_file_system(tmp_path, order):
-    """As gs://: files that TensorFlow reads and writes."""
+    """Like gs://: TensorFlow reads and writes the files."""
     files = files_of(tmp_path, "csv")
     options = ConvertOptions(order=order)
     convert(files, directory=f"{tmp_path}/here", options=options)

@@ -1,4 +1,4 @@
-"""Tables become shards: which rows where, resumed, refused, on a full disk."""
+"""Tables become shards: the rows of each shard, restarts, refusals, and full disks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SPLIT = {"split_key": "user", "eval_fraction": 0.3}
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    """Shards of some hundred rows: a MiB is 10,000 bytes."""
+    """Makes a MiB 10,000 bytes, so that shards have some hundred rows."""
     monkeypatch.setattr(plan, "_MIB", 10_000)
 
 
@@ -51,7 +51,7 @@ def make_rows(count, seed=0):
 
 
 def write(path, rows, **options):
-    """Rows as a file of the kind that its name says; CSV has no lists."""
+    """Writes rows as a file; its name decides the kind. CSV has no lists."""
     path = str(path)
     if path.endswith(".parquet"):
         pq.write_table(pa.Table.from_pylist(rows), path, **options)
@@ -70,7 +70,7 @@ def records(path):
 
 
 def rows_of(path):
-    """The rows of a shard, as Python values; of an absent feature None."""
+    """The rows of a shard as Python values; None for an absent feature."""
     found = []
     for record in records(path):
         features = tf.train.Example.FromString(record).features.feature
@@ -165,7 +165,7 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
                 {"row_group_size": 250} if kind == "parquet" else {}
             ))  # fmt: skip
         if kind == "parquet" and not all(counts):
-            return  # An empty list of rows has no columns.
+            return  # A file without rows has no columns.
         if kind == "csv":
             rows = [{**row, "tags": []} for row in rows]
         options = ConvertOptions(
@@ -183,7 +183,7 @@ def test_every_row_once_and_a_key_on_one_side(counts, kind, order, splits, seed,
                 assert all(is_eval(r["user"].encode(), 0.3) == (part == "eval") for r in some)
             if order == "stable":
                 assert [r["row"] for r in some] == sorted(r["row"] for r in some)
-        # Some shards are gone, one is damaged: the same command makes the same bytes again.
+        # Some shards are missing, one is damaged: the same command writes the same bytes again.
         before = content(out)
         for shard in rng.sample(shards(out), rng.randint(1, len(shards(out)))):
             shard.unlink() if rng.random() < 0.5 else shard.write_bytes(b"damaged")
@@ -205,7 +205,7 @@ def test_shuffled_over_all_files_by_the_seed(tmp_path, small_shards):
     assert len(first) > 1
     for numbers in first:
         assert {number // 1000 for number in numbers} == {0, 1, 2}
-        # Of neighbours in a random order, one in two is larger.
+        # In a random order, one of two neighbors is larger.
         rising = sum(a < b for a, b in zip(numbers, numbers[1:])) / (len(numbers) - 1)
         assert 0.42 < rising < 0.58
     assert order("b", 1) == first
@@ -224,7 +224,7 @@ def test_the_number_of_processes_makes_no_difference(tmp_path, small_shards, ord
             on_progress=lambda rows, done, shards: seen.append(rows),
         )  # fmt: skip
     assert content(tmp_path / "1") == content(tmp_path / "2")
-    assert sum(seen) == (2 if order == "shuffled" else 4) * 1500  # Each side reads all rows.
+    assert sum(seen) == (2 if order == "shuffled" else 4) * 1500  # Both sides read all rows.
 
 
 def test_gzip_is_gzip(tmp_path):
@@ -294,7 +294,7 @@ def test_a_corrected_row_needs_no_other_folder(tmp_path):
 
 
 class FullDisk:
-    """A file on a disk that has room for so many bytes in all."""
+    """A file on a disk with room for a fixed number of bytes."""
 
     left = 0
 
@@ -394,13 +394,13 @@ def test_folders_that_hold_something_else(tmp_path, monkeypatch):
     os.utime(path, (1, 1))
     assert refused([path], out, FolderError, options=ConvertOptions(**SPLIT)) == (
         f"'{out}' holds another conversion, which differs in the files that are converted, which "
-        "were changed since; name another folder, or remove this one"
+        "have changed since then; name another folder, or remove this one"
     )
     (out / "_PLAN.json").write_text("{}")
     assert refused([path], out, FolderError) == (
-        f"'{out}/_PLAN.json' is not what a conversion writes; move it away"
+        f"'{out}/_PLAN.json' was not written by a conversion; move it away"
     )
-    assert refused([path], path, FolderError) == f"'{path}' is no folder; name another one"
+    assert refused([path], path, FolderError) == f"'{path}' is not a folder; name another one"
 
 
 def test_two_programs_at_one_folder(tmp_path):
@@ -412,8 +412,8 @@ def test_two_programs_at_one_folder(tmp_path):
 
     convert([path], directory=f"{tmp_path}/out", on_progress=again)
     assert inside[0] == (
-        f"'{tmp_path}/out' is being written by another program; wait until it is through, or name "
-        "another folder"
+        f"'{tmp_path}/out' is being written by another program; wait until it has finished, or "
+        "name another folder"
     )
     assert convert([path], directory=f"{tmp_path}/out").already_done
 
@@ -445,16 +445,16 @@ def test_tables_that_do_not_fit_the_spec(tmp_path):
     ])  # fmt: skip
     assert refused([path], tmp_path / "out", spec=spec).splitlines() == [
         f"{path} does not fit the spec",
-        f"column 'user' is missing, which {tmp_path}/spec.yaml requires. Did you mean 'usr'?",
-        f"column 'price' is string, and {tmp_path}/spec.yaml says float32; correct the spec, or "
+        f"column 'user' is missing, but {tmp_path}/spec.yaml requires it. Did you mean 'usr'?",
+        f"column 'price' is string, but {tmp_path}/spec.yaml says float32; correct the spec, or "
         "the table",
-        f"column 'pair' has one value a row, and {tmp_path}/spec.yaml says 2; that takes a column "
-        "of lists",
-        f"column 'day' is float32, and {tmp_path}/spec.yaml says int64; correct the spec, or the "
+        f"column 'pair' has one value in each row, but {tmp_path}/spec.yaml says 2, which needs a "
+        "column of lists",
+        f"column 'day' is float32, but {tmp_path}/spec.yaml says int64; correct the spec, or the "
         "table",
-        f"column 'steps' has one value a row, and {tmp_path}/spec.yaml says feature_list: true "
-        "there, which takes a column of lists",
-        f"column 'row' has no value in any row, and {tmp_path}/spec.yaml requires it",
+        f"column 'steps' has one value in each row, but {tmp_path}/spec.yaml says feature_list: "
+        "true, which needs a column of lists",
+        f"column 'row' has no value in any row, but {tmp_path}/spec.yaml requires it",
     ]
     assert not (tmp_path / "out").exists()
 
@@ -468,7 +468,7 @@ def test_tables_that_do_not_fit_the_spec(tmp_path):
         ({"price": [1.0, 2.0]}, "column 'price' has 2 values, expected 1, as "),
     ],
 )
-def test_rows_that_a_training_would_stop_at(tmp_path, row, message):
+def test_rows_that_would_stop_training(tmp_path, row, message):
     spec = feature_specs.load(spec_file(tmp_path, pair={"dtype": "float32", "shape": [2]}))
     good = {"user": "ann", "row": 1, "pair": [1.0, 2.0], "price": [1.0]}
     path = write(tmp_path / "a.jsonl", [good, {**good, **row}])
@@ -549,7 +549,7 @@ LEARNED_ROW = {
          "'click' has 7, expected 0 or 1 for the binary head of objective 'click'"),
     ],
 )  # fmt: skip
-def test_values_that_a_training_would_stop_at(tmp_path, change, message):
+def test_values_that_would_stop_training(tmp_path, change, message):
     spec = feature_specs.parse(LEARNED, source="spec.yaml")
     rows = [{**LEARNED_ROW, "source": "robot", "click": 5}, LEARNED_ROW, {**LEARNED_ROW, **change}]
     path = write(tmp_path / "a.parquet", rows)
@@ -562,7 +562,7 @@ def test_values_that_a_training_would_stop_at(tmp_path, change, message):
         return
     convert([path], directory=str(out), spec=spec)
     found = [record for shard in shards(out) for record in records(shard)]
-    # Training reads what conversion wrote.
+    # Training can read the converted files.
     Transform(spec).features_and_labels(Selection(spec).passing(tf.constant(found)))
 
 
@@ -590,7 +590,7 @@ def test_a_list_label_without_a_class(tmp_path):
     )
 
 
-def test_what_the_spec_does_not_name_is_left_out_and_told(tmp_path):
+def test_columns_that_the_spec_does_not_name_are_left_out_with_a_note(tmp_path):
     spec = feature_specs.load(spec_file(tmp_path, seen={"dtype": "int64"}))
     rows = [{"row": 1, "user": "a", "key": 7, "deep": {"x": 1}, "seen": 5}]
     result = convert(
@@ -598,14 +598,14 @@ def test_what_the_spec_does_not_name_is_left_out_and_told(tmp_path):
         options=ConvertOptions(split_key="key", eval_fraction=0.5),
     )  # fmt: skip
     assert result.text().splitlines()[-2:] == [
-        "  left out, since the spec does not name them: deep",
+        "  left out because the spec does not name them: deep",
         "  note: price: the table has no such column, so no record has it",
     ]
     (record,) = [r for shard in shards(tmp_path / "out") for r in records(shard)]
     assert set(tf.train.Example.FromString(record).features.feature) == {"row", "user", "seen"}
     empty = next(part for part in ("train", "eval") if not records(
         tmp_path / "out" / f"{part}-00000-of-00001.tfrecord"))  # fmt: skip
-    assert f"  warning: no key of --split_key has a hash for {empty}" in result.text()
+    assert f"  warning: the hash of --split_key puts no key into {empty}" in result.text()
 
 
 @pytest.mark.parametrize(
@@ -614,10 +614,10 @@ def test_what_the_spec_does_not_name_is_left_out_and_told(tmp_path):
         ("a.csv", "a,b\n1,2\n1,2,3\n", "{path}: line 3: has 3 fields, expected 2: '1,2,3'"),
         ("a.csv", b"a,b\n1,\xff\n", "{path}: line 2: column 'b' is not UTF-8: b'\\xff'. Write the "
          "file again in UTF-8"),
-        ("a.csv", "a,b\n", "there is no row in {path}; nothing to convert"),
-        ("a.csv", "a,b\n,\n", "no row of {path} has a value of any column; nothing to write"),
-        ("a.tfrecord", "x", "{path} is TFRecord by its name; tables end in .csv, .tsv, .json, "
-         ".jsonl or .parquet"),
+        ("a.csv", "a,b\n", "{path} has no rows, so nothing can be converted"),
+        ("a.csv", "a,b\n,\n", "no column of {path} has a value; nothing to write"),
+        ("a.tfrecord", "x", "{path} is TFRecord by its name; the names of tables end in .csv, "
+         ".tsv, .json, .jsonl or .parquet"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_converted(tmp_path, name, text, message):
@@ -627,7 +627,7 @@ def test_files_that_cannot_be_converted(tmp_path, name, text, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_number_that_is_none(tmp_path):
+def test_a_value_that_is_not_a_number(tmp_path):
     (tmp_path / "a.csv").write_text("user,price,row\na,1.5,1\nb,cheap,2\n")
     spec = feature_specs.load(spec_file(tmp_path))
     assert refused([f"{tmp_path}/a.csv"], tmp_path / "out", spec=spec) == (
@@ -648,17 +648,17 @@ def test_parquet_columns_of_other_types(tmp_path):
     "options, message",
     [
         ({"split_key": "usr"}, "--split_key: the table has no column 'usr'. Did you mean 'user'?"),
-        ({"split_key": "price"}, "--split_key: column 'price' holds numbers that are no integers; "
-         "a key is text or an integer in every row"),
-        ({"split_key": "tags"}, "--split_key: column 'tags' holds lists; a key is text or an "
+        ({"split_key": "price"}, "--split_key: column 'price' has numbers that are not integers; "
+         "a key must be text or an integer in every row"),
+        ({"split_key": "tags"}, "--split_key: column 'tags' has lists; a key must be text or an "
          "integer in every row"),
         ({"step_columns": ("tag",)}, "--step_columns: the table has no column 'tag'. Did you mean "
          "'tags'?"),
-        ({"step_columns": ("row",)}, "--step_columns: column 'row' has one value a row; a feature "
-         "list is made of a column of lists"),
+        ({"step_columns": ("row",)}, "--step_columns: column 'row' has one value in each row; a "
+         "feature list needs a column of lists"),
     ],
 )  # fmt: skip
-def test_columns_that_are_not_there_or_not_right(tmp_path, options, message):
+def test_missing_and_unsuitable_columns(tmp_path, options, message):
     path = write(tmp_path / "a.parquet", make_rows(9))
     options = ConvertOptions(eval_fraction=0.1, **options)
     assert refused([path], tmp_path / "out", options=options) == message
@@ -675,7 +675,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(conversion.plans, "make", planned)
     assert refused([path], tmp_path / "out") == (
-        f"{path}: 30 rows were counted and 29 are there now; was the file changed while it was "
-        "converted?"
+        f"{path}: 30 rows were counted, but 29 were read. Check whether the file was changed "
+        "during the conversion"
     )
     assert not shards(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Binary columns that a spec decodes, and lists of lists, out of tables."""
+"""Converts binary columns that a spec decodes, and lists of lists."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def converted(tmp_path, rows, document=DOCUMENT):
     return spec, list(tf.data.TFRecordDataset(str(shard)).as_numpy_iterator())
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_converted_files_can_be_read(tmp_path):
     spec, records = converted(tmp_path, ROWS)
     features = Transform(spec).features(tf.constant(records))
     np.testing.assert_array_equal(features["pixels"], [[-2, 500], [0, 0], [0, 0]])
@@ -73,7 +73,7 @@ def test_what_is_written_is_read(tmp_path):
          "as "),
     ],
 )  # fmt: skip
-def test_rows_that_a_training_would_stop_at(tmp_path, row, message):
+def test_rows_that_would_stop_training(tmp_path, row, message):
     with pytest.raises(DataError) as error:
         converted(tmp_path, [ROWS[1], ROWS[0], {**ROWS[0], **row}])
     assert str(error.value) == (
@@ -87,7 +87,7 @@ def test_tables_that_do_not_fit(tmp_path):
     with pytest.raises(DataError) as error:
         converted(tmp_path, rows)
     assert str(error.value).splitlines()[1:] == [
-        "column 'sentences' is missing, which 'words' has as row_lengths"
+        "column 'sentences' is missing, but it is the row_lengths of 'words'"
     ]
     document = copy.deepcopy(DOCUMENT)
     del document["features"]["sentences"]
@@ -97,8 +97,8 @@ def test_tables_that_do_not_fit(tmp_path):
     with pytest.raises(DataError) as error:
         converted(tmp_path, [{**row, "words": [1]} for row in rows], document)
     assert str(error.value).splitlines()[1:] == [
-        "feature 'words' is a list of lists (feature_list: true and shape: variable), which is not "
-        "written; store a flat list with row_lengths, or write the records with "
+        "feature 'words' is a list of lists (feature_list: true and shape: variable), which "
+        "conversion cannot write; store a flat list with row_lengths, or write the records with "
         "ek.write_sequence_examples"
     ]
     with pytest.raises(DataError) as error:

@@ -1,4 +1,4 @@
-"""Records have the bytes of the protobuf library, and files those of TensorFlow."""
+"""Records have the same bytes as from the protobuf library, and files as from TensorFlow."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def batch_of(fields, rows, columns):
 
 
 def by_protobuf(fields, rows, columns):
-    """The same records, one at a time, and the protobuf messages that they are of."""
+    """The same records, made one at a time from protobuf messages."""
     records, messages = [], []
     for i in range(rows):
         row = {f.name: column[i] for f, column in zip(fields, columns) if not f.feature_list}
         lists = {f.name: column[i] for f, column in zip(fields, columns) if f.feature_list}
         messages.append(writing.sequence_example(row, lists) if lists else writing.example(row))
-        # The library puts "ab" before "a"; so entries are made one by one, and sorted here.
+        # The library puts "ab" before "a", so entries are made one by one and sorted here.
         entries = [
             tf.train.Features(feature=writing.example({name: row[name]}).features.feature)
             for name in sorted(row, key=str.encode)
@@ -94,7 +94,7 @@ def test_the_bytes_of_the_protobuf_library(table):
 
 @settings(max_examples=50, deadline=None)
 @given(tables(), st.integers(0, 3), st.integers(1, 4))
-def test_those_of_a_part_of_a_batch(table, start, count):
+def test_the_bytes_of_a_part_of_a_batch(table, start, count):
     found = Encoder(table[0]).encode(batch_of(*table).slice(start, count)).to_pylist()
     assert found == by_protobuf(*table)[0][start : start + count]
 
@@ -126,7 +126,7 @@ def test_varints_by_hand():
     assert [encoding.varint(n).hex() for n in (0, 127, 128, 300)] == ["00", "7f", "8001", "ac02"]
 
 
-# The vectors of RFC 3720 (iSCSI), B.4, and the usual check value.
+# The test vectors of RFC 3720 (iSCSI), B.4, and the usual check value.
 @pytest.mark.parametrize(
     "data, crc",
     [

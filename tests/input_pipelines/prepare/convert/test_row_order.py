@@ -1,4 +1,4 @@
-"""The hashes that decide a row's side and place, as others can compute them."""
+"""The hashes that decide a row's side and place, computed as other programs can do it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.no_tensorflow
 
 
 def test_the_side_of_a_key_by_hand():
-    # sha256("ann") begins with 8f: a little above 0x8e / 0x100 = 0.5547.
+    # sha256("ann") begins with 8f, so the hash is a little above 0x8e / 0x100 = 0.5547.
     first = hashlib.sha256(b"ann").digest()[0]
     assert not split.is_eval(b"ann", first / 256)
     assert split.is_eval(b"ann", (first + 1) / 256)
@@ -40,8 +40,8 @@ def test_a_row_without_a_key():
     with pytest.raises(DataError) as error:
         split.eval_mask(rows, "k", 0.5)
     assert str(error.value) == (
-        "a.parquet: row 12: column 'k' has no value, and --split_key needs one in every row, to "
-        "know the side that it is on"
+        "a.parquet: row 12: column 'k' has no value, but --split_key needs one in every row to "
+        "choose its side"
     )
 
 
