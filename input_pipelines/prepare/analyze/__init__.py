@@ -1,13 +1,13 @@
-"""Analysis of records into a first feature spec: what `run.py --mode=analyze` does.
+"""Analyzes records and writes a first feature spec: the work of `run.py --mode=analyze`.
 
-    wire, protobuf_records      serialized records -> arrays, whatever their features
-    values, numbers, summary    arrays -> counts, moments and sketches that merge
-    scan          files -> one summary, spread over processes
-    beam_pipeline, summary_json        the same pass, spread by Apache Beam
-    columns, labels, sizes      statistics -> entries of a spec, each with its reason
-    spec_text, vocabularies, folder    entries -> files, whole or not at all
-    distances, drift            two sets of statistics -> how far apart they are
-    first_spec, refresh         the two things that a user asks for
+    wire, protobuf_records      turn serialized records with any features into arrays
+    values, numbers, summary    turn arrays into counts, moments and sketches that can be merged
+    scan          reads files in several processes and makes one summary
+    beam_pipeline, summary_json        do the same with Apache Beam
+    columns, labels, sizes      choose the entries of a spec from statistics, each with its reason
+    spec_text, vocabularies, folder    write the files, all of them or none
+    distances, drift            measure how far apart two sets of statistics are
+    first_spec, refresh         the two commands for users
 
-Names nothing itself and imports nothing, so that a part can be used without the others.
+This file imports nothing, so each part can be used separately.
 """

@@ -1,11 +1,11 @@
-"""The pass over the files as an Apache Beam pipeline, in the place of processes.
+"""Reads the files to analyze with Apache Beam instead of processes.
 
     for summary in summaries(groups, exact_limit, flags):
 
-An element is a group of files, or of parts of a table, of about 128 MB, as a process is given on
-one machine. Its summary comes back as JSON, through a folder that the workers reach. Summaries are
-merged by the program that asked, in the order of the files: of sketches that are merged in another
-order estimates would differ a little, and with them what is written.
+Each element is a group of files, or of parts of a table, of about 128 MB, like the groups for
+processes on one machine. Its summary comes back as JSON, through a folder that the workers can
+reach. This program merges the summaries in the order of the files. If sketches were merged in
+another order, estimates would differ a little, and so would the written files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARTS = pydantic.TypeAdapter(list[Part])
 def summaries(
     groups: Sequence[Sequence[Any]], exact_limit: int, flags: Sequence[str]
 ) -> Generator[RecordSummary, None, None]:
-    """The summaries of groups of files, or of parts of tables, in their order."""
+    """Yields the summaries of groups of files, or of parts of tables, in their order."""
     pieces = (
         b"parts " + _PARTS.dump_json(list(group))
         if group and isinstance(group[0], Part)
@@ -45,7 +45,7 @@ def summaries(
 
 
 def _work(common: bytes, piece: bytes, attempt: str) -> bytes:
-    """The summary of a group; nothing else is written, so that attempts need no names."""
+    """Returns the summary of a group. It writes nothing, so it does not use `attempt`."""
     kind, _, content = piece.partition(b" ")
     if kind == b"parts":
         found = group_scan.scan_parts(_PARTS.validate_json(content), int(common))

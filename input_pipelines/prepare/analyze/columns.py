@@ -1,23 +1,23 @@
-"""Chooses columns for a feature from its statistics: the rules of a first spec, each with its why.
+"""Chooses columns for a feature from its statistics: the rules of a first spec, with reasons.
 
 Rules, in this order (`size` below is the number of ids of the column):
 
-  1. no value at all, or a name that a spec cannot hold: left out;
-  2. the same value in every record, or text that is another one in nearly every record (a key):
-     ignored;
-  3. float32: numeric. Skewed numbers that are not negative get log1p, others zscore. A second
-     column cuts a single number into 10 quantiles, for the wide group. Where more than half of
-     its values are one, that one is a bucket, and the quantiles are those of the others;
+  1. A feature without any value, or with a name that a spec does not allow: left out.
+  2. A feature with the same value in every record, or text that differs in nearly every record (a
+     key): ignored.
+  3. float32: numeric. Skewed numbers without negative values get log1p, all other numbers zscore.
+     For the wide group, a second column cuts a single number into 10 quantiles. If more than half
+     of the values are equal, that value gets a bucket, and the rest is cut into quantiles.
   4. string, lists of int64, int64 with up to 50 values, and int64 that looks like an id (by its
      name, or by having few of the many numbers in its range): categories. A vocabulary when the
-     counts are exact and the frequent words cover half of all values; otherwise a hash bucket;
-  5. other int64: as float32.
+     counts are exact and the frequent words cover half of all values; otherwise a hash bucket.
+  5. Other int64: like float32.
 
-A feature list of SequenceExamples is a list by these rules, and has columns of steps besides, for
-models that read them in their order. Numbers of a feature list have no other columns.
+By these rules, a feature list of SequenceExamples is a list. It also gets columns of steps, for
+models that read steps in order. A feature list of numbers only gets columns of steps.
 
-Up to 16 categories become an indicator for the deep group, more an embedding. Reads statistics
-only; writes nothing.
+For the deep group, up to 16 categories become an indicator, and more become an embedding. This
+module only reads statistics and writes nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ID_NAME = re.compile(r"(^|[_.\-])(ids?|keys?|codes?|hash|zip|uid|uuid)$", re.IG
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One entry of a section: its name, its YAML value, and why it is so."""
+    """One entry of a section: its name, its YAML value, and the reason for it."""
 
     name: str
     value: dict[str, Any]
@@ -54,15 +54,15 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """What a spec makes of one feature.
+    """The entries of a spec for one feature.
 
     Attributes:
-      feature: its entry under `features`; None when it is left out of the spec.
+      feature: its entry under `features`; None if it is left out of the spec.
       columns: its columns.
-      wide, deep: names of those that the groups list.
-      steps: names of those with one value a step, which have a group of their own.
+      wide, deep: the names of its columns in these groups.
+      steps: the names of its columns with one value in each step, which have a separate group.
       ignored: whether it is listed under `ignored`.
-      why: for a feature that is left out or ignored.
+      why: why it is left out or ignored.
     """
 
     feature: Optional[Entry] = None
@@ -92,7 +92,7 @@ def is_category(name: str, statistics: FeatureStatistics) -> bool:
 
 
 def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]:
-    """Why an int64 feature is one of categories, or None when it is a number."""
+    """Why an int64 feature has categories, or None if it is a number."""
     cardinality, numbers = statistics.cardinality, statistics.numbers
     if statistics.lengths.max > 1 or statistics.odd_steps is not None:
         return "a list of integers"
@@ -122,12 +122,12 @@ def choose(
 
     Args:
       name: the feature.
-      statistics: what was found.
-      rows: number of records.
-      words: what its vocabulary file holds, for a feature of categories.
-      taken: names of all features; a column made from a feature gets another one, since the name
-        of a column hides the feature of that name.
-      counts: how often each value of a number occurs, where that is known.
+      statistics: its statistics.
+      rows: the number of records.
+      words: the words for its vocabulary file, for a feature with categories.
+      taken: the names of all features. New columns must have other names, because a column hides
+        the feature with the same name.
+      counts: how often each value of a number occurs, if that is known.
     """
     if not re.fullmatch(NAME_PATTERN, name):
         return Choice(why="its name cannot be part of a TensorFlow variable's; rename it to use it")
@@ -136,8 +136,8 @@ def choose(
     reason = _useless(statistics, rows)
     if statistics.odd_steps:
         reason = (
-            f"{statistics.odd_steps:,} of its steps have another number of values than one, which "
-            "ragged columns alone read (with shape: variable); store one value a step"
+            f"{statistics.odd_steps:,} of its steps do not have exactly one value, and only ragged "
+            "columns can read them (with shape: variable); store one value in each step"
         )
     if reason:
         return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
@@ -148,7 +148,7 @@ def choose(
 
 
 def _useless(statistics: FeatureStatistics, rows: int) -> str:
-    """Why nothing can be learned from a feature, or an empty string."""
+    """Why a model cannot learn from a feature, or an empty string."""
     cardinality, words, numbers = statistics.cardinality, statistics.words, statistics.numbers
     if statistics.dtype == "string" and words is not None and not words.top:
         if not words.not_words:
@@ -161,7 +161,7 @@ def _useless(statistics: FeatureStatistics, rows: int) -> str:
         return "no value is finite"
     if numbers is not None and numbers.min == numbers.max and statistics.dtype == "float32":
         return f"every finite value is the same, {number(numbers.min)}"
-    # A category of one value says something where other records lack it; a number has to vary.
+    # A category with one value has information if some records lack it; a number must vary.
     if cardinality.value <= 1 and not statistics.missing and statistics.lengths.max == 1:
         value = words.top[0][0] if words is not None else ""
         return f"every value is the same, {value!r}"
@@ -173,7 +173,7 @@ def _useless(statistics: FeatureStatistics, rows: int) -> str:
     ):
         return (
             f"{_different(statistics)} in {statistics.values:,} records: a key of the record, "
-            "from which nothing can be learned"
+            "from which a model cannot learn"
         )
     return ""
 
@@ -184,7 +184,7 @@ def _different(statistics: FeatureStatistics) -> str:
 
 
 def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
-    """The shape, [] for one value, or "feature_list", and what the comment says of lengths."""
+    """The shape ([] for one value) or "feature_list", and the comment about lengths."""
     lengths = statistics.lengths
     if statistics.odd_steps is not None:
         text = f"{lengths.min} to {lengths.max} steps, {lengths.mean:.3g} on average"
@@ -218,7 +218,7 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
         if words.empty:
             comments.append(f"the empty string, which means missing, in {words.empty:,} values")
         if words.not_words:
-            comments.append(f"{words.not_words:,} values are no text of up to 256 bytes")
+            comments.append(f"{words.not_words:,} values are not text of up to 256 bytes")
         if words.integers:
             comments.append("every word is an integer: an id or a code")
     if words is not None and statistics.dtype == "int64" and shape == []:
@@ -238,7 +238,7 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
         return "", "no id"
     if is_category(name, statistics):
         return -1, "no id"
-    if statistics.numbers is None:  # Only NaN: ignored, but its entry must be a right one.
+    if statistics.numbers is None:  # Only NaN: the feature is ignored, but its entry must be valid.
         return 0.0, "0"
     median = statistics.numbers.quantiles[50]
     value = int(median) if statistics.dtype == "int64" else float(median)
@@ -246,22 +246,22 @@ def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
 
 
 def named_as_id(name: str) -> bool:
-    """Whether a feature's name says that its integers are ids."""
+    """Whether a feature's name suggests that its integers are ids."""
     return _ID_NAME.search(name) is not None
 
 
 def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Entry:
-    """What a neural network reads of a categorical column: an indicator or an embedding.
+    """The column of a categorical column for a neural network: an indicator or an embedding.
 
     Args:
-      name: the column.
-      ids: different values that there are.
-      size: ids of the column.
+      name: the categorical column.
+      ids: the number of different values.
+      size: the number of ids of the column.
       taken: names that the new column must not have.
     """
     if size <= _LARGEST_INDICATOR:
         hot = free_name(f"{name}_hot", taken)
-        return Entry(hot, {"indicator": name}, f"one-hot, since {size} ids need no embedding")
+        return Entry(hot, {"indicator": name}, f"one-hot, because {size} ids need no embedding")
     categories = min(ids, size)
     return Entry(
         free_name(f"{name}_emb", taken),
@@ -272,7 +272,7 @@ def deep_column(name: str, *, ids: int, size: int, taken: frozenset[str]) -> Ent
 
 
 def free_name(name: str, taken: frozenset[str]) -> str:
-    """The name, or a longer one when it is taken."""
+    """The name, or a longer one if it is taken."""
     while name in taken:
         name += "_column"
     return name
@@ -293,9 +293,9 @@ def _number(
         return Choice(
             feature,
             ignored=True,
-            why=f"numbers of differing length ({lengths}) fit a sequence_numeric or ragged column "
-            "alone, in a group that a model of your own reads; write one, or store as many in "
-            "every record, or their sum, mean or maximum",
+            why=f"lists of numbers with different lengths ({lengths}) need a sequence_numeric or "
+            "ragged column and a custom model that reads its group; write such a model, or store "
+            "the same number of values in every record, or their sum, mean or maximum",
         )
     rest = number_shapes.rest_of(numbers, counts)
     entry, why = _normalizer(number_shapes.long_tail(numbers, rest))
@@ -364,13 +364,13 @@ def _category(
             "oov_buckets": oov,
         }
         others = (
-            f"{words.rare:,} rarer ones and any new one share {oov:,} more ids"
+            f"{words.rare:,} rarer values and any new value share {oov:,} more ids"
             if words.rare
-            else "a new one gets the one more id"
+            else "new values share one more id"
         )
         why = (
-            f"{start}{different}; a vocabulary, since {len(words.words):,} frequent "
-            f"ones cover {share} of all values; {others}"
+            f"{start}{different}; a vocabulary, because {len(words.words):,} frequent "
+            f"values cover {share} of all values; {others}"
         )
         if words.unusable:
             examples = ", ".join(map(repr, words.unusable[:3]))
@@ -384,7 +384,7 @@ def _category(
             else "too many for a vocabulary"
         )
         why = (
-            f"{start}{different}; hashed, since {reason}; in {size:,} buckets about "
+            f"{start}{different}; hashed, because {reason}; in {size:,} buckets about "
             f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
         )
     deep = deep_column(name, ids=ids, size=size, taken=taken)
@@ -395,7 +395,7 @@ def _category(
     dense = free_name(f"{step}_{'hot' if 'indicator' in deep.value else 'emb'}", taken)
     of_step = {k: step if v == name else v for k, v in deep.value.items()}
     columns += [
-        Entry(step, {**value, "sequence": True}, "the same ids, one a step and in their order"),
+        Entry(step, {**value, "sequence": True}, "the same ids, one for each step, in order"),
         Entry(dense, of_step, "the vector of each step"),
     ]
     return Choice(feature, tuple(columns), (name,), (deep.name,), (dense,))

@@ -1,14 +1,14 @@
-"""How far apart two distributions of one feature are: three measures, each from 0 to 1.
+"""Measures how far apart two distributions of a feature are: three measures, each from 0 to 1.
 
-They are those of TensorFlow Data Validation, taken of analysed statistics alone, so that an earlier
-`statistics.json` is one side without its records. Each measure is symmetric, and 0 for the same
-statistics. A side that has no value is at the distance 1 from one that has: no value is common.
+TensorFlow Data Validation has the same measures. Here they only need analyzed statistics, so an
+earlier `statistics.json` can be compared without its records. Each measure is symmetric, and 0 for
+equal statistics. If only one side has values, the distance is 1, because no value is common.
 
     l_infinity      categories    max over values v of |p(v) - q(v)|
     jensen_shannon  numbers       KL(P || M) / 2 + KL(Q || M) / 2, M = (P + Q) / 2, logarithms to 2
     missing         any feature   |share of records without a value before - now|
 
-Values of a list count one by one, over all records. Pure arithmetic: reads no record and no file.
+The values of a list count separately, over all records. Pure arithmetic: reads no records or files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Optional
 
 from feature_specs.statistics import PERCENTILES, FeatureStatistics, Numbers
 
-# What is shown of what moved.
+# How many of the values or bins that moved most are shown.
 _EXAMPLES = 3
 
 _BINS = 10
@@ -31,11 +31,11 @@ _NO_TEXT = "(no text)"
 
 @dataclasses.dataclass(frozen=True)
 class Distance:
-    """A distance, and what made it.
+    """A distance, and what caused it.
 
     Attributes:
       value: 0 to 1.
-      moved: the values or bins that moved the most, with their shares before and now, as text.
+      moved: the values or bins that moved most, with their shares before and now, as text.
     """
 
     value: float
@@ -47,12 +47,12 @@ class Distance:
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """The share of each value, as an interval: statistics list the most frequent ones only.
+    """The share of each value as an interval, because statistics list only the frequent values.
 
     Attributes:
-      total: number of values.
-      listed: lowest and highest share by value.
-      others: the highest share that a value may have which is not listed.
+      total: the number of values.
+      listed: the lowest and highest possible share of each listed value.
+      others: the highest possible share of a value that is not listed.
     """
 
     total: int
@@ -64,10 +64,10 @@ class Shares:
 
 
 def shares(found: Optional[FeatureStatistics], *, binary: bool = False) -> Shares:
-    """The shares of a feature's values; of none when it has no statistics.
+    """The shares of a feature's values; empty if it has no statistics.
 
     Args:
-      found: a string or int64 feature, or with `binary` a float32 one.
+      found: the statistics of a string or int64 feature, or with `binary` of a float32 feature.
       binary: whether 0 and 1 are its only values.
     """
     if found is None or not found.values:
@@ -76,7 +76,7 @@ def shares(found: Optional[FeatureStatistics], *, binary: bool = False) -> Share
     words = found.words
     if words is None:
         if not binary:
-            raise ValueError("the statistics count no values of this feature")
+            raise ValueError("the statistics have no counts for the values of this feature")
         zeros = found.numbers.zeros if found.numbers is not None else 0
         finite = total - found.numbers.non_finite if found.numbers is not None else 0
         counts = {"0": zeros, "1": finite - zeros, "nan": total - finite}
@@ -88,16 +88,16 @@ def shares(found: Optional[FeatureStatistics], *, binary: bool = False) -> Share
             listed[value] = (count / total, count / total)
     rest = total - sum(n for _, n in words.top) - words.empty - words.not_words
     rarest = words.top[-1][1] if words.top else 0
-    # A word that is not listed is no more frequent than the last one that is.
+    # A word that is not listed is at most as frequent as the last listed word.
     return Shares(total, listed, min(rest, rarest + error) / total)
 
 
 def l_infinity(before: Shares, now: Shares) -> Distance:
-    """The L-infinity distance: by how much the share of any one value changed, at least.
+    """The L-infinity distance: the largest change in the share of any one value, as a lower bound.
 
-    Where statistics list the frequent values only (1000 of them, `statistics.Words`), what a rare
-    one may have had counts for it, so that the distance is never too large; it is too small by the
-    share of the last one listed at most, which is below 0.1%.
+    Statistics list only the 1000 most frequent values (`statistics.Words`). For other values, this
+    uses the largest share that they may have had. So the distance is never too large. It may be too
+    small by at most the share of the last listed value, which is below 0.1%.
 
     Source: L-infinity norm, as `skew_comparator.infinity_norm` and `drift_comparator` of
     TensorFlow Data Validation's schema.
@@ -123,7 +123,7 @@ def _share(low: float, high: float) -> str:
 
 
 def _quoted(value: str) -> str:
-    # As Python writes it: what cannot be printed is escaped, other letters are not.
+    # Like Python's repr: only characters that cannot be printed are escaped.
     return value if value == _NO_TEXT else repr(value)
 
 
@@ -135,11 +135,11 @@ def jensen_shannon(
 ) -> Distance:
     """The Jensen-Shannon divergence of two distributions of numbers, in bits, so from 0 to 1.
 
-    Numbers are put into ten common bins, which end at the tenths of both sides together; NaN and
-    infinite values have a bin of their own. The share of a bin is read off the 101 quantiles,
-    between two of them in proportion: it is right to 1%, which is worth less than 0.002 where
-    both are near. Two samples of n of one distribution are apart by about (bins - 1) / (4 n ln 2),
-    0.003 for n = 1000. Thresholds should be above both.
+    Numbers are put into ten common bins that end at the tenths of both sides together. NaN and
+    infinite values have a separate bin. The share of a bin is interpolated between the 101
+    quantiles. It is correct to 1%, which changes the divergence of similar distributions by less
+    than 0.002. Two samples of n values from one distribution have a divergence of about
+    (bins - 1) / (4 n ln 2), which is 0.003 for n = 1000. Thresholds should be above both numbers.
 
     Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE Transactions on
     Information Theory 37 (1991), equation 4.1 with equal weights; no square root is taken.
@@ -168,20 +168,21 @@ def _has_values(found: Optional[FeatureStatistics]) -> bool:
 
 
 def _tenths(sides: list[Numbers]) -> list[float]:
-    """Ends of ten bins of about equal weight, over one or two sides; the last bin has none.
+    """The ends of ten bins of about equal weight, over one or two sides. The last bin has no end.
 
-    Each is one of the quantiles: the first that so many do not exceed, in the mean of the sides.
+    Each end is the first quantile that a given share of the values, averaged over the sides, do not
+    exceed.
     """
     if not sides:
         return []
     points = sorted({float(value) for numbers in sides for value in numbers.quantiles})
     upto = [sum(_share_up_to(numbers, x) for numbers in sides) / len(sides) for x in points]
-    # Less a hair, so that a whole tenth is not rounded up.
+    # Subtract a tiny number, so that a whole tenth is not rounded up.
     return sorted({points[bisect.bisect_left(upto, i / _BINS - 1e-9)] for i in range(1, _BINS)})
 
 
 def _binned(found: FeatureStatistics, cuts: list[float]) -> list[float]:
-    """The share of each bin, the one of what is not finite last."""
+    """The share of each bin. The last bin has the values that are not finite."""
     finite = (found.values - found.numbers.non_finite) / found.values if found.numbers else 0.0
     shares = []
     below = 0.0
@@ -230,8 +231,8 @@ def missing(
 ) -> Distance:
     """How much the share of records without a value changed.
 
-    A feature without statistics is missing in all records. By hand: 1 of 4 records before and 3 of
-    4 now are without it, so the distance is |0.25 - 0.75| = 0.5.
+    A feature without statistics is missing in all records. By hand: 1 of 4 records lacked the
+    feature before, and 3 of 4 lack it now, so the distance is |0.25 - 0.75| = 0.5.
     """
     was = before.missing / rows_before if before is not None else 1.0
     share = now.missing / rows if now is not None else 1.0

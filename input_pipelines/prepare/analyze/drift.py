@@ -1,18 +1,18 @@
-"""Two sets of statistics held against the thresholds of a spec: what moved, and how far is too far.
+"""Compares two sets of statistics, and checks the distances with the thresholds of a spec.
 
     report = drift.compare(spec, load(Path("last/statistics.json")), scan(files).statistics(2))
     report.errors      # a sentence for each distance over its `stop`
 
-Every feature that is not ignored and every label is measured, whether or not it has a threshold, so
-that a person can choose one. Which measure (`distances`): l_infinity for strings, for integers that
-an identity, vocabulary, hash_bucket or crossed column reads, and for classes; jensen_shannon for
-other numbers; missing for all. A threshold of the other measure adds that one.
+Every label and every feature that is not ignored is measured, even without a threshold, so that a
+person can choose one. The measures (`distances`) are l_infinity for strings, for classes, and for
+integers that an identity, vocabulary, hash_bucket or crossed column reads; jensen_shannon for other
+numbers; and missing for all. If a threshold names another measure, that measure is added.
 
-Where the model takes "" or -1 for a missing value (`feature_specs.reference.missing_values`), so do
-`missing` and `l_infinity`, so that it is no drift to write them out or to leave the feature out.
-The empty strings are counted whatever their number; of -1 the count is that of the listed words: 0
-where it is not among them (then it is less frequent than each), a lower bound where counts are
-estimates. jensen_shannon of such an integer, where a threshold asks for it, has -1 as a number.
+If the model treats "" or -1 as missing (`feature_specs.reference.missing_values`), `missing` and
+`l_infinity` do the same. So it is not drift if records store these values or omit the feature. The
+statistics always count empty strings. The count of -1 comes from the listed words. It is 0 if -1 is
+not listed (then it is less frequent than each listed word), and a lower bound if counts are
+estimates. If a threshold asks for jensen_shannon of such an integer, -1 counts as a number.
 
 Reads no records and writes nothing.
 """
@@ -36,7 +36,7 @@ from input_pipelines.prepare.analyze.distances import Distance
 Verdict = Literal["stop", "warn", "ok", "-"]
 _WORST_FIRST: tuple[Verdict, ...] = ("stop", "warn", "ok", "-")
 
-# Distances are differences of shares, 0.4 - 0.3 among them, which is a little over 0.1.
+# Distances are differences of shares, which have rounding errors: 0.4 - 0.3 is a little over 0.1.
 _ROUNDING = 1e-9
 
 
@@ -48,8 +48,8 @@ class Finding:
       kind: `feature` or `label`.
       name: its name.
       measure: `l_infinity`, `jensen_shannon` or `missing`.
-      distance: what it is, and what moved.
-      thresholds: what the spec says of it; empty when it says nothing.
+      distance: the distance, and what moved.
+      thresholds: the thresholds in the spec; empty if it has none.
     """
 
     kind: str
@@ -77,13 +77,13 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class DriftReport:
-    """What was found.
+    """What the comparison found.
 
     Attributes:
-      rows_before, rows: number of records.
-      findings: the worst first: over `stop`, over `warn`, then by falling distance.
-      unusable: what cannot be compared, as features and labels that have another type than in the
-        spec, or are feature lists on one side alone; these are errors.
+      rows_before, rows: the number of records in the baseline, and now.
+      findings: the worst first: over `stop`, over `warn`, then by decreasing distance.
+      unusable: errors about what cannot be compared: features and labels that have another type
+        than in the spec, or are feature lists only on one side.
     """
 
     rows_before: int
@@ -131,14 +131,14 @@ def compare(spec: FeatureSpec, before: Statistics, now: Statistics) -> DriftRepo
     Args:
       spec: says which features there are, how they are read, and what is too far.
       before: the statistics of the baseline.
-      now: those of the records in question.
+      now: the statistics of the new records.
 
     Raises:
-      DataError: one of the two is of no record.
+      DataError: one of the two has no records.
     """
     for statistics, what in ((before, "the baseline"), (now, "the records")):
         if not statistics.rows:
-            raise DataError(f"the statistics of {what} are of no record; nothing can be compared")
+            raise DataError(f"the statistics of {what} have 0 records, so they cannot be compared")
     findings: list[Finding] = []
     unusable = [*_other_records(spec, before, "baseline"), *_other_records(spec, now, "records")]
     for kind, name, entry in _entries(spec):
@@ -170,37 +170,36 @@ def _other_types(
             continue
         if found.dtype not in (None, entry.dtype):
             wrong.append(
-                f"drift of {kind} {name!r}: it is {found.dtype} {what} and {entry.dtype} in the "
-                "spec, so that nothing can be compared"
+                f"drift of {kind} {name!r}: it is {found.dtype} {what} but {entry.dtype} in the "
+                "spec, so it cannot be compared"
             )
         elif listed != (found.odd_steps is not None):
             wrong.append(
-                f"drift of {kind} {name!r}: it is {'no' if listed else 'a'} feature list {what} "
-                f"and {'a' if listed else 'no'} feature list in the spec, so that nothing can be "
-                "compared"
+                f"drift of {kind} {name!r}: it is {'not ' * listed}a feature list {what}, but "
+                f"{'not ' * (not listed)}in the spec, so it cannot be compared"
             )
     return wrong
 
 
 def _other_records(spec: FeatureSpec, statistics: Statistics, what: str) -> Iterator[str]:
-    """Says that records are of the other kind, where no feature that is measured says so.
+    """An error if records have the wrong kind, unless a measured feature already reports it.
 
-    As `stored_records.wrong_kind` tells them apart: by feature lists that the spec would not read,
-    or by features that are feature lists in the spec, where the records have none.
+    This uses the same signs as `stored_records.wrong_kind`: feature lists that the spec would not
+    read; or features that the spec declares as feature lists, in records without feature lists.
     """
     lists = sorted(n for n, found in statistics.features.items() if found.odd_steps is not None)
     measured = {name for _, name, _ in _entries(spec)}
     if lists and not spec.sequence_examples and not measured.intersection(lists):
         yield (
             f"the {what}: these are tf.train.SequenceExamples, with the feature lists "
-            f"{', '.join(lists)}, and the spec reads tf.train.Examples, so that nothing can be "
+            f"{', '.join(lists)}, but the spec describes tf.train.Examples, so they cannot be "
             "compared"
         )
     inside = [name for name in spec.feature_lists if name in statistics.features]
     if inside and not lists and not measured.intersection(inside):
         yield (
             f"the {what}: these are tf.train.Examples, with {', '.join(inside)} among their "
-            "features, and the spec reads tf.train.SequenceExamples, so that nothing can be "
+            "features, but the spec describes tf.train.SequenceExamples, so they cannot be "
             "compared"
         )
 
@@ -230,8 +229,7 @@ def _findings(
 def _without(
     found: Optional[FeatureStatistics], word: Optional[Union[str, int]]
 ) -> Optional[FeatureStatistics]:
-    """The statistics with values that stand for "missing" as missing ones, as far as l_infinity
-    and missing read them."""
+    """The statistics for l_infinity and missing: values that mean "missing" count as missing."""
     if found is None or found.words is None or word is None or found.lengths.max > 1:
         return found
     top = dict(found.words.top)
@@ -249,7 +247,7 @@ def _without(
 
 
 def thresholds(spec: FeatureSpec, kind: str, name: str, measure: str) -> Thresholds:
-    """What the spec says of a measure of a feature or label; empty when it says nothing."""
+    """The thresholds of the spec for a measure of a feature or label; empty if it has none."""
     section = spec.drift.features if kind == "feature" else spec.drift.labels
     if section.get(name) == Measures():
         return Thresholds()
@@ -280,12 +278,12 @@ def _distance(
 
 
 def _is_decoded(spec: FeatureSpec, kind: str, name: str) -> bool:
-    """Whether values are bytes that are decoded, of which statistics hold no more than how many."""
+    """Whether values are decoded bytes. Statistics only count such values."""
     return kind == "feature" and spec.features[name].decode is not None
 
 
 def is_category(spec: FeatureSpec, kind: str, name: str) -> bool:
-    """Whether values are names and not quantities, as the columns read them."""
+    """Whether the columns read the values as names, not as quantities."""
     if kind == "label":
         return spec.label_classes(name) is not None
     dtype = spec.features[name].dtype

@@ -1,10 +1,10 @@
-"""From records to a first spec: one pass, then all files of the analysis folder.
+"""Writes a first spec from records: reads them once, then writes all files of the analysis folder.
 
     report = first_spec.write(["a.tfrecord"], labels=["click"], directory="analysis")
 
-The folder holds `spec.yaml`, `statistics.json`, and of each feature of categories
-`vocabularies/<feature>.txt` and `.counts.tsv`. The spec was loaded once before anything appears
-under its name.
+The folder has `spec.yaml`, `statistics.json`, and for each feature with categories
+`vocabularies/<feature>.txt` and `.counts.tsv`. The spec is loaded as a test before any file gets
+its name.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ def write(
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
 ) -> str:
-    """Analyzes TFRecord files, or those of a table, into a folder; returns what to tell about it.
+    """Analyzes TFRecord files or the files of a table, writes the folder, and returns a report.
 
     Args:
-      files: paths, in the order they are read in.
-      labels: the features that are to be learned.
-      directory: the folder; it is new, empty, or as an earlier analysis left it.
-      min_count: words that occur less often are not in a vocabulary.
-      exact_limit: different values of a feature that are counted one by one.
+      files: paths, in the order in which they are read.
+      labels: the features to learn.
+      directory: the folder. It must be new, empty, or unchanged since an earlier analysis.
+      min_count: words that occur less often are not put into a vocabulary.
+      exact_limit: how many different values of a feature are counted exactly.
       csv: how CSV files are written.
       beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
 
     Raises:
-      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
-      DataError: the records cannot be used; nothing was written.
-      FolderError: the folder holds something else; nothing was written.
+      BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
+      DataError: the records cannot be used. Nothing was written.
+      FolderError: the folder has other files. Nothing was written.
     """
     target = pathlib.Path(directory)
-    folder.check(target)  # Now, and not after an hour.
+    folder.check(target)  # Fail now, not after an hour.
     summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam)
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
@@ -76,8 +76,8 @@ def write(
     }
     if not any(choice.columns for choice in choices.values()):
         raise DataError(
-            "no feature of the records but the labels can be used: "
-            + ("; ".join(f"{n}: {c.why}" for n, c in choices.items()) or "there is none")
+            "apart from the labels, the records have no feature that can be used"
+            + ("".join(f"; {n}: {c.why}" for n, c in choices.items()))
         )
     entries = [
         label_rules.label_entries(
@@ -87,8 +87,8 @@ def write(
     ]
     heading = (
         f"A first spec, by run.py --mode=analyze over {statistics.rows:,} records of "
-        f"{len(files):,} files. Every choice is a rule of thumb with its reason beside it: read "
-        "it, change what you know better, then train."
+        f"{len(files):,} files. Every choice is a rule of thumb, and the comment gives its reason: "
+        "read it, change what you know better, then train."
     )
     text = spec_text.spec_text(
         choices,
@@ -110,7 +110,7 @@ def write(
 def vocabulary_words(
     summary: RecordSummary, statistics: Statistics, min_count: int
 ) -> dict[str, VocabularyWords]:
-    """The words of each feature of categories, by feature."""
+    """The words of each feature with categories, by feature."""
     found = {}
     for name, feature in statistics.features.items():
         if columns.is_category(name, feature):
@@ -137,7 +137,7 @@ def _all_words(summary: RecordSummary, name: str) -> list[tuple[str, int]]:
 
 
 def check_loads(texts: dict[str, str]) -> None:
-    """Loads the spec among some texts, in a folder of its own that is gone afterwards."""
+    """Writes the files to a temporary folder and loads the spec from there, as a test."""
     with tempfile.TemporaryDirectory() as temporary:
         place = pathlib.Path(temporary)
         for name, text in texts.items():

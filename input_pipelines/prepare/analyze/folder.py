@@ -1,10 +1,10 @@
-"""The analysis folder: written whole or not at all, and never over what analysis did not write.
+"""The analysis folder: all files are written, or none; other people's files are never overwritten.
 
-`manifest.json` in the folder lists the SHA-256 of every file that analysis wrote. A folder that
-holds another file, or one of these in another state, is somebody's work and is left alone. A new
-folder is made beside its place and renamed. In an existing one every file is written under a
-temporary name before the first is renamed; the manifest first admits both states, so that a crash
-in between does not make the files look changed.
+`manifest.json` in the folder lists the SHA-256 of every file that analysis wrote. If the folder has
+another file, or a listed file has changed, someone has edited it, and the folder is not changed. A
+new folder is written under a temporary name and then renamed. In an existing folder, all files are
+written under temporary names before the first one is renamed. The manifest first lists both the old
+and the new state, so that files do not look edited after a crash.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _TEMPORARY = ".tmp-"
 
 
 class FolderError(ValueError):
-    """A folder that holds what analysis did not write; nothing was touched."""
+    """The folder has files that analysis did not write. Nothing was changed."""
 
 
 def check(folder: pathlib.Path) -> None:
-    """Raises FolderError when the folder holds anything that analysis did not leave there."""
+    """Raises FolderError if the folder has files that analysis did not write or that changed."""
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise FolderError(f"{str(folder)!r} is no folder; name another one")
+        raise FolderError(f"{str(folder)!r} is not a folder; name another one")
     known = _known(folder)
     for name in _files(folder):
         if name not in known:
@@ -40,12 +40,12 @@ def check(folder: pathlib.Path) -> None:
         if _digest((folder / name).read_bytes()) not in known[name]:
             raise FolderError(
                 f"{str(folder / name)!r} was changed since analysis wrote it; name another "
-                "folder, move the file away, or give --spec to refresh what the spec refers to"
+                "folder, move the file away, or use --spec to refresh only the spec's files"
             )
 
 
 def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
-    """Makes the folder hold exactly these texts, by path inside it, and the manifest.
+    """Writes these texts, by path in the folder, and the manifest. Removes older files.
 
     Raises:
       FolderError: see `check`.
@@ -74,7 +74,7 @@ def publish(folder: pathlib.Path, files: Mapping[str, str]) -> None:
 
 
 def admit(folder: pathlib.Path, files: Mapping[str, str]) -> None:
-    """Notes in a folder's manifest, where there is one, files that were refreshed there."""
+    """Adds refreshed files to the folder's manifest, if it has one."""
     if (folder / MANIFEST).exists():
         digests = {name: [_digest(text.encode())] for name, text in files.items()}
         replace(folder / MANIFEST, _manifest_text({**_known(folder), **digests}))
@@ -96,7 +96,7 @@ def _write(path: pathlib.Path, text: str) -> None:
 
 
 def _files(folder: pathlib.Path) -> list[str]:
-    """Files in a folder, without the manifest and without what a crash left behind."""
+    """The files in a folder, without the manifest and temporary files of a crash."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -112,7 +112,7 @@ def _known(folder: pathlib.Path) -> dict[str, list[str]]:
         files = json.loads(path.read_text(encoding="utf-8"))["files"]
         return {str(name): list(map(str, digests)) for name, digests in files.items()}
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise FolderError(f"{str(path)!r} is not what analysis writes; move it away") from error
+        raise FolderError(f"{str(path)!r} was not written by analysis; move it away") from error
 
 
 def _manifest_text(files: Mapping[str, list[str]]) -> str:

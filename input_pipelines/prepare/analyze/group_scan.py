@@ -1,4 +1,4 @@
-"""What one worker of `scan` does: some files, or some parts of a table, into a `RecordSummary`."""
+"""The work of one worker of `scan`: summarizes some files or parts of a table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from input_pipelines.prepare.analyze.wire import parse_block
 from input_pipelines.prepare.tables import reader
 from input_pipelines.record_files import tfrecords
 
-# Blocks parsed together: arrays long enough that the cost of each NumPy call vanishes.
+# How many blocks are parsed together. Long arrays make the cost of each NumPy call negligible.
 _BLOCKS = 8
 
 
 def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
-    """One worker's part: the records of some files."""
+    """The summary of the records in some files."""
     summary = RecordSummary(exact_limit)
     for path in files:
         before, lists = 0, False
@@ -38,7 +38,7 @@ def scan_files(files: Sequence[str], exact_limit: int) -> RecordSummary:
 
 
 def scan_parts(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
-    """One worker's part: the rows of some parts of a table."""
+    """The summary of the rows in some parts of a table."""
     summary = RecordSummary(exact_limit)
     for part in parts:
         for rows in reader.read(part, summary.rounded):
@@ -47,7 +47,7 @@ def scan_parts(parts: Sequence[reader.Part], exact_limit: int) -> RecordSummary:
 
 
 def _chunks(path: str) -> Iterator[list[bytes]]:
-    """Records of a file, several blocks at a time."""
+    """The records of a file, several blocks at a time."""
     records: list[bytes] = []
     try:
         for i, block in enumerate(tfrecords.blocks([path]).prefetch(_BLOCKS), start=1):

@@ -1,12 +1,12 @@
-"""Labels of a first spec: their entries, and a guess of the head that learns each.
+"""The labels of a first spec: their entries, and a guess of the head for each label.
 
-    int64 or float32, values 0 and 1 alone     binary
+    int64 or float32, only values 0 and 1      binary
     int64, every value from 0 to n - 1         multi_class, for 3 to 1000 classes
     string of 2, or of 3 to 1000 words         binary, multi_class, with the words as vocabulary
     any other number                           regression
 
-A guess is marked as one. What no head can learn is an error: a label that is missing everywhere,
-that is a list, or that has one value only.
+The spec marks each guess as a guess. A label that no head can learn is an error: a label that is
+missing in all records, is a list, or has only one value.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _MOST_CLASSES = 1000
 
 
 def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
-    """Every label is a feature of the records that a head can learn.
+    """Checks that every label is a feature of the records that a head can learn.
 
     Raises:
-      DataError: one is not.
+      DataError: a label is not such a feature.
     """
     for label in labels:
         found = statistics.features.get(label)
@@ -39,29 +39,29 @@ def check_labels(labels: Sequence[str], statistics: Statistics) -> None:
             )
         if not re.fullmatch(NAME_PATTERN, label):
             raise DataError(
-                f"--labels: the name {label!r} cannot be part of a TensorFlow variable's; a name "
-                "starts with a letter or digit and goes on with those, _, - and ."
+                f"--labels: the name {label!r} cannot be part of a TensorFlow variable's name; use "
+                "letters, digits, _, - and ., and start with a letter or digit"
             )
         if not found.values:
             raise DataError(f"--labels: feature {label!r} has no value in any record")
         if found.odd_steps is not None:
             raise DataError(
-                f"--labels: {label!r} is a feature list; a label is one value in the context"
+                f"--labels: {label!r} is a feature list; a label must be one value in the context"
             )
         if found.lengths.max > 1:
             raise DataError(
                 f"--labels: feature {label!r} has up to {found.lengths.max} values in a record; "
-                "a label has one"
+                "a label must have one"
             )
         if found.cardinality.value < 2:
             raise DataError(
-                f"--labels: feature {label!r} has the same value in all records, from which "
-                "nothing can be learned"
+                f"--labels: feature {label!r} has the same value in all records, from which a "
+                "model cannot learn"
             )
         if found.dtype == "string" and not 2 <= found.cardinality.value <= _MOST_CLASSES:
             raise DataError(
                 f"--labels: feature {label!r} is text with {found.cardinality.value:,} different "
-                f"values; a label has 2 to {_MOST_CLASSES} classes, or is a number"
+                f"values; a label must have 2 to {_MOST_CLASSES} classes, or be a number"
             )
 
 
@@ -72,9 +72,9 @@ def label_entries(
 
     Args:
       label: its name.
-      statistics: what was found; `check_labels` has passed.
-      rows: number of records.
-      words: all words of a string label and their counts, falling.
+      statistics: its statistics, which `check_labels` has accepted.
+      rows: the number of records.
+      words: all words of a string label and their counts, in decreasing order.
     """
     value: dict[str, Any] = {"dtype": statistics.dtype}
     comments = []
@@ -84,12 +84,14 @@ def label_entries(
             "stops: a label has no default"
         )
     if statistics.dtype == "string":
-        # Words in the order of the alphabet, so that ids stay when frequencies change.
+        # Words are sorted by name, so that ids do not change when frequencies change.
         classes = sorted(word for word, _ in words)
         value["vocabulary"] = classes
         head, guess = _head_of_classes(len(classes))
         if statistics.words is not None and statistics.words.empty:
-            comments.append(f"{statistics.words.empty:,} are the empty string, which is no class")
+            comments.append(
+                f"{statistics.words.empty:,} are the empty string, which is not a class"
+            )
     else:
         head, guess = _head_of_number(statistics)
     shares = [f"{word!a} {percent(count, statistics.values)}" for word, count in words[:5]]

@@ -1,12 +1,12 @@
-"""What the distribution of a number asks for: where it is cut, and whether it has a long tail.
+"""Chooses the buckets of a number from its distribution, and finds long tails.
 
-    rest = rest_of(numbers, counts)       # amounts of which most are 0: what the others are
+    rest = rest_of(numbers, counts)       # for amounts that are mostly 0: the other values
     cut, why = buckets(numbers, rest, 10, "statistics.json")
     long_tail(numbers, rest)
 
-Where more than half of the values are one, quantiles of all values merge into it, and say nothing
-of the others. So it gets a bucket of its own, and the others are cut by their own quantiles. Reads
-statistics only.
+If more than half of the values are equal, most quantiles of all values are this value, and do not
+describe the rest. So this value gets a separate bucket, and the rest is cut by its own quantiles.
+Only reads statistics.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from input_pipelines.prepare.analyze.numbers import exact_quantiles
 
 Number = Union[int, float]
 
-# From here on a distribution is skewed. As `skewness` measures it, an exponential one is 1.5.
+# A distribution with a larger `skewness` is skewed. An exponential distribution has 1.5.
 _SKEWED = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Rest:
-    """The values beside the one that more than half of all are.
+    """The rest of the values if more than half of them are equal.
 
     Attributes:
-      value: that one.
-      share: of the values that it is; of an estimate a whole percent.
-      quantiles: of the others, in order; exact, or those percentiles of all values that are not it.
-        Without any where fewer than a hundredth are others and their counts are not known.
-      exact: whether these are all values, so that there is none between them and `value`.
-      below, above: whether any is smaller, and larger.
+      value: the most frequent value.
+      share: its share of all values. A whole percent if it is estimated.
+      quantiles: sorted quantiles of the rest. They are exact, or the percentiles of all values that
+        differ from `value`. Empty if counts are unknown and the rest is less than a hundredth.
+      exact: whether the quantiles are exact, so that no value lies between them and `value`.
+      below, above: whether any value is smaller, or larger, than `value`.
     """
 
     value: Number
@@ -47,14 +47,16 @@ class Rest:
     above: bool
 
     def boundaries(self, buckets: int) -> list[float]:
-        """Where to cut: `value` alone, and the others in up to `buckets` parts of equal weight."""
+        """Where to cut: a bucket for `value`, and up to `buckets` equal parts of the rest."""
         last = len(self.quantiles) - 1
         cuts = {
             float(self.quantiles[round(last * i / buckets)])
             for i in range(1, buckets if self.quantiles else 0)
         }
         if self.below:
-            cuts -= {float(other) for other in self.quantiles[:1]}  # Nothing is below the smallest.
+            cuts -= {
+                float(other) for other in self.quantiles[:1]
+            }  # No value is below the smallest one.
             cuts.add(float(self.value))
         if self.above:
             above = [float(other) for other in self.quantiles if other > self.value]
@@ -63,15 +65,15 @@ class Rest:
 
 
 def rest_of(numbers: Numbers, counts: Optional[Mapping[Any, int]]) -> Optional[Rest]:
-    """What is beside the value that more than half of all are; None where none is.
+    """The rest of the values if more than half of them are equal; otherwise None.
 
     Args:
-      numbers: a feature's.
-      counts: how often each value occurs, where that is known.
+      numbers: the distribution of a feature.
+      counts: how often each value occurs, if that is known.
     """
     if numbers.min == numbers.max:
         return None
-    value = numbers.quantiles[PERCENTILES // 2]  # Of more than half, one is in the middle.
+    value = numbers.quantiles[PERCENTILES // 2]  # If more than half are equal, so is the median.
     sides = numbers.min < value, numbers.max > value
     if counts is not None:
         share = counts[value] / sum(counts.values())
@@ -89,12 +91,12 @@ def rest_of(numbers: Numbers, counts: Optional[Mapping[Any, int]]) -> Optional[R
 def buckets(
     numbers: Numbers, rest: Optional[Rest], count: int, statistics: str
 ) -> Optional[tuple[dict[str, Any], str]]:
-    """What a bucketized column says beside its source, and why; None where nothing can be cut.
+    """The options of a bucketized column, and their reason; None if the values cannot be cut.
 
     Args:
-      numbers: of the feature.
-      rest: of the same, as `rest_of` gives it.
-      count: buckets of about equal weight that are wanted.
+      numbers: the distribution of the feature.
+      rest: the result of `rest_of`.
+      count: the wanted number of buckets of about equal weight.
       statistics: the file with `numbers`.
     """
     learns = "a linear model learns a weight for each"
@@ -102,8 +104,8 @@ def buckets(
         cuts = rest.boundaries(count)
         value = f"{rest.value:,}" if isinstance(rest.value, int) else f"{rest.value:.6g}"
         return {"boundaries": cuts}, (
-            f"{100 * rest.share:.3g}% of the values are {value}, which is a bucket of its own; the "
-            f"others are cut into {len(cuts)} of about equal weight; {learns}"
+            f"{100 * rest.share:.3g}% of the values are {value}, which gets a separate bucket; the "
+            f"rest is cut into {len(cuts)} of about equal weight; {learns}"
         )
     cuts = numbers.cuts(count)
     if len(cuts) < 2:
@@ -117,10 +119,10 @@ def buckets(
 
 
 def long_tail(numbers: Numbers, rest: Optional[Rest]) -> bool:
-    """Whether numbers from 0 on have a long tail to the right.
+    """Whether non-negative numbers have a long tail to the right.
 
-    A value that most are makes no tail of the others: of 0 to 52 weeks of which most are 0, the
-    others decide.
+    If most values are equal, only the rest decides. For example, most of 0 to 52 weeks may be 0,
+    but that does not make the rest a tail.
     """
     values = (numbers.quantiles if rest is None else rest.quantiles)[1:-1]
     if numbers.min < 0 or len(values) < 3:
@@ -131,10 +133,10 @@ def long_tail(numbers: Numbers, rest: Optional[Rest]) -> bool:
 
 
 def skewness(quantiles: Sequence[Number]) -> float:
-    """The third standardized moment of some quantiles; 0 of symmetric ones and of equal ones.
+    """The third standardized moment of some quantiles; 0 for symmetric or equal quantiles.
 
-    Of the inner 99 percentiles: 0 for a uniform distribution, 1.5 for an exponential one, whose own
-    is 2 (its tail is cut), and -1.5 for one that is mirrored.
+    For the inner 99 percentiles of a uniform distribution, this is 0. For an exponential
+    distribution it is 1.5 (not 2, because the tail is cut), and -1.5 for a mirrored one.
     """
     values = np.asarray(quantiles, np.float64)
     away = values - values.mean()
@@ -143,9 +145,9 @@ def skewness(quantiles: Sequence[Number]) -> float:
 
 
 def _after(value: Number) -> float:
-    """The smallest number that is surely another one: the next integer, or the next float32."""
+    """The smallest number that is certainly larger: the next integer, or the next float32."""
     if isinstance(value, int):
         return float(value + 1)
     if value == 0:
-        return float(np.finfo(np.float32).tiny)  # Smaller ones may be taken for 0.
+        return float(np.finfo(np.float32).tiny)  # Smaller numbers may be treated as 0.
     return float(np.nextafter(np.float32(value), np.float32(np.inf)))

@@ -1,8 +1,8 @@
-"""The distribution of one numeric feature, in one pass, in bounded memory.
+"""Computes the distribution of one numeric feature in one pass, with bounded memory.
 
-Count, range, mean and standard deviation do not depend on the order in which parts are merged: sums
-of parts are kept as exact fractions, and divided once, at the end. Within a part, deviations are
-taken from its own mean, so that the variance of large numbers close together is right.
+Count, range, mean and standard deviation do not depend on the order in which parts are merged,
+because sums of parts are exact fractions that are divided only at the end. Within a part,
+deviations are computed from its mean, so that the variance of large, similar numbers is correct.
 
 With c the mean of a part as a float, r = sum(x - c) and q = sum((x - c)^2):
 
@@ -26,7 +26,7 @@ Number = Union[int, float]
 
 
 class NumberSummary:
-    """Moments, range and quantiles of the numbers added so far."""
+    """Moments, range and quantiles of the numbers that were added so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -39,7 +39,7 @@ class NumberSummary:
         self._digest: Any = sketches.quantiles()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: the digest as bytes."""
+        """The state for another process, with the digest as bytes."""
         return {**self.__dict__, "_digest": self._digest.serialize()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -76,8 +76,8 @@ class NumberSummary:
         if other.count:
             assert other._min is not None and other._max is not None
             self._range(other._min, other._max)
-            # As on their way from another process: what a merge makes of numbers that a digest
-            # still holds one by one is something else.
+            # Compressing makes the result the same as with digests from another process. A merge
+            # of uncompressed digests gives a different one.
             for digest in (self._digest, other._digest):
                 digest.compress()
             self._digest.merge(other._digest)
@@ -85,10 +85,10 @@ class NumberSummary:
         self._squares += other._squares
 
     def result(self, counts: Optional[Mapping[Any, int]]) -> Optional[Numbers]:
-        """The distribution, or None when there is no finite number.
+        """The distribution, or None without finite numbers.
 
         Args:
-          counts: how often each number occurs, where that is known: quantiles are then exact.
+          counts: how often each number occurs, if that is known. Then quantiles are exact.
         """
         if not self.count:
             return None
@@ -119,7 +119,7 @@ class NumberSummary:
 
 
 def exact_quantiles(counts: Mapping[Any, int]) -> tuple[Number, ...]:
-    """101 quantiles of counted values: the smallest that at least i% do not exceed.
+    """101 quantiles of counted values: the smallest value that at least i% do not exceed.
 
     For {1: 1, 2: 2, 3: 1} the 25th is 1 (one of four is 25%), the 26th to 75th 2, then 3.
     """

@@ -1,6 +1,6 @@
-"""Records one by one through the protobuf library, into the arrays that `wire` reads many at once.
+"""Reads records one by one with the protobuf library, into the same arrays as `wire`.
 
-The library decides what a record means; `wire` gives it those that are not in the common form.
+The library decides what a record means. `wire` uses it for records that are not in the common form.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class FeatureBlock:
     """The values of one feature, of one type, in one block.
 
     Attributes:
-      dtype: `float32`, `int64`, `string`, or empty for a feature that says no type (and so holds
-        nothing).
+      dtype: `float32`, `int64`, `string`, or empty for a feature without a type (and without
+        values).
       rows: [n] the records that have it, increasing.
-      lengths: [n] the number of values in each of them, 0 or more.
-      values: all values one after the other, as float32 or int64 or a list of bytes.
-      feature_list: whether they are the steps of a feature list, and not of the record itself.
-      odd_steps: how many of the steps have another number of values than one.
+      lengths: [n] the number of values in each of these records, 0 or more.
+      values: all values, joined: float32, int64, or a list of bytes.
+      feature_list: whether the values are the steps of a feature list.
+      odd_steps: how many of the steps do not have exactly one value.
     """
 
     dtype: str
@@ -49,7 +49,7 @@ class FeatureBlock:
 
 
 class _Gathered:
-    """The values of one feature, of one type, of records that come one by one."""
+    """Collects the values of one feature and type from single records."""
 
     def __init__(self) -> None:
         self.lengths: dict[int, int] = {}  # by row
@@ -67,7 +67,7 @@ class _Gathered:
 
 
 def parse_records(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, list[FeatureBlock]]:
-    """The features of the records in some rows, by name; rows increase.
+    """The features of the records in some increasing rows, by name.
 
     Raises:
       NotAnExample: a record cannot be read.
@@ -86,7 +86,7 @@ def parse_records(records: Sequence[bytes], rows: Sequence[int]) -> dict[str, li
                 found.add(row, [value for _, values in steps for value in values])
                 found.odd_steps += sum(len(values) != 1 for _, values in steps)
                 continue
-            # A step that says no type is one of the list's, whose others do.
+            # A step without a type gets the type of the list's other steps.
             typed = next(dtype for dtype, _ in steps if dtype)
             for dtype, values in steps:
                 found = gathered[name, dtype or typed, True]
@@ -105,7 +105,7 @@ def _by_protobuf(record: bytes, row: int) -> tuple[Any, Any]:
         return parsed.context.feature, parsed.feature_lists.feature_list
     except DecodeError:
         pass
-    try:  # It may hold something unknown in the place of feature lists.
+    try:  # It may have an unknown field in the place of feature lists.
         return tf.train.Example.FromString(record).features.feature, {}
     except DecodeError:
         raise NotAnExample(row) from None

@@ -1,10 +1,10 @@
-"""Fresh vocabulary and statistics files for a spec that is there; the spec itself is not touched.
+"""Refreshes the vocabulary and statistics files of an existing spec, but not the spec itself.
 
-What is refreshed: the files of its vocabulary columns, with their counts beside them, and the
-statistics files that it refers to (`statistics.json` beside the spec when it names none). All are
-written only after the spec was loaded with them, each under a temporary name first. The report says
-what changed. A vocabulary whose words moved changes the meaning of ids: a model trained with the
-old one does not fit the new one.
+It refreshes the files of vocabulary columns, the files with their counts, and the statistics files
+that the spec names (`statistics.json` in the spec's folder if it names no such file). They are
+written only after the spec was loaded with them, each first under a temporary name. The report says
+what changed. If words in a vocabulary move, their ids change: a model that was trained with the old
+vocabulary does not fit the new one.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def refresh(
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
 ) -> str:
-    """Analyzes TFRecord files, or those of a table, and renews the files of a spec.
+    """Analyzes TFRecord files or the files of a table, and refreshes the files of a spec.
 
-    Columns of text are read as the types that the spec says. `beam` has flags of an Apache Beam
-    pipeline that reads the files; see `scan`. Returns what changed.
+    Columns of text are read with the types in the spec. `beam` has flags of an Apache Beam
+    pipeline that reads the files; see `scan`. Returns a report of the changes.
 
     Raises:
-      BeamFlagsError: a pipeline cannot be made with the flags; nothing was written.
-      SpecError: the spec cannot be used as it is, or could not with the new files.
+      BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
+      SpecError: the spec cannot be loaded, or could not be loaded with the new files.
       DataError: the records cannot be used, or do not fit the spec.
-      FolderError: what stands in the place of the statistics file is something else.
+      FolderError: the path of the statistics file has another kind of file.
     """
     path = pathlib.Path(spec_path)
     spec = feature_specs.load(path)
@@ -69,8 +69,8 @@ def refresh(
             if not new.words:
                 raise DataError(
                     f"columns.{column_name}: no word of feature {column.source!r} occurs "
-                    f"{min_count} times in the records, so that {column.file!r} would be empty; "
-                    "lower --min_count, or give more files"
+                    f"{min_count} times in the records, so {column.file!r} would be empty; lower "
+                    "--min_count, or pass more files"
                 )
             old = read_words(column.path(spec))
             report += _word_changes(column.file, old, [word for word, _ in new.words], new.exact)
@@ -92,7 +92,7 @@ def refresh(
 
 
 def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
-    """The features of the spec that the records hold are of the spec's types."""
+    """Checks that the records' features have the types in the spec."""
     entries: list[tuple[str, Union[Feature, Label]]] = [
         *spec.features.items(),
         *spec.labels.items(),
@@ -101,29 +101,28 @@ def _check_types(spec: FeatureSpec, statistics: Statistics) -> None:
         found = statistics.features.get(name)
         if found is not None and found.dtype not in (None, entry.dtype):
             raise DataError(
-                f"feature {name!r} is {found.dtype} in the records, and {entry.dtype} in the "
+                f"feature {name!r} is {found.dtype} in the records, but {entry.dtype} in the "
                 f"spec {spec.source}; correct the spec"
             )
         listed = getattr(entry, "feature_list", False)
         if found is not None and listed != (found.odd_steps is not None):
-            where = "" if listed else "not "
             raise DataError(
-                f"{name!r} is {'no' if listed else 'a'} feature list in the records, and does "
-                f"{where}say feature_list: true in the spec {spec.source}; correct the spec, or "
-                "give files that it is for"
+                f"{name!r} is {'not ' * listed}a feature list in the records, but "
+                f"{'not ' * (not listed)}in the spec {spec.source} (feature_list: true); correct "
+                "the spec, or pass files that fit it"
             )
     for column in spec.of_kind(Vocabulary).values():
         if column.file is not None:
             found = statistics.features.get(column.source)
             if found is None or not found.values:
                 raise DataError(
-                    f"no record has a value of feature {column.source!r}, whose vocabulary is "
-                    f"{column.file!r}"
+                    f"no record has a value of feature {column.source!r}, so its vocabulary "
+                    f"{column.file!r} cannot be refreshed"
                 )
 
 
 def _statistics_files(path: pathlib.Path) -> list[str]:
-    """The statistics files that a spec refers to, in its order; a reference has the key."""
+    """The statistics files that a spec names under the key `statistics`, in its order."""
 
     def walk(value: Any) -> Iterator[str]:
         if isinstance(value, Mapping):
@@ -140,7 +139,7 @@ def _statistics_files(path: pathlib.Path) -> list[str]:
 
 
 def _check_loads(spec: FeatureSpec, path: pathlib.Path, texts: Mapping[str, str]) -> None:
-    """Loads the spec with the new files, in a folder of its own."""
+    """Loads the spec with the new files in a temporary folder."""
     with tempfile.TemporaryDirectory() as temporary:
         place = pathlib.Path(temporary)
         for name, text in {**texts, path.name: path.read_text(encoding="utf-8")}.items():
@@ -172,7 +171,7 @@ def _word_changes(file: str, old: list[str], new: list[str], exact: bool) -> lis
             more = ", ..." if len(words) > _EXAMPLES else ""
             lines.append(f"    {what}: {len(words):,}: {', '.join(words[:_EXAMPLES])}{more}")
     if dropped or moved:
-        lines.append("    ids changed their meaning: a model trained before does not fit")
+        lines.append("    ids have a new meaning: models that were trained before do not fit")
     return lines
 
 
@@ -199,7 +198,7 @@ def _statistics_changes(path: pathlib.Path, name: str, new: Statistics) -> list[
 
 
 def _figures(found: Optional[FeatureStatistics], rows: int) -> Optional[dict[str, str]]:
-    """The figures of a feature that a person compares."""
+    """The numbers of a feature that a person compares."""
     if found is None:
         return None
     figures = {

@@ -1,14 +1,13 @@
-"""The one pass over the files: blocks of records into a `RecordSummary`.
+"""Reads all files once, block by block, and summarizes their records in a `RecordSummary`.
 
-Files are read in the order given, in blocks, while TensorFlow reads ahead; of each only a block is
-in memory. Nothing is skipped: what cannot be read stops the pass with the file and the number of
-the record.
+Files are read in the given order while TensorFlow reads ahead. Only a block of a file is in memory.
+Nothing is skipped: a record that cannot be read is an error with the file and the number of the
+record.
 
-Large data are spread over processes. What is given to a process is a group of files of about 128
-MB; groups depend on the files alone and are merged in their order, so the result is the same on any
-number of cores, estimates included. A single file is never split, but for Parquet files, which are
-split between row groups. Tables go through `input_pipelines/prepare/tables`, which makes records
-of rows.
+Several processes share large data. Each process gets groups of files of about 128 MB. The groups
+depend only on the files, and their summaries are merged in order. So the result, including
+estimates, is the same with any number of cores. Only Parquet files are split, between row groups.
+`input_pipelines/prepare/tables` reads tables.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from input_pipelines.record_files import kinds
 
 ScanGroup = Callable[[Sequence[Any], int], RecordSummary]
 
-# Bytes of a group of files: seconds of work, against the seconds that a process takes to start.
+# Bytes of a group of files. A group takes several seconds, and starting a process takes some, too.
 _GROUP = 128 * 2**20
 
 
@@ -52,24 +51,24 @@ def scan(
     """Reads all records of some files once.
 
     Args:
-      files: paths of one kind, which their names say: Parquet, CSV, JSON lines or TFRecord, GZIP
-        when the name ends in .gz.
-      exact_limit: different values of a feature that are counted one by one; with more, counts
-        are estimated.
-      workers: processes, at most one a group of files; by default as many as there are cores.
-      group_bytes: least bytes of files that one process is given at a time.
+      files: paths of one kind, by their names: Parquet, CSV, JSON lines or TFRecord, and GZIP if
+        the name ends in .gz.
+      exact_limit: how many different values of a feature are counted exactly. With more values,
+        counts are estimated.
+      workers: the number of processes, at most one for each group; by default the number of cores.
+      group_bytes: the least bytes of files in a group.
       csv: how CSV files are written.
-      dtypes: of tables, types that a spec says; see `reader.open_table`.
+      dtypes: for tables, the types in a spec; see `reader.open_table`.
       beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
-        processes of this machine, with the same result.
+        processes on this machine. The result is the same.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags.
-      DataError: there is no record, a file or record is corrupt, a feature has two types, or files
-        are of two kinds, Examples and SequenceExamples.
+      DataError: the files have no records, a file or record is corrupt, a feature has two types, or
+        some files have Examples and others SequenceExamples.
       MissingPackageError: the package for sketches, or for tables, is not installed.
     """
-    sketches.library()  # Now, and not after an hour.
+    sketches.library()  # Fail now, not after an hour.
     if beam is not None:
         runner.check(beam, files)
     scan_group: ScanGroup = scan_files
@@ -91,7 +90,7 @@ def scan(
         parts = (scan_group(group, exact_limit) for group in groups)
     else:
         parts = _in_processes(scan_group, groups, exact_limit, workers)
-    with contextlib.closing(parts):  # So that what they hold is gone after an error, too.
+    with contextlib.closing(parts):  # Releases their resources even after an error.
         summary = next(parts)
         for part in parts:
             summary.merge(part)
@@ -99,15 +98,16 @@ def scan(
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]
     if not summary.rows:
         raise DataError(
-            f"there is no record in {files[0]}{' and the other files' if len(files) > 1 else ''}; "
-            "nothing can be learned of them"
+            f"{files[0]} has no records to analyze"
+            if len(files) == 1
+            else f"{files[0]} and the other {len(files) - 1} files have no records to analyze"
         )
     summary.check_files()
     return summary
 
 
 def _groups(files: Sequence[str], least: int) -> list[list[str]]:
-    """Runs of files, each of `least` bytes or more but for the last."""
+    """Runs of files. Each has `least` bytes or more, except for the last one."""
     groups: list[list[str]] = [[]]
     size = 0
     for path in files:
@@ -122,8 +122,8 @@ def _groups(files: Sequence[str], least: int) -> list[list[str]]:
 def _in_processes(
     scan_group: ScanGroup, groups: Sequence[Sequence[Any]], exact_limit: int, workers: int
 ) -> Generator[RecordSummary, None, None]:
-    """Summaries of groups in their order; only a few more than workers are held at a time."""
-    # A fork of a process in which TensorFlow runs threads may hang for ever.
+    """The summaries of groups in order. Only slightly more than `workers` are in memory."""
+    # If TensorFlow runs threads in a process, a fork of it may hang forever.
     context = multiprocessing.get_context("spawn")
     pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
     waiting: collections.deque[concurrent.futures.Future[RecordSummary]] = collections.deque()

@@ -1,6 +1,6 @@
-"""Rules for the sizes that a first spec needs, each with where it is from.
+"""Rules for the sizes in a first spec, each with its source.
 
-They are starting points, to be tuned on a metric. Pure arithmetic.
+They are starting points for tuning on a metric. Pure arithmetic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _BUCKETS_PER_ID = 10
 def collision_share(ids: int, buckets: int) -> float:
     """The expected share of `ids` that share their bucket with another one.
 
-    An id is alone when the other n - 1 all fall elsewhere, which has the probability
+    An id is alone if all n - 1 other ids have other buckets, which has the probability
     (1 - 1/m)^(n - 1) for m buckets, so the share is 1 - (1 - 1/m)^(n - 1). For 1,000 ids in
     10,000 buckets that is 1 - 0.9999^999 = 0.0951, or 9.5%.
     """
@@ -27,8 +27,9 @@ def collision_share(ids: int, buckets: int) -> float:
 def hash_size(ids: int) -> int:
     """Buckets for a hash column over `ids` values: ten times as many, in two digits, rounded up.
 
-    Ten buckets an id let about 9.5% of the ids collide. 1,234 ids get 13,000 buckets. At least 10,
-    and at most 2,000,000, where the table's memory begins to matter more than collisions.
+    With ten buckets for each id, about 9.5% of the ids collide. 1,234 ids get 13,000 buckets. The
+    result is at least 10 and at most 2,000,000. With more buckets, the table's memory matters more
+    than collisions.
     """
     wanted = max(_BUCKETS_PER_ID * ids, 10)
     unit = 10 ** max(len(str(wanted)) - 2, 0)
@@ -43,11 +44,11 @@ def embedding_dimension(categories: int) -> int:
     categories give 4 (3.2), 10,000 give 16 (10.0), 1,000,000 give 32 (31.6).
     """
     root = max(categories, 1) ** 0.25
-    # Less a hair, so that a whole root is not rounded up.
+    # Subtract a tiny number, so that a whole root is not rounded up.
     power = 1 << max(math.ceil(math.log2(root) - 1e-9), 0)
     return min(max(power, _SMALLEST_EMBEDDING), _LARGEST_EMBEDDING)
 
 
 def oov_buckets(rare: int) -> int:
-    """Buckets for words outside a vocabulary: one for each ten words too rare for it, 1 to 1000."""
+    """Buckets for words outside a vocabulary: one for every ten rare words, from 1 to 1000."""
     return min(max(-(-rare // 10), 1), 1000)

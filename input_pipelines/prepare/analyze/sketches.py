@@ -1,7 +1,7 @@
-"""The sketches of the `datasketches` library that analysis uses, imported when first asked for.
+"""The sketches of the `datasketches` library that analysis uses. It is imported at the first use.
 
-A sketch holds a summary of bounded size of a stream of any length. Sizes are chosen here, once, so
-that sketches of different workers merge. Never computes anything itself.
+A sketch is a summary of a stream of any length, with a bounded size. All sizes are chosen here, so
+that sketches of different workers can be merged. This module computes nothing itself.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from input_pipelines.errors import MissingPackageError
 # 2**14 registers: a standard error of 0.8% of the cardinality, in 16 KB.
 _LG_REGISTERS = 14
 
-# At most 0.75 * 2**17 = 98,304 words; one that makes up more than 1/37,000 of all values is in it.
+# At most 0.75 * 2**17 = 98,304 words. Each word with more than 1/37,000 of all values is included.
 _LG_WORDS = 17
 
-# About 35 KB; quantiles are off by 0.1% of the rows in the middle, by far less at the ends.
+# About 35 KB. The error of quantiles is 0.1% of the rows in the middle, and far less at the ends.
 _CENTROIDS = 2000
 
 
@@ -24,7 +24,7 @@ def library() -> Any:
     """The module `datasketches`.
 
     Raises:
-      MissingPackageError: it is not installed.
+      MissingPackageError: datasketches is not installed.
     """
     try:
         import datasketches
@@ -37,15 +37,15 @@ def library() -> Any:
 
 
 def distinct() -> Any:
-    """A HyperLogLog sketch: how many different values."""
+    """A HyperLogLog sketch: estimates the number of different values."""
     return library().hll_sketch(_LG_REGISTERS, library().tgt_hll_type.HLL_8)
 
 
 def union(*sketches: Any) -> Any:
-    """HyperLogLog sketches as one.
+    """Merges HyperLogLog sketches.
 
-    What a union estimates depends on the values alone and not on their order, which is not true
-    of a sketch that was only updated; so every estimate is taken from a union.
+    The estimate of a union depends only on the values, not on their order. The estimate of a sketch
+    that was only updated depends on the order, too. So every estimate comes from a union.
     """
     result = library().hll_union(_LG_REGISTERS)
     for sketch in sketches:
@@ -54,10 +54,10 @@ def union(*sketches: Any) -> Any:
 
 
 def frequent_words() -> Any:
-    """A Misra-Gries sketch: the frequent words, each with a lower and an upper bound."""
+    """A Misra-Gries sketch: the frequent words, with lower and upper bounds of their counts."""
     return library().frequent_strings_sketch(_LG_WORDS)
 
 
 def quantiles() -> Any:
-    """A t-digest. Unlike a KLL sketch it draws no random numbers: same data, same quantiles."""
+    """A t-digest. Unlike a KLL sketch, it uses no random numbers: same data, same quantiles."""
     return library().tdigest_double(_CENTROIDS)

@@ -1,10 +1,10 @@
-"""The YAML of a first spec, with a comment on every choice.
+"""Writes the YAML text of a first spec, with a comment on every choice.
 
     # 0 to 4,000, mean 37.1, stddev 55; about 2,100 different values; a long tail to the right ...
     price_scaled: {numeric: price, normalizer: log1p}
 
-Entries are JSON inside YAML, so every name and word is quoted as it needs to be; only what cannot
-be printed is escaped. Only writes text.
+Entries are JSON inside YAML, so names and words are quoted correctly. Only characters that cannot
+be printed are escaped. This module only makes text.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def spec_text(
     """A spec document.
 
     Args:
-      choices: by feature.
-      labels: of each label its entries under `labels` and `objectives`.
+      choices: the choices by feature.
+      labels: each label's entries under `labels` and `objectives`.
       heading: the comment at the top.
       drift: names with their thresholds, under `features` and `labels`.
-      step_groups: names of feature lists, those together that have one length in every record.
+      step_groups: names of feature lists. Lists with equal lengths in every record form a group.
       tables: how CSV files are written, by the names of the flags.
     """
     used = [choice for choice in choices.values() if choice.feature is not None]
@@ -62,8 +62,8 @@ def spec_text(
         if names:
             number += 1
             why = (
-                "steps in their order, of lists that are equally long in every record; read by "
-                "models of your own, with self.sequence_input"
+                "steps in order, from lists with equal lengths in every record; custom models "
+                "read them with self.sequence_input"
             )
             group = "steps" if number == 1 else f"steps_{number}"
             lines += [*_comment(why, 2), *_list(group, names)]
@@ -81,7 +81,7 @@ def spec_text(
             lines.append(f"  {section}:")
             lines += [f"    {_scalar(name)}: {_flow(value)}" for name, value in entries.items()]
     if tables:
-        why = "how the CSV files are written; conversion and prediction read them so"
+        why = "how the CSV files are written; conversion and prediction read them in this way"
         lines += ["", *_comment(why, 0), "tables:"]
         lines += [f"  {name}: {_flow(value)}" for name, value in tables.items()]
     return "\n".join(lines) + "\n"
@@ -105,7 +105,7 @@ def _comment(text: str, indent: int) -> list[str]:
     prefix = " " * indent + "# "
     lines: list[str] = []
     for part in text.split("\n") if text else []:
-        # Wrapped at spaces alone, and without control characters: a word may hold anything.
+        # Wrap only at spaces, and replace control characters: a word may contain anything.
         clean = "".join(c if c.isprintable() else "?" for c in part)
         lines += textwrap.wrap(
             clean,
@@ -123,13 +123,13 @@ def _scalar(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    # YAML takes some characters that JSON leaves as they are for ends of lines, or refuses them.
+    # JSON does not escape some characters that YAML refuses or treats as the end of a line.
     plain = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in plain)
 
 
 def _flow(value: Any) -> str:
-    """A value in YAML's flow style; JSON wherever quotes are needed."""
+    """A value in YAML's flow style, with JSON strings where quotes are needed."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_scalar(k)}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""`RecordSummary`: everything one pass learns of some records; summaries of parts merge into one.
+"""`RecordSummary`: everything that one pass learns about records. Summaries of parts can be merged.
 
-Merging is in any order with the same result, except for what is estimated. A feature has one type;
-the first record of each type is remembered, so that two of them can be named.
+Except for estimates, the order of merging does not matter. A feature must have one type. The first
+record of each type is remembered, so that an error can name two records.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from input_pipelines.prepare.analyze.protobuf_records import FeatureBlock
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT, ValueCounter
 from input_pipelines.prepare.tables.options import CsvOptions
 
-# Different numbers that are counted one by one, for exact quantiles.
+# How many different floats are counted exactly, for exact quantiles.
 _EXACT_FLOATS = 10_000
 
-# Lengths from here on are counted by powers of two.
+# Lengths of this size or more are counted by powers of two.
 _EXACT_LENGTHS = 1024
 
-# Each feature takes memory, so their number is bounded, too.
+# Each feature takes memory, so the number of features is limited.
 _MOST_FEATURES = 10_000
 
-# Words that the statistics list: the share of one that is not among them is below 0.1%, which is
-# as near as drift can be told. Vocabularies and counts are files of their own.
+# How many words the statistics list. A word that is not listed has a share below 0.1%, which is
+# precise enough for drift. Vocabularies and counts have separate files.
 _TOP = 1000
 
 Place = tuple[str, int]
@@ -50,10 +50,10 @@ class FeatureSummary:
         self.name = name
         self.limit = limit
         self.first: dict[str, Place] = {}  # type -> the first record that has it
-        # Whether in a feature list -> the first record that has it there.
+        # Whether it is in a feature list -> the first record that has it there.
         self.first_in: dict[bool, Place] = {}
         self.odd_steps = 0
-        # Of the lengths of a feature list in each record: equal for lists of equal lengths.
+        # A hash of a feature list's length in each record: equal for lists with equal lengths.
         self.digest = 0
         self.lengths: Counter[int] = Counter()  # of the records that have a value
         self.values = 0
@@ -72,11 +72,11 @@ class FeatureSummary:
 
     @property
     def value_counts(self) -> Optional[Mapping[Any, int]]:
-        """How often each number occurs; None where they are too many, or no numbers."""
+        """How often each number occurs; None for too many numbers, or for other values."""
         return self.counter.exact if self.counter and self.numbers else None
 
     def add(self, block: FeatureBlock, file: str, before: int) -> None:
-        """Adds a block of `file` that comes after `before` records."""
+        """Adds a block of `file` that comes after its first `before` records."""
         place = (file, before + int(block.rows[0]))
         self._see_in(block.feature_list, place)
         if block.dtype:
@@ -101,7 +101,7 @@ class FeatureSummary:
             self.counter.add(self.numbers.add(block.values).tolist())
 
     def merge(self, other: FeatureSummary) -> None:
-        """Adds what another summary knows of the same feature."""
+        """Adds another summary of the same feature."""
         for dtype, place in other.first.items():
             self._see(dtype, place)
         for feature_list, place in other.first_in.items():
@@ -180,8 +180,8 @@ class FeatureSummary:
             (one, first), (two, second) = sorted(self.first.items(), key=lambda item: item[1])
             raise DataError(
                 f"feature {self.name!r} is {one} in {first[0]}: record {first[1]} and {two} in "
-                f"{second[0]}: record {second[1]}; a feature has one type: write the files again, "
-                "or analyze those of one type"
+                f"{second[0]}: record {second[1]}; a feature must have one type: write the files "
+                "again, or analyze only the files with one type"
             )
 
     def _see_in(self, feature_list: bool, place: Place) -> None:
@@ -189,10 +189,10 @@ class FeatureSummary:
         if len(self.first_in) > 1:
             (file, record), (other, step) = self.first_in[False], self.first_in[True]
             raise DataError(
-                f"feature {self.name!r} is one of the record in {file}: record {record} and a "
-                f"feature list in {other}: record {step}; if these are tf.train.Examples and "
-                "tf.train.SequenceExamples together, analyze files of one kind, otherwise give "
-                "one of the two another name"
+                f"feature {self.name!r} is a plain feature in {file}: record {record}, but a "
+                f"feature list in {other}: record {step}; if some files have tf.train.Examples and "
+                "others tf.train.SequenceExamples, analyze files of one kind, otherwise rename one "
+                "of the two"
             )
 
     def _add_digest(self, positions: np.ndarray, lengths: np.ndarray) -> None:
@@ -205,14 +205,14 @@ class FeatureSummary:
 
 
 class RecordSummary:
-    """All features of the records added so far.
+    """All features of the records that were added so far.
 
     Attributes:
-      rows: number of records.
-      features: by name.
-      rounded: of tables, how many values of a feature lost digits as float32.
-      notes: of tables, what a user should know of how columns were read.
-      csv: of tables, how CSV files are written.
+      rows: the number of records.
+      features: the features by name.
+      rounded: for tables, how many values of each feature lost digits as float32.
+      notes: for tables, notes for the user about how columns were read.
+      csv: for tables, how CSV files are written.
     """
 
     def __init__(self, limit: int = EXACT_LIMIT):
@@ -225,27 +225,27 @@ class RecordSummary:
         self._limit = limit
 
     def add(self, blocks: dict[str, list[FeatureBlock]], rows: int, file: str, before: int) -> None:
-        """Adds `rows` records of a file, parsed, that come after `before` others there."""
+        """Adds `rows` parsed records of a file that come after its first `before` records."""
         self.rows += rows
         for name, parts in blocks.items():
             for block in parts:
                 self._feature(name).add(block, file, before)
 
     def see_file(self, path: str, *, feature_lists: bool) -> None:
-        """Notes a file that has records, and whether any of them has feature lists."""
+        """Remembers a file with records, and whether any of them has feature lists."""
         self.files[feature_lists] = min(self.files.get(feature_lists, path), path)
 
     def check_files(self) -> None:
-        """Raises DataError when only some of the files have feature lists."""
+        """Raises DataError if only some of the files have feature lists."""
         if len(self.files) > 1:
             raise DataError(
-                f"the records of {self.files[True]} are tf.train.SequenceExamples, and none of "
-                f"{self.files[False]} has feature_lists, so that they seem to be tf.train.Examples"
-                " (or all their lists are absent); analyze files of one kind"
+                f"the records of {self.files[True]} are tf.train.SequenceExamples, but the records "
+                f"of {self.files[False]} have no feature_lists, so they seem to be "
+                "tf.train.Examples (or all their lists are absent); analyze files of one kind"
             )
 
     def step_groups(self) -> list[list[str]]:
-        """Names of feature lists, those together that are of one length in every record."""
+        """Groups of feature lists that have equal lengths in every record, by name."""
         groups: dict[int, list[str]] = {}
         for name in sorted(self.features):
             if self.features[name].is_feature_list:
@@ -275,7 +275,7 @@ class RecordSummary:
             if len(self.features) == _MOST_FEATURES:
                 raise DataError(
                     f"the records have more than {_MOST_FEATURES:,} different features, the last "
-                    f"one {name!r}; are values stored as names?"
+                    f"one {name!r}. Check whether values are stored as names"
                 )
             self.features[name] = FeatureSummary(name, self._limit)
         return self.features[name]

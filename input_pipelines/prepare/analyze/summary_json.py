@@ -1,9 +1,9 @@
-"""A `RecordSummary` as bytes and back, for workers on other machines: JSON, and never pickle.
+"""Converts a `RecordSummary` to bytes and back, for workers on other machines: JSON, never pickle.
 
-    from_bytes(to_bytes(summary))       # merges as the summary itself does, to the same statistics
+    from_bytes(to_bytes(summary))       # merges like the summary itself, to the same statistics
 
-What JSON has no form for is an object of one key, the name of what it is; sketches are bytes of the
-sketch library. Counts keep their order, which decides what a full sketch drops.
+A type that JSON lacks becomes an object with one key, the name of the type. The sketch library
+serializes sketches to bytes. Counts keep their order, which decides what a full sketch drops.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, Fraction):
-        # Hexadecimal, since Python reads no decimal number of more than 4,300 digits.
+        # Hexadecimal, because Python refuses decimal numbers of more than 4,300 digits.
         return {"fraction": [f"{value.numerator:x}", f"{value.denominator:x}"]}
     if isinstance(value, (list, tuple)):
         return {type(value).__name__: [_plain(entry) for entry in value]}

@@ -1,6 +1,6 @@
-"""Batches of a table as the blocks that `wire` makes of serialized records.
+"""Turns batches of a table into the same blocks as `wire` makes from serialized records.
 
-A null is a feature that a record lacks. Values are not copied one by one, but for text.
+A null is a feature that a record lacks. Only text is copied value by value.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from input_pipelines.prepare.analyze.wire import FeatureBlock
 
 
 def blocks(batch: Any) -> dict[str, list[FeatureBlock]]:
-    """The features of the rows of a record batch, with types as `tables.columns` has them."""
+    """The features of the rows of a record batch with the types of `tables.columns`."""
     return {name: [_block(column)] for name, column in zip(batch.schema.names, batch.columns)}
 
 
 def _block(column: Any) -> FeatureBlock:
     if column.null_count == len(column):
-        # What a record holds that has the name and no value: it is known, and has no type.
+        # Like a record with the name but no value: the feature is known, but has no type.
         one = np.zeros(min(1, len(column)), np.int64)
         return FeatureBlock("", one, one, np.zeros(0, np.float32))
     rows = np.arange(len(column))
@@ -35,7 +35,7 @@ def _block(column: Any) -> FeatureBlock:
         dtype, values = str(column.type).replace("float", "float32"), np.asarray(column)
     elif str(column.type) == "binary":
         dtype, values = "string", column.to_pylist()
-    else:  # Lists without a value: of no type.
+    else:  # Lists without a value have no type.
         dtype, values = "", np.zeros(0, np.float32)
     if not int(lengths.sum()):
         dtype = ""

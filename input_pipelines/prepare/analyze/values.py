@@ -1,9 +1,9 @@
-"""Counts of the different values of one feature: exact while they are few, then by sketches.
+"""Counts the different values of one feature: exactly while they are few, then with sketches.
 
-Memory is bounded whatever the data: up to `limit` different values are counted one by one; when
-there are more, the counts go into a sketch of frequent words (of 98,304 words at most) and one of
-distinct values (16 KB), and stay there. Exact counts are the same in whatever order values come and
-counters are merged; whether they are exact depends only on the values, too.
+Memory is bounded for any data. Up to `limit` different values are counted exactly. With more, the
+counts go into a sketch of frequent words (at most 98,304 words) and a sketch of distinct values (16
+KB), and stay there. Exact counts do not depend on the order of values and merges. Whether counts
+are exact depends only on the values, too.
 
     counter = ValueCounter()
     counter.add([b"rome", b"oslo", b"rome"])
@@ -22,33 +22,35 @@ from input_pipelines.prepare.analyze import sketches
 
 Value = Union[bytes, int, float]
 
-# Different values that are counted one by one: with words of 20 bytes about 15 MB a feature.
+# How many different values are counted exactly. Words of 20 bytes take about 15 MB for a feature.
 EXACT_LIMIT = 100_000
 
-# A longer value is no word of a vocabulary, and would take the memory of many.
+# A longer value is not useful in a vocabulary, and would take the memory of many words.
 LONGEST_WORD = 256
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
-# What stands for a long value: it is no UTF-8, so it can be no word.
+# The start of the replacement for a long value. It is not UTF-8, so it cannot be a word.
 _LONG = b"\xff\xfe"
 
 
 class ValueCounter:
-    """Counts of different values; see the module.
+    """Counts different values; see the module.
 
     Attributes:
-      exact: value -> count, or None once there are too many values.
-      total: number of values added.
-      not_words: in sketches, how many of them are no words; `not_word_count` is for both states.
+      exact: value -> count, or None if there are too many different values.
+      total: the number of added values.
+      not_words: how many values in the sketches are not words. `not_word_count` also works for
+        exact counts.
     """
 
     def __init__(self, limit: int = EXACT_LIMIT, *, frequent: bool = True):
-        """A counter of nothing.
+        """An empty counter.
 
         Args:
-          limit: different values that are counted one by one.
-          frequent: whether words are wanted beyond that, or only the number of distinct values.
+          limit: how many different values are counted exactly.
+          frequent: whether frequent words are counted beyond the limit, or only the number of
+            distinct values.
         """
         self.limit = limit
         self.exact: Optional[Counter[Value]] = Counter()
@@ -61,7 +63,7 @@ class ValueCounter:
         self._words: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: sketches as bytes."""
+        """The state for another process, with sketches as bytes."""
         state = dict(self.__dict__)
         if self.exact is None:
             state["_distinct"] = self._distinct.serialize_compact()
@@ -76,7 +78,7 @@ class ValueCounter:
             self._words = library.frequent_strings_sketch.deserialize(self._words)
 
     def add(self, values: list[Any]) -> None:
-        """Counts values: all bytes, all integers or all finite floats."""
+        """Counts values. All of them must be bytes, integers or finite floats."""
         if values and isinstance(values[0], bytes) and max(map(len, values)) > LONGEST_WORD:
             values = [_short(value) for value in values]
         self.total += len(values)
@@ -87,7 +89,7 @@ class ValueCounter:
         self._check_limit()
 
     def merge(self, other: ValueCounter) -> None:
-        """Adds another counter's values, with the same limit; the other is not changed."""
+        """Adds the values of another counter with the same limit, without changing it."""
         self.total += other.total
         if other.exact is not None:
             if self.exact is not None:
@@ -106,14 +108,14 @@ class ValueCounter:
 
     @property
     def cardinality(self) -> int:
-        """Number of different values, estimated when not `exact`."""
+        """The number of different values; an estimate if counts are not `exact`."""
         if self.exact is not None:
             return len(self.exact)
         return round(sketches.union(self._distinct).get_estimate())
 
     @property
     def largest_error(self) -> int:
-        """How much too small a count may be."""
+        """By how much a count may be too small."""
         if self.exact is not None or self._words.is_empty():
             return 0
         return int(self._words.total_weight * self._words.epsilon) + 1
@@ -125,14 +127,14 @@ class ValueCounter:
 
     @property
     def not_word_count(self) -> int:
-        """How many values are no UTF-8 text or longer than `LONGEST_WORD` bytes."""
+        """How many values are not UTF-8 text, or are longer than `LONGEST_WORD` bytes."""
         if self.exact is None:
             return self.not_words
         return sum(n for value, n in self.exact.items() if _word(value) is None)
 
     @property
     def integers(self) -> bool:
-        """Whether there are words and all are integers."""
+        """Whether the values have words, and all of them are integers."""
         if self.exact is None:
             return self._integers
         words = [word for word in map(_word, self.exact) if word != ""]
@@ -140,16 +142,16 @@ class ValueCounter:
 
     @property
     def state_size(self) -> int:
-        """Number of values held one by one: what memory grows with."""
+        """How many values are stored separately, which decides the memory."""
         if self.exact is not None:
             return len(self.exact)
         return int(self._words.num_active_items) if self._frequent else 0
 
     def words(self) -> list[tuple[str, int]]:
-        """Words and their counts, falling, ties by word; integers as text, no empty string.
+        """Words and their decreasing counts, ties by word. Integers are text; "" is not included.
 
-        Beyond the limit these are the frequent words that the sketch knows, and each count is a
-        lower bound: the true one is larger by `largest_error` at most.
+        Beyond the limit, these are the frequent words in the sketch, and each count is a lower
+        bound: the true count is larger by at most `largest_error`.
         """
         if self.exact is not None:
             pairs: Iterable[tuple[Optional[str], int]] = (
@@ -209,7 +211,7 @@ def _short(value: bytes) -> bytes:
 
 
 def _word(value: Value) -> Optional[str]:
-    """A value as text, or None for bytes that are none."""
+    """A value as text, or None for bytes that are not UTF-8."""
     if not isinstance(value, bytes):
         return str(value)
     try:

@@ -1,10 +1,10 @@
-"""Which words a vocabulary file gets, and the two files of a feature: words, and their counts.
+"""Chooses the words of a vocabulary, and makes the two files of a feature: words, and counts.
 
-    vocabularies/<feature>.txt          one word a line, line i is id i, for the spec
-    vocabularies/<feature>.counts.tsv   word, tab, count, for people and programs
+    vocabularies/<feature>.txt          one word on each line; line i is id i; for the spec
+    vocabularies/<feature>.counts.tsv   word, tab, count; for people and programs
 
-The order is by falling count, ties by word, so that a vocabulary of the first n words is the n most
-frequent ones. Never drops a word silently: `Vocabulary` says how many are left out, and why.
+Words are sorted by decreasing count, ties by word, so the first n words are the n most frequent
+ones. No word is dropped silently: `VocabularyWords` says how many are left out, and why.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyWords:
-    """The words of a feature that a vocabulary file holds.
+    """The words of a feature for its vocabulary file.
 
     Attributes:
-      words: (word, count), by falling count, ties by word.
+      words: (word, count), by decreasing count, ties by word.
       rare: how many words are left out because they occur less often than `min_count`.
-      unusable: words that no vocabulary file can hold, since they would break its lines.
-      exact: whether the counts are; if not, a count is a lower bound.
+      unusable: words that a vocabulary file cannot store, because they would break its lines.
+      exact: whether the counts are exact. Otherwise they are lower bounds.
     """
 
     words: tuple[tuple[str, int], ...]
@@ -42,11 +42,11 @@ def choose_words(
     """The words for a vocabulary file.
 
     Args:
-      counted: words and counts in the order wanted.
-      min_count: a word that occurs less often is left out.
+      counted: words and counts in the wanted order.
+      min_count: words that occur less often are left out.
       exact: whether the counts are exact.
-      missing: a word that stands for a missing value and gets no id: "-1" for a single-valued
-        integer; the empty string always.
+      missing: a word that means a missing value and gets no id: "-1" for a single-valued integer.
+        The empty string never gets an id.
     """
     kept, unusable, rare = [], [], 0
     for word, count in counted:

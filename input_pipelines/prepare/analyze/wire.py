@@ -1,18 +1,18 @@
-"""Reads blocks of serialized Examples or SequenceExamples into arrays, whatever their features.
+"""Reads blocks of serialized Examples or SequenceExamples with any features into arrays.
 
-`tf.io.parse_example` has to be told every name and type, passes over what it was not told, and
-stops at the first other type; the protobuf library takes records one at a time. Analysis needs all
-names, whatever they are, at the speed of arrays. So this reads the wire format itself, many records
-at once: the k-th map entry of every record in one step, the k-th byte of every varint in one step.
+`tf.io.parse_example` must know every name and type. It ignores other features, and fails at the
+first different type. The protobuf library reads records one at a time. Analysis needs all names, at
+the speed of arrays. So this module reads the wire format itself, many records at once: the k-th map
+entry of every record in one step, the k-th byte of every varint in one step.
 
-Only the form that every common writer produces is read so (fields in order, packed numbers, no
-unknown fields). A record of any other form goes to the protobuf library, which decides what it
-means or that it is no Example: the result is the library's for every record, only the speed is
-not. So do feature lists whose steps are of several types or say none. A SequenceExample without
-feature lists is an Example in all but name. Reads only; keeps nothing between blocks.
+It reads only the form that all common writers produce (fields in order, packed numbers, no unknown
+fields). The protobuf library reads all other records, and decides what they mean or that they are
+not Examples. So the result is always the library's result; only the speed differs. The library also
+reads feature lists whose steps have several types or no type. A SequenceExample without feature
+lists is read like an Example. Nothing is kept between blocks.
 
     for name, columns in parse_block(records).items():
-        for column in columns:      # one a type; more than one is for the caller to refuse
+        for column in columns:      # one for each type; the caller should refuse several types
             column.rows, column.lengths, column.values
 """
 
@@ -30,7 +30,7 @@ from input_pipelines.prepare.analyze.protobuf_records import NO_TYPE, FeatureBlo
 _FIELD_1, _FIELD_2 = 0x0A, 0x12
 _DTYPE_OF_TAG = {0x0A: "string", 0x12: "float32", 0x1A: "int64"}
 
-# Read past the end of a record stays inside the buffer: a varint, or a word of a name.
+# Reading a varint or a word of a name past the end of a record must stay inside the buffer.
 _PADDING = 16
 _LONGEST_LENGTH = 5  # bytes of a varint; a record is under 2 GB
 _LONGEST_VARINT = 10
@@ -94,7 +94,7 @@ def _parse_common(records: Sequence[bytes], place: np.ndarray) -> dict[str, list
 
 @dataclasses.dataclass(frozen=True)
 class _Entries:
-    """Map entries: which record, where the name starts and ends, where the value does."""
+    """Map entries: their record, and where their name and value start and end."""
 
     row: np.ndarray
     key: np.ndarray
@@ -107,7 +107,7 @@ class _Entries:
 
 
 def _varint(buffer: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths at some places, and where they end; a length too long to be one is -1."""
+    """Lengths at some places, and where they end; -1 for an invalid, too long length."""
     byte = buffer[at]
     value = (byte & 0x7F).astype(np.int64)
     after = at + 1
@@ -126,7 +126,7 @@ def _varint(buffer: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def _delimited(
     buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, tag: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fields with a length: where their content starts and ends, and which are in order."""
+    """Fields with a length: where their content starts and ends, and which fields are valid."""
     size, start = _varint(buffer, np.minimum(at + 1, len(buffer) - _PADDING))
     end = start + size
     good = (at < limit) & (buffer[at] == tag) & (size >= 0) & (start <= limit) & (end <= limit)
@@ -137,9 +137,9 @@ _Places = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, where a map starts,
 
 
 def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Places, _Places]:
-    """The features (or context) of records that lie at [starts, ends), and the feature lists.
+    """The features (or context) and the feature lists of records at [starts, ends).
 
-    A record has one, both in this order, or none: an empty one is an Example without features.
+    A record has one of them, both in this order, or nothing (an Example without features).
     """
     found = []
     rows, at = np.arange(len(starts)), starts
@@ -155,7 +155,7 @@ def _tops(buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[_Pl
 
 
 def _entries(buffer: np.ndarray, rows: np.ndarray, at: np.ndarray, limit: np.ndarray) -> _Entries:
-    """All entries of the maps of some records that lie at [at, limit)."""
+    """All entries of the maps at [at, limit)."""
     parts = []
     while True:
         left = at < limit
@@ -183,7 +183,7 @@ def _need(good: np.ndarray, rows: np.ndarray) -> None:
 
 
 def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[str, _Entries]]:
-    """Entries of each name, in the order of their records."""
+    """The entries of each name, in the order of their records."""
     if not len(entries.row):
         return []
     # A view of the 8 bytes from each place on, so that names are compared 8 bytes at a time.
@@ -203,16 +203,16 @@ def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[s
     same = entries.key_size == entries.key_size[first]
     for part in parts:
         same &= part == part[first]
-    _need(same, entries.row)  # Two names of one digest, if that ever happens.
+    _need(same, entries.row)  # Two names with the same digest, if that ever happens.
     small = number.astype(np.uint16 if int(number.max()) < 2**16 else np.int64)
-    order = np.argsort(small, kind="stable")  # By radix for 16 bits, which takes no time.
+    order = np.argsort(small, kind="stable")  # A fast radix sort for 16 bits.
     groups = np.split(order, np.cumsum(np.bincount(small))[:-1])
     found = []
     for where in groups:
         group = entries.take(where)
         if (np.diff(group.row) <= 0).any():
             group = group.take(np.argsort(group.row, kind="stable"))
-            _need(np.diff(group.row, prepend=-1) > 0, group.row)  # A name that is there twice.
+            _need(np.diff(group.row, prepend=-1) > 0, group.row)  # A record has a name twice.
         start = int(group.key[0])
         try:
             name = data[start : start + int(group.key_size[0])].decode()
@@ -223,10 +223,10 @@ def _by_name(data: bytes, buffer: np.ndarray, entries: _Entries) -> list[tuple[s
 
 
 def _numbered(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A number from 0 on for each different digest, and where it first stands.
+    """A number from 0 on for each different digest, and where each digest is found first.
 
-    Sorting some of them and looking all up takes half the time of sorting all; it is enough
-    unless a name is rare.
+    Sorting a sample and looking up all digests takes half the time of sorting all of them. The
+    sample is enough unless a name is rare.
     """
     known = np.unique(digests[:: max(len(digests) // 4096, 1)])
     number = np.minimum(np.searchsorted(known, digests), len(known) - 1)
@@ -234,7 +234,7 @@ def _numbered(digests: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, first, number = np.unique(digests, return_index=True, return_inverse=True)
         return number.reshape(-1), first
     first = np.empty(len(known), np.int64)
-    first[number[::-1]] = np.arange(len(digests) - 1, -1, -1)  # The last assignment stays.
+    first[number[::-1]] = np.arange(len(digests) - 1, -1, -1)  # The last assignment wins.
     return number, first
 
 
@@ -268,7 +268,7 @@ def _values(data: bytes, buffer: np.ndarray, group: _Entries, tag: int) -> Featu
 
 
 def _steps(data: bytes, buffer: np.ndarray, group: _Entries) -> FeatureBlock:
-    """Feature lists of one name: the values of all steps, each of which is read as a feature is."""
+    """Feature lists with one name: the values of all steps. A step is read like a feature."""
     lengths = np.zeros(len(group.row), np.int64)
     owner, start, end = _repeated(buffer, group.value, group.end, group.row)
     if not len(owner):
@@ -286,7 +286,7 @@ def _steps(data: bytes, buffer: np.ndarray, group: _Entries) -> FeatureBlock:
 
 
 def _ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The places [start, start + size) of each, one after the other."""
+    """The joined places [start, start + size) of all ranges."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
@@ -294,7 +294,7 @@ def _ragged(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def _integers(
     buffer: np.ndarray, starts: np.ndarray, ends: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Packed varints: how many in each place, and all of them as int64."""
+    """Packed varints: the number in each place, and all of them as int64."""
     sizes = ends - starts
     content = buffer[_ragged(starts, sizes)]
     last = content < 0x80
@@ -318,7 +318,7 @@ def _integers(
 def _strings(
     data: bytes, buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, list[bytes]]:
-    """Repeated bytes: how many in each place, and all of them."""
+    """Repeated bytes: the number in each place, and all of them."""
     owner, starts, ends = _repeated(buffer, at, limit, rows)
     lengths = np.bincount(owner, minlength=len(at))
     return lengths, [data[s:e] for s, e in zip(starts.tolist(), ends.tolist())]
@@ -327,7 +327,7 @@ def _strings(
 def _repeated(
     buffer: np.ndarray, at: np.ndarray, limit: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Repeated fields with a length: the place that each is in, and where its content lies."""
+    """Repeated fields with a length: the place of each field, and where its content is."""
     which: Optional[np.ndarray] = None  # None while all places have a value left.
     parts = []
     numbers = np.arange(len(at))

@@ -1,10 +1,11 @@
-"""Feature specs from and to the Schema of TensorFlow Metadata, in its text format.
+"""Converts feature specs from and to the Schema of TensorFlow Metadata, in its text format.
 
-    proto                the message, read and written
-    to_spec              a Schema as a first spec, with a comment on every choice
+    proto                reads and writes the message
+    to_spec              makes a first spec from a Schema, with a comment on every choice
     feature_choices      the rules for one feature
-    weighted_features    weighted columns, both ways
-    from_spec            a spec as a Schema
+    weighted_features    converts weighted columns in both directions
+    from_spec            makes a Schema from a spec
 
-Both ways say what they could not take along. Imports nothing itself; needs the extra `metadata`.
+Both directions report what they could not convert. This file imports nothing. The modules need the
+extra `metadata`.
 """

@@ -1,15 +1,17 @@
-"""What a spec makes of one feature of a Schema: the rules, each with its why.
+"""Converts one feature of a Schema to entries of a spec: the rules, with reasons.
 
-    type          FLOAT, INT, BYTES are float32, int64, string; any other is left out
+    type          FLOAT, INT, BYTES become float32, int64, string; other types are left out
     shape         no dimension, or [1], is one value; [n] of categories is a list
-    value_count   one value where min and max are 1, otherwise a list; neither of the two: a list
+    value_count   one value if min and max are 1, otherwise a list; without shape and value_count: a
+                  list
     presence      in every record: required; else the default of its dense TensorRepresentation, or
                   "" and -1, which mean missing, or 0
-    domain        words and integers of categories are a vocabulary, from 0 on an identity; a range
-                  of numbers is their minmax; without one, strings and ids are hashed
+    domain        words and integers of categories become a vocabulary, or an identity if integers
+                  start at 0; a range of numbers becomes minmax; without a domain, strings and ids
+                  are hashed
 
-Features that the Schema disables, and those of a kind that no column reads, are ignored, with the
-reason. Nothing is passed over: what is set and was not used is in `Reading.lost`.
+Features that the Schema disables, or that no column can read, are ignored, with the reason. Nothing
+is skipped silently: fields that are set but not used are in `Reading.lost`.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ DTYPES = {1: "string", 2: "int64", 3: "float32"}
 LARGEST_LIST = 50
 _LARGEST_IDENTITY = 2_000_000
 
-# Stages of features that a model may read; the names of the others say why not.
+# Stages of features that a model may read. The names of all other stages say why not.
 _USABLE_STAGES = ("UNKNOWN_STAGE", "BETA", "PRODUCTION")
 
-# Domains that say what bytes are, of which no column makes ids.
+# Domains that describe bytes that no column turns into ids.
 _NO_CATEGORIES = (
     "image_domain",
     "audio_domain",
@@ -42,7 +44,7 @@ _NO_CATEGORIES = (
     "time_of_day_domain",
 )
 
-# What the domains of values are of, in a spec.
+# The types in a spec to which each domain of values applies.
 _DOMAIN_TYPES = {
     "string_domain": ("string",),
     "bool_domain": ("string", "int64"),
@@ -50,22 +52,22 @@ _DOMAIN_TYPES = {
     "float_domain": ("float32",),
 }
 
-# What is known of ids whose number is not: buckets for about 1,000 of them.
+# If the number of ids is unknown, there are buckets for about this many.
 _UNKNOWN_IDS = 1000
 
 
 @dataclasses.dataclass
 class Reading:
-    """One feature of a Schema, as far as it was understood.
+    """One feature of a Schema, and what a spec can take from it.
 
     Attributes:
       message: the Feature.
-      dtype: of the spec; None when it has no such type.
-      shape: as in a spec.
-      lost: fields that are set, with the reason why a spec does not hold them.
-      domain: its domain, those of the Schema looked up; None when it has none.
-      domain_kind: the name of its field, as `string_domain`.
-      default: of its TensorRepresentation.
+      dtype: its type in a spec; None if a spec has no such type.
+      shape: its shape in a spec.
+      lost: fields that are set, with the reason why a spec cannot store them.
+      domain: its domain, also if the Schema defines it elsewhere; None if it has no domain.
+      domain_kind: the name of the domain's field, such as `string_domain`.
+      default: the default of its TensorRepresentation.
     """
 
     message: Any
@@ -87,7 +89,7 @@ class Reading:
 
     @property
     def words(self) -> list[str]:
-        """The words of a string's domain, each once and none empty."""
+        """The words of a string's domain, without duplicates and empty words."""
         if self.dtype != "string":
             return []
         if self.domain_kind == "string_domain":
@@ -99,7 +101,7 @@ class Reading:
 
     @property
     def integers(self) -> Optional[tuple[int, int]]:
-        """The smallest and largest of integers that are categories, or whose range is known."""
+        """The smallest and largest integer, if the domain has both."""
         if self.dtype != "int64":
             return None
         if self.domain_kind == "bool_domain":
@@ -124,9 +126,9 @@ def read(message: Any, domains: Mapping[str, tuple[str, Any]], default: Any) -> 
     """Reads one Feature.
 
     Args:
-      message: it.
-      domains: those of the Schema, with their kind, by name.
-      default: of its TensorRepresentation, or None.
+      message: the Feature.
+      domains: the domains of the Schema with their kinds, by name.
+      default: the default of its TensorRepresentation, or None.
     """
     reading = Reading(message, DTYPES.get(message.type), default=default)
     _read_shape(reading)
@@ -152,12 +154,12 @@ def _read_shape(reading: Reading) -> None:
         reading.shape = "variable"
         if count.min > 0 or count.max > 0:
             reading.lost.append(
-                f"value_count {one_line(count)}: a list of a spec may have any length"
+                f"value_count {one_line(count)}: a list in a spec may have any length"
             )
     else:
         reading.shape = "variable"
         if kind is None:
-            reading.notes.append("the Schema gives no shape, so a list")
+            reading.notes.append("a list, because the Schema gives no shape")
 
 
 def _read_domain(reading: Reading, domains: Mapping[str, tuple[str, Any]]) -> None:
@@ -173,11 +175,11 @@ def _read_domain(reading: Reading, domains: Mapping[str, tuple[str, Any]]) -> No
     if reading.domain_kind in _DOMAIN_TYPES:
         if reading.dtype is not None and reading.dtype not in _DOMAIN_TYPES[reading.domain_kind]:
             text = f"{reading.domain_kind} {one_line(reading.domain)}"
-            reading.lost.append(f"{text}: it says nothing of a {reading.dtype} in a spec")
+            reading.lost.append(f"{text}: it does not apply to a {reading.dtype} in a spec")
             reading.domain_kind, reading.domain = "", None
 
 
-# Fields of which everything that matters is used, or said elsewhere.
+# Fields that are used completely, or reported elsewhere.
 _USED = {
     "name",
     "deprecated",
@@ -218,7 +220,7 @@ def _list_lost(reading: Reading) -> None:
 
 
 def list_range(reading: Reading) -> None:
-    """Adds the range of numbers to what is lost, since nothing holds values against it."""
+    """Adds the range of numbers to `lost`, because a spec does not check it."""
     if reading.domain_kind in ("int_domain", "float_domain"):
         text = f"{reading.domain_kind} {one_line(reading.domain)}"
         if reading.domain.HasField("min") or reading.domain.HasField("max"):
@@ -242,13 +244,13 @@ def stage(message: Any) -> str:
 def unusable(reading: Reading) -> str:
     """Why a feature cannot be in a spec at all, or an empty string."""
     if not re.fullmatch(NAME_PATTERN, reading.name):
-        return "its name cannot be part of a TensorFlow variable's; rename it to use it"
+        return "its name cannot be part of a TensorFlow variable's name; rename it to use it"
     if reading.dtype is None:
         field = reading.message.DESCRIPTOR.fields_by_name["type"]
         name = field.enum_type.values_by_number[reading.message.type].name
-        return f"it is of type {name}, and a spec knows FLOAT, INT and BYTES"
+        return f"its type is {name}, but a spec has only FLOAT, INT and BYTES"
     if reading.message.WhichOneof("shape_type") == "value_counts":
-        return "its values are nested lists, of which a spec reads flat ones with row_lengths"
+        return "its values are nested lists; a spec can only read flat lists with row_lengths"
     return ""
 
 
@@ -256,9 +258,9 @@ def choose(reading: Reading, taken: frozenset[str], *, absent: str = "") -> Choi
     """The entries of a feature.
 
     Args:
-      reading: it; `unusable` said nothing.
-      taken: names of all features.
-      absent: the environment in which it is not, when there is one.
+      reading: the feature. `unusable` must have returned an empty string for it.
+      taken: the names of all features.
+      absent: the environment that lacks the feature, or an empty string.
     """
     reason = _no_column(reading, absent)
     if not reason and reading.is_category and isinstance(reading.shape, tuple) and reading.shape:
@@ -280,17 +282,18 @@ def _no_column(reading: Reading, absent: str) -> str:
     if stage(reading.message):
         return f"its stage in the Schema is {stage(reading.message)}"
     if absent:
-        return f"it is not there in the environment {absent}; is it the weight of a label?"
+        return f"the environment {absent} lacks it, so it may be the weight of a label"
     if reading.domain_kind == "image_domain":
         return (
-            "its domain is image_domain; say decode: {image: {height, width, channels}} to read it"
+            "its domain is image_domain; use decode: {image: {height, width, channels}} to read it"
         )
     if reading.domain_kind in _NO_CATEGORIES:
-        return f"its domain is {reading.domain_kind}; make numbers or categories of it"
+        return f"its domain is {reading.domain_kind}; convert it to numbers or categories"
     if reading.dtype == "float32" and reading.shape == "variable":
         return (
-            "numbers of differing length fit a sequence_numeric or ragged column alone, in a group "
-            "that a model of your own reads; write one, or store as many in every record"
+            "lists of numbers with different lengths need a sequence_numeric or ragged column and "
+            "a custom model that reads its group; write such a model, or store the same number of "
+            "values in every record"
         )
     return ""
 
@@ -311,8 +314,8 @@ def _feature(reading: Reading) -> Entry:
             missing = -1 if reading.is_category else 0
             fallback = {"string": "", "int64": missing, "float32": 0.0}
             value["default"] = fallback[str(reading.dtype)]
-            means = "which means missing" if reading.is_category else "a guess: the Schema has none"
-            comments.append(f"not in every record; its default, {means}")
+            means = "means missing" if reading.is_category else "is a guess: the Schema has none"
+            comments.append(f"not in every record; the default {means}")
     comments += [f"not in the spec: {lost}" for lost in reading.lost]
     return Entry(reading.name, value, "; ".join(comments))
 
@@ -327,14 +330,14 @@ def _number(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice:
         column = Entry(
             name,
             {"numeric": reading.name, "normalizer": scale},
-            "its range in the Schema, to 0 and 1",
+            "scales its range in the Schema to 0 to 1",
         )
     else:
         name = columns.free_name(f"{reading.name}_number", taken)
         column = Entry(
             name,
             {"numeric": reading.name},
-            "as it is, since the Schema has no range; give it a normalizer",
+            "not scaled, because the Schema has no range; add a normalizer",
         )
     return Choice(feature, (column,), (name,), (name,))
 
@@ -350,7 +353,7 @@ def _category(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice
         if len(words) > LARGEST_LIST:
             source = {"file": vocabulary_file(name)}
         value = {"vocabulary": name, **source, **({"oov_buckets": oov} if oov else {})}
-        others = "others share one id" if oov else "another one has no id"
+        others = "other words share one id" if oov else "other words have no id"
         why = f"the {len(words):,} words of its domain; {others}"
     elif identity is not None:
         size = ids = identity
@@ -360,12 +363,12 @@ def _category(reading: Reading, feature: Entry, taken: frozenset[str]) -> Choice
         low, high = reading.integers or (0, 0)
         size = ids = high - low + 1
         value = {"vocabulary": name, "list": list(range(low, high + 1))}
-        why = f"the integers of its domain, {low:,} to {high:,}; another one has no id"
+        why = f"the integers of its domain, {low:,} to {high:,}; other integers have no id"
     else:
         ids, known = _number_of_ids(reading)
         size = sizes.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
-        why = f"hashed, {known}; ten buckets an id"
+        why = f"hashed, {known}; ten buckets for each id"
     deep = columns.deep_column(name, ids=ids, size=size, taken=taken)
     return Choice(feature, (Entry(name, value, why), deep), (name,), (deep.name,))
 
@@ -393,5 +396,5 @@ def _number_of_ids(reading: Reading) -> tuple[int, str]:
     ends = reading.integers
     if ends is not None:
         return ends[1] - ends[0] + 1, f"for the integers from {ends[0]:,} to {ends[1]:,}"
-    why = f"as for {_UNKNOWN_IDS:,} values, a guess: the Schema does not say how many"
+    why = f"for {_UNKNOWN_IDS:,} values, which is a guess: the Schema does not say how many"
     return _UNKNOWN_IDS, why

@@ -1,11 +1,11 @@
-"""A spec as a Schema: what the records hold, for TensorFlow Data Validation and its like.
+"""Converts a spec to a Schema of its records, for TensorFlow Data Validation and similar tools.
 
     text = from_spec.text(feature_specs.load("spec.yaml"))
 
-A Schema describes stored features, not a model, so columns, groups and objectives are not in it;
-of a column only the domain of its feature is (the words of a vocabulary, the size of an identity),
-and of a weighted one which feature weighs which.
-What was left out is listed in comments at the top, and by `schema_of`.
+A Schema describes stored features, not a model. So it has no columns, groups or objectives. A
+column only gives its feature a domain (the words of a vocabulary, the size of an identity). A
+weighted column becomes a weighted feature. Everything that is left out is listed in comments at the
+top, and by `schema_of`.
 
     required               presence { min_fraction: 1 min_count: 1 }
     default                default_value of a dense TensorRepresentation
@@ -35,18 +35,18 @@ _COMPARATORS = {"l_infinity": "infinity_norm", "jensen_shannon": "jensen_shannon
 
 
 def text(spec: FeatureSpec) -> tuple[str, tuple[str, ...]]:
-    """The Schema of a spec in text format, and what is not in it."""
+    """The Schema of a spec in text format, and what it does not contain."""
     schema, lost = schema_of(spec)
-    head = ["# By run.py --mode=export_schema. Not in the Schema, which describes records alone:"]
+    head = ["# By run.py --mode=export_schema. Not in the Schema, which only describes records:"]
     head += [f"#   {line}" for line in lost] or ["#   nothing"]
     return "\n".join([*head, "", proto.text(schema)]), lost
 
 
 def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
-    """The Schema message of a spec, and what of the spec is not in it.
+    """The Schema message of a spec, and the parts of the spec that it does not contain.
 
     Raises:
-      MissingPackageError: tensorflow-metadata is not there, or does not fit.
+      MissingPackageError: tensorflow-metadata is not installed, or has an unsuitable version.
     """
     schema = proto.library().Schema()
     schema.default_environment.extend([_TRAINING, _SERVING])
@@ -66,7 +66,7 @@ def schema_of(spec: FeatureSpec) -> tuple[Any, tuple[str, ...]]:
             lost.append(f"features.{name}.decode: {json.dumps(decode)}")
         if name in spec.ignored:
             message.lifecycle_stage = proto.library().DISABLED
-        elif name not in served:  # A weight of a label, or a true probability.
+        elif name not in served:  # The weight of a label, or a true probability.
             message.not_in_environment.append(_SERVING)
         _add_drift(spec, "feature", name, message, lost)
     domains = {_add_domain(spec, name, schema, lost) for name in spec.features}
@@ -153,7 +153,7 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
         if isinstance(column, Vocabulary) and string:
             message.string_domain.name = name
             message.string_domain.value.extend(column.row_names(spec))
-            # Whatever becomes of them, other words are no error; by itself a domain is closed.
+            # Other words are not an error, but by default a domain allows no other words.
             message.distribution_constraints.min_domain_mass = 0.0
             if column.oov_buckets > 1:
                 lost.append(f"{path}.oov_buckets: {column.oov_buckets}; words outside are allowed")
@@ -168,7 +168,7 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
             if column.default_id is None:
                 message.int_domain.min, message.int_domain.max = 0, column.size - 1
             else:
-                lost.append(f"{path}.size: {column.size}, since default_id allows other values")
+                lost.append(f"{path}.size: {column.size}; default_id allows other values")
             return column_name
     for column_name, column in readers.items():
         if not string:
@@ -183,7 +183,7 @@ def _add_domain(spec: FeatureSpec, name: str, schema: Any, lost: list[str]) -> O
 
 
 def _add_drift(spec: FeatureSpec, kind: str, name: str, message: Any, lost: list[str]) -> None:
-    """Thresholds of a feature or label that is measured, its own or the default's."""
+    """Adds the thresholds of a measured feature or label, also if they come from the default."""
     if kind == "feature" and name in spec.ignored and name not in spec.drift.features:
         return
     for measure in ("l_infinity", "jensen_shannon", "missing"):
@@ -202,7 +202,7 @@ def _add_drift(spec: FeatureSpec, kind: str, name: str, message: Any, lost: list
 
 
 def _columns_lost(spec: FeatureSpec, domains: set[Optional[str]]) -> list[str]:
-    """Every column that became no domain and no weighted feature, the groups, the objectives."""
+    """The columns that became neither domains nor weighted features; groups, objectives, filter."""
     document = spec.to_dict()
     lost = [
         f"columns.{name}: {json.dumps(entry)}"

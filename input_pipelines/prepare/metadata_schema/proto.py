@@ -1,7 +1,7 @@
-"""The `Schema` message of the package tensorflow-metadata, imported when first asked for.
+"""The `Schema` message of the package tensorflow-metadata, which is imported at the first use.
 
-Text format alone, as TensorFlow Data Validation writes it (`schema.pbtxt`). Beside TensorFlow 2.15
-to 2.20 the package has to be older than 1.21, whose messages need protobuf 6.
+Only the text format is supported, as TensorFlow Data Validation writes it (`schema.pbtxt`). With
+TensorFlow 2.15 to 2.20, the package must be older than version 1.21, which needs protobuf 6.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def library() -> Any:
     """The module `schema_pb2`.
 
     Raises:
-      MissingPackageError: the package is not installed, or does not fit the installed protobuf.
+      MissingPackageError: the package is not installed, or needs another version of protobuf.
     """
     try:
         from tensorflow_metadata.proto.v0 import schema_pb2
-    except Exception as error:  # protobuf's VersionError is no ImportError.
+    except Exception as error:  # protobuf's VersionError is not an ImportError.
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if (missing or "").partition(".")[0] == "tensorflow_metadata":
             raise MissingPackageError(
@@ -34,8 +34,8 @@ def library() -> Any:
                 "install it with: pip install estimator-kit[metadata]"
             ) from error
         raise MissingPackageError(
-            f"the installed tensorflow-metadata cannot be imported ({error}); beside protobuf "
-            "before 6 (TensorFlow 2.15 to 2.20) install: pip install 'tensorflow-metadata<1.21'"
+            f"the installed tensorflow-metadata cannot be imported ({error}). With protobuf before "
+            "6 (TensorFlow 2.15 to 2.20), install: pip install 'tensorflow-metadata<1.21'"
         ) from error
     return schema_pb2
 
@@ -44,7 +44,7 @@ def read(path: pathlib.Path) -> Any:
     """The Schema in a file.
 
     Raises:
-      SchemaError: the file cannot be read, or is no Schema in text format.
+      SchemaError: the file cannot be read, or is not a Schema in text format.
       MissingPackageError: see `library`.
     """
     schema_pb2 = library()
@@ -59,7 +59,7 @@ def read(path: pathlib.Path) -> Any:
         return text_format.Parse(text, schema_pb2.Schema())
     except text_format.ParseError as error:
         raise SchemaError(
-            f"{str(path)!r} is no Schema of tensorflow-metadata in text format: {error}"
+            f"{str(path)!r} is not a Schema of tensorflow-metadata in text format: {error}"
         ) from error
 
 
@@ -71,7 +71,7 @@ def text(message: Any) -> str:
 
 
 def one_line(message: Any) -> str:
-    """A message, or another field, as a sentence shows it: cut in the middle when it is long."""
+    """A message or another field as text for a sentence. Long text is cut in the middle."""
     from google.protobuf import text_format
     from google.protobuf.message import Message
 

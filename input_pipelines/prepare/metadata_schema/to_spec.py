@@ -1,11 +1,11 @@
-"""A Schema as a first spec: `spec.yaml` with a comment on every choice, and its vocabularies.
+"""Makes a first spec from a Schema: `spec.yaml` with comments on every choice, and vocabularies.
 
     report = to_spec.write("schema.pbtxt", labels=["click"], directory="first")
 
-Labels are named, or are the features that the Schema tags `label`, or else those that are not there
-in one of its default environments, as in SERVING. What a spec cannot express is in the comments and
-in the report. The folder is as analysis leaves one: what was not written there by the kit is never
-overwritten.
+You can name the labels. By default, they are the features that the Schema tags `label`, or else the
+features that one of its default environments lacks, such as SERVING. The comments and the report
+list what a spec cannot express. The folder works like an analysis folder: files that the kit did
+not write are never overwritten.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _DOMAINS = ("string_domain", "float_domain", "int_domain")
 
 
 def write(path: str, *, labels: Sequence[str], directory: str) -> str:
-    """Writes the first spec of a Schema into a folder, and returns what to tell about it.
+    """Writes the first spec of a Schema into a folder, and returns a report.
 
     Args:
       path: the Schema, in text format.
-      labels: the features that are to be learned; empty for those of the Schema's environments.
-      directory: the folder; it is new, empty, or as an earlier import or analysis left it.
+      labels: the features to learn; empty for the labels that the Schema marks.
+      directory: the folder. It must be new, empty, or unchanged since an import or analysis.
 
     Raises:
-      SchemaError: the Schema cannot be used; nothing was written.
-      FolderError: the folder holds something else; nothing was written.
-      MissingPackageError: tensorflow-metadata is not there, or does not fit.
+      SchemaError: the Schema cannot be used. Nothing was written.
+      FolderError: the folder has other files. Nothing was written.
+      MissingPackageError: tensorflow-metadata is not installed, or has an unsuitable version.
     """
     target = pathlib.Path(directory)
     folder.check(target)
@@ -62,7 +62,7 @@ def spec_files(
     chosen = labels or _labels_of(schema, source)
     for label in chosen:
         _check_label(label, readings, source, flag=bool(labels))
-    drift = _drift(readings, chosen)  # First, since it adds to what is lost.
+    drift = _drift(readings, chosen)  # This comes first, because it adds to `lost`.
     taken = frozenset(readings)
     choices: dict[str, Choice] = {}
     for name, reading in readings.items():
@@ -75,7 +75,7 @@ def spec_files(
             absent = _absent(schema, reading.message)
             choices[name] = feature_choices.choose(reading, taken, absent=absent)
     if not any(choice.columns for choice in choices.values()):
-        raise SchemaError(f"{source!r} has no feature but the labels that fits any column")
+        raise SchemaError(f"apart from the labels, {source!r} has no feature for a column")
     whole = [*weighted_features.add_columns(schema, readings, choices), *_lost_of_schema(schema)]
     entries = [_label_entries(readings[label]) for label in chosen]
     report = [
@@ -89,8 +89,8 @@ def spec_files(
     heading = "\n".join(
         [
             f"A first spec, by run.py --mode=import_schema of {pathlib.Path(source).name}. Every "
-            "choice is a rule of thumb with its reason beside it: read it, change what you know "
-            "better, then train.",
+            "choice is a rule of thumb, and the comment gives its reason: read it, change what you "
+            "know better, then train.",
             *(f"Not in the spec: {lost}" for lost in whole),
         ]
     )
@@ -108,7 +108,7 @@ def _check_names(schema: Any, source: str) -> None:
         if not message.name:
             raise SchemaError(f"{source!r}: feature {i} has no name")
         if message.name in seen:
-            raise SchemaError(f"{source!r}: feature {message.name!r} is there twice")
+            raise SchemaError(f"{source!r}: feature {message.name!r} is listed twice")
         seen.add(message.name)
 
 
@@ -116,7 +116,7 @@ def _readings(schema: Any) -> dict[str, Reading]:
     domains = {d.name: (kind, d) for kind in _DOMAINS for d in getattr(schema, kind)}
     group = schema.tensor_representation_group
     dense = {}
-    if "" in group:  # A map of messages makes what is asked for.
+    if "" in group:  # Reading a missing key would add it to the map.
         for representation in group[""].tensor_representation.values():
             tensor = representation.dense_tensor
             if representation.WhichOneof("kind") == "dense_tensor":
@@ -133,7 +133,7 @@ def _readings(schema: Any) -> dict[str, Reading]:
 
 
 def _default(tensor: Any, dtype: Optional[str]) -> tuple[Any, str]:
-    """The default value of a dense tensor, and what is wrong with it."""
+    """The default value of a dense tensor, and why it cannot be used, if so."""
     kind = tensor.default_value.WhichOneof("kind") if tensor is not None else None
     if kind is None:
         return None, ""
@@ -142,19 +142,19 @@ def _default(tensor: Any, dtype: Optional[str]) -> tuple[Any, str]:
         try:
             return value.decode(), ""
         except UnicodeDecodeError:
-            return None, f"default_value {value!r}: it is no text"
+            return None, f"default_value {value!r}: it is not text"
     if kind == "int_value" and dtype == "int64":
         return int(value), ""
     if kind in ("int_value", "float_value") and dtype == "float32":
         return float(value), ""
-    return None, f"default_value {one_line(tensor.default_value)}: it is no {dtype}"
+    return None, f"default_value {one_line(tensor.default_value)}: it is not a {dtype}"
 
 
 # --- Labels --------------------------------------------------------------------------------------
 
 
 def _absent(schema: Any, message: Any) -> str:
-    """The first default environment in which a feature is not, or an empty string."""
+    """The first default environment that lacks a feature, or an empty string."""
     for environment in schema.default_environment:
         if environment in message.not_in_environment:
             return str(environment)
@@ -166,8 +166,9 @@ def _labels_of(schema: Any, source: str) -> list[str]:
     found = tagged or [m.name for m in schema.feature if _absent(schema, m)]
     if not found:
         raise SchemaError(
-            f"{source!r} does not say which features are labels: none is tagged {LABEL_TAG!r} or "
-            "not in one of its default environments; name them, as in --labels=click"
+            f"{source!r} does not say which features are labels: no feature has the tag "
+            f"{LABEL_TAG!r}, and its default environments have all features. Name the labels, for "
+            "example --labels=click"
         )
     return found
 
@@ -180,17 +181,17 @@ def _check_label(label: str, readings: dict[str, Reading], source: str, *, flag:
         raise SchemaError(f"{place}{source!r} has no feature {label!r}{hint}")
     why = feature_choices.unusable(reading)
     if why:
-        raise SchemaError(f"{place}feature {label!r} of {source!r} can be no label: {why}")
+        raise SchemaError(f"{place}feature {label!r} of {source!r} cannot be a label: {why}")
     known = reading.message.WhichOneof("shape_type") is not None
     if known and reading.shape != ():
         raise SchemaError(
-            f"{place}feature {label!r} of {source!r} can be no label: a label has one value; name "
-            "the features that are to be learned in --labels"
+            f"{place}feature {label!r} of {source!r} cannot be a label: a label must have one "
+            "value. Name the features to learn with --labels"
         )
     if reading.dtype == "string" and not 2 <= len(reading.words) <= _MOST_CLASSES:
         raise SchemaError(
             f"{place}feature {label!r} of {source!r} is text with {len(reading.words):,} words in "
-            f"its domain; a label has 2 to {_MOST_CLASSES:,} classes, or is a number"
+            f"its domain; a label must have 2 to {_MOST_CLASSES:,} classes, or be a number"
         )
 
 
@@ -208,12 +209,12 @@ def _label_entries(reading: Reading) -> tuple[Entry, Entry]:
     if classes == 2:
         head, why = {"head": "binary"}, "its domain has two values"
         if reading.dtype == "float32":
-            why = "its domain is 0 to 1; or is it a number between?"
+            why = "its domain is 0 to 1; choose regression if values between 0 and 1 occur"
     elif 3 <= classes <= _MOST_CLASSES:
         head = {"head": "multi_class", "num_classes": classes}  # type: ignore[dict-item]
         why = f"its domain has {classes:,} values"
     else:
-        head, why = {"head": "regression"}, "the Schema has no classes of it; or is it binary?"
+        head, why = {"head": "regression"}, "the Schema has no classes for it; it may be binary"
         feature_choices.list_range(reading)
     lost = (f"not in the spec: {text}" for text in reading.lost)
     comment = "; ".join([*reading.message.annotation.comment, *lost])
@@ -224,13 +225,13 @@ def _label_entries(reading: Reading) -> tuple[Entry, Entry]:
 
 
 def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Thresholds of drift comparators, as `stop`."""
+    """The thresholds of drift comparators, as `stop`."""
     found: dict[str, dict[str, Any]] = {}
     for name, reading in readings.items():
         comparator = reading.message.drift_comparator
         section = "labels" if name in labels else "features"
         if feature_choices.unusable(reading):
-            continue  # Left out of the spec as a whole.
+            continue  # The spec does not have this feature.
         for field, measure, dtypes in (
             ("infinity_norm", "l_infinity", ("string", "int64")),
             ("jensen_shannon_divergence", "jensen_shannon", ("float32", "int64")),
@@ -240,19 +241,19 @@ def _drift(readings: dict[str, Reading], labels: Sequence[str]) -> dict[str, dic
             threshold = getattr(comparator, field).threshold
             text = f"drift_comparator.{field} {threshold:g}"
             if reading.dtype not in dtypes:
-                reading.lost.append(f"{text}: {measure} is not of {reading.dtype} features")
+                reading.lost.append(f"{text}: {measure} is not for {reading.dtype} features")
             elif not 0 <= threshold <= 1:
                 reading.lost.append(f"{text}: it is not from 0 to 1")
             else:
                 entry = found.setdefault(section, {}).setdefault(name, {})
                 entry[measure] = {"stop": threshold}
         if comparator.HasField("normalized_abs_difference"):
-            reading.lost.append(f"drift_comparator {one_line(comparator)}: no such measure")
+            reading.lost.append(f"drift_comparator {one_line(comparator)}: unknown measure")
     return found
 
 
 def _lost_of_schema(schema: Any) -> Iterator[str]:
-    """What is set at the top of a Schema and has no place in a spec."""
+    """Fields at the top of a Schema that a spec cannot store."""
     for field, value in schema.ListFields():
         if field.name in ("feature", "weighted_feature", *_DOMAINS):
             continue
@@ -261,8 +262,8 @@ def _lost_of_schema(schema: Any) -> Iterator[str]:
                 yield f"{field.name} {one_line(message)}"
         elif field.name == "default_environment":
             yield (
-                f"default_environment {', '.join(value)}: a spec knows training, and serving "
-                "without labels"
+                f"default_environment {', '.join(value)}: a spec only distinguishes training and "
+                "serving without labels"
             )
         elif field.name == "tensor_representation_group":
             yield from _lost_representations(value)

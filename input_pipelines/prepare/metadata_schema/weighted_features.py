@@ -1,7 +1,8 @@
-"""Weighted features of a Schema as weighted columns of a spec, and back.
+"""Converts weighted features of a Schema to weighted columns of a spec, and back.
 
-A WeightedFeature names a list of values and a list of as many weights, which is what a `weighted`
-column reads. Where the two are no such lists in the spec, it is listed as lost.
+A WeightedFeature names a list of values and a list with one weight for each value. A `weighted`
+column reads the same. If the spec does not have two such lists, the weighted feature is reported as
+lost.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from input_pipelines.prepare.metadata_schema.proto import one_line
 
 
 def add_columns(schema: Any, readings: dict[str, Reading], choices: dict[str, Choice]) -> list[str]:
-    """Adds a column for each weighted feature to `choices`, and returns what is lost."""
+    """Adds a column for each weighted feature to `choices`, and returns the lost ones."""
     lost = []
     taken = {*readings, *(column.name for choice in choices.values() for column in choice.columns)}
     for message in schema.weighted_feature:
@@ -40,7 +41,7 @@ def add_columns(schema: Any, readings: dict[str, Reading], choices: dict[str, Ch
 
 
 def _only_step(path: Any) -> str:
-    """The feature that a path names; one of several steps names none of a spec's."""
+    """The feature that a path names. A path with several steps matches no feature of a spec."""
     return " / ".join(path.step)
 
 
@@ -52,16 +53,16 @@ def _reason(
     choices: dict[str, Choice],
     taken: set[str],
 ) -> str:
-    """Why a weighted feature is no column, or an empty string."""
+    """Why a weighted feature cannot become a column, or an empty string."""
     if not re.fullmatch(NAME_PATTERN, name) or name in taken:
         return "a column cannot have its name"
     for feature in (base, weight):
         if feature not in choices or choices[feature].feature is None:
-            return f"{feature!r} is no feature of the spec"
+            return f"{feature!r} is not a feature of the spec"
     if base not in choices[base].wide or readings[base].shape != "variable":
-        return f"{base!r} is no list of categories"
+        return f"{base!r} is not a list of categories"
     if readings[weight].dtype != "float32" or readings[weight].shape != "variable":
-        return f"{weight!r} is no list of numbers"
+        return f"{weight!r} is not a list of numbers"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""An analysis by Beam writes what one on this machine does, byte for byte."""
+"""An analysis with Beam writes the same bytes as one on this machine."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def content(folder):
 
 @pytest.fixture
 def small_groups(monkeypatch):
-    """A group is one file; here they are read one after the other."""
+    """Makes each file a group, and reads the groups one after the other."""
     for name in ("group_bytes", "workers"):
         monkeypatch.setitem(scan.scan.__kwdefaults__, name, 1)
 

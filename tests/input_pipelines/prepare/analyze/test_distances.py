@@ -14,7 +14,7 @@ from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
 
 
 def analysed(values, **kwargs):
-    """The statistics of the feature f, one record a value; None is a record without one."""
+    """The statistics of the feature f: one record for each value; None is a record without one."""
     import tensorflow as tf
 
     records = []
@@ -65,7 +65,7 @@ def test_l_infinity_by_hand(before, now, distance):
     assert infinity(now, before).value == pytest.approx(distance, abs=1e-12)
 
 
-def test_bytes_that_are_no_text_are_one_value():
+def test_bytes_that_are_not_text_count_as_one_value():
     import tensorflow as tf
 
     def shares(values):
@@ -82,7 +82,7 @@ def test_bytes_that_are_no_text_are_one_value():
     assert found.moved == ("(no text) 0.00% -> 50.00%", "'a' 100.00% -> 50.00%")
 
 
-def test_a_value_that_is_not_listed_had_what_it_may_have_had():
+def test_a_value_that_is_not_listed_counts_with_its_largest_possible_share():
     # 1,500 words of one value each: 1,000 are listed, and a 1,001st may have had 1 of 1,500.
     before = [f"w{i:04}" for i in range(1500)]
     assert infinity(before, before).value == 0.0
@@ -131,7 +131,7 @@ def test_the_example_of_jensen_shannon():
         ([7, 7], [5, 5], 1.0),
         ([1.0], [None], 1.0),
         ([None], [None], 0.0),
-        # NaN is a bin of its own: P = (1, 0), Q = (1/2, 1/2).
+        # NaN has a separate bin: P = (1, 0), Q = (1/2, 1/2).
         ([1.0, 1.0], [1.0, math.nan], 0.3112781244591328),
         ([math.inf], [math.nan], 0.0),
         ([math.inf], [1.0], 1.0),
@@ -158,11 +158,11 @@ def test_jensen_shannon_of_normal_numbers():
         summary.add({"f": [block]}, count, "a", 0)
         return summary.statistics(1).features["f"]
 
-    base = sample(20_000)  # More than are counted one by one: the quantiles are a t-digest's.
+    base = sample(20_000)  # Too many to count exactly: the quantiles come from a t-digest.
     assert not base.numbers.quantiles_exact
     # Two samples of one distribution: about 9 / (4 n ln 2) = 0.0002.
     assert distances.jensen_shannon(base, sample(20_000)).value < 0.001
-    # N(0, 1) against N(1, 1), by numeric integration; bins lose a little of it.
+    # N(0, 1) compared with N(1, 1), by numeric integration. Bins lose a little of it.
     x = np.linspace(-10, 11, 200_001)
     p, q = (np.exp(-((x - mean) ** 2) / 2) / math.sqrt(2 * math.pi) for mean in (0, 1))
     m = (p + q) / 2

@@ -1,4 +1,4 @@
-"""drift: records against records of before, by thresholds of a spec; tables worked out by hand."""
+"""drift: compares records with earlier records by the thresholds of a spec; tables by hand."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BEFORE = [
      "spent": 1.0},
 ]  # fmt: skip
 
-# price: always 1. city: oslo once less, lima new. item: new ones. click: twice as often.
+# price: always 1. city: one oslo less, lima is new. item: new items. click: twice as often.
 NOW = [
     {"price": 1.0, "age": 30, "city": "rome", "item": 7, "tags": ["a"], "click": 0, "spent": 1.0},
     {"price": 1.0, "age": 20, "city": "lima", "item": 8, "tags": ["b"], "click": 0, "spent": 1.0},
@@ -131,13 +131,14 @@ def test_two_halves_of_one_distribution_are_near(tmp_path):
         for _ in range(4000)
     ]  # fmt: skip
     near = {"warn": 0.01}
-    # At 2,000 rows a half: 9 / (4 * 2000 * ln 2) = 0.0016 of jensen_shannon, and a share of 1/4 or
-    # 1/3 has a standard deviation of 0.014 or 0.015 (sqrt(2 p (1 - p) / 2000)) between the halves.
+    # With 2,000 rows in each half, jensen_shannon is about 9 / (4 * 2000 * ln 2) = 0.0016. Shares
+    # of 1/4 or 1/3 differ between the halves with a standard deviation of 0.014 or 0.015
+    # (sqrt(2 p (1 - p) / 2000)).
     far = {"warn": 0.05}
     thresholds = {"l_infinity": far, "jensen_shannon": near, "missing": far}
     report = compare(tmp_path, rows[::2], rows[1::2], drift={"default": thresholds})
     assert (report.warnings, report.errors) == ((), ())
-    # The same, with prices that rose by a half.
+    # The same, but prices are 50% higher.
     shifted = [{**row, "price": 1.5 * row["price"]} for row in rows[1::2]]
     report = compare(tmp_path, rows[::2], shifted, drift={"default": thresholds})
     assert [v for v in verdicts(report).items() if v[1] != "ok"] == [
@@ -160,7 +161,7 @@ def test_a_feature_that_went_missing(tmp_path):
 
 
 def test_strings_of_integers_and_integers_as_ids_are_categories(tmp_path):
-    # Every id is near to another as a number, and another one as an id.
+    # Every new id is close to an old one as a number, but as an id it is different.
     now = [{**row, "item": row["item"] + 1} for row in BEFORE]
     thresholds = {"features": {"item": {"l_infinity": {"stop": 0.2}}}}
     report = compare(tmp_path, BEFORE, now, drift=thresholds)
@@ -190,8 +191,8 @@ def test_a_feature_of_another_type_is_an_error_whatever_the_thresholds(tmp_path)
     now = [{**row, "age": str(row["age"])} for row in BEFORE]
     report = compare(tmp_path, BEFORE, now, drift={})
     assert report.errors == (
-        "drift of feature 'age': it is string in the records and int64 in the spec, so that "
-        "nothing can be compared",
+        "drift of feature 'age': it is string in the records but int64 in the spec, so it cannot "
+        "be compared",
     )
     assert "age" not in {finding.name for finding in report.findings}
 
@@ -213,7 +214,7 @@ def lists_of(folder, name, rows, kind):
 @pytest.mark.parametrize("ignored", [False, True])
 def test_records_of_the_other_kind_are_errors_whatever_the_thresholds(tmp_path, kind, ignored):
     document = copy.deepcopy({**DOCUMENT, "drift": {}})
-    sequences = kind == "Example"  # What the spec reads is the other kind than the records.
+    sequences = kind == "Example"  # The spec describes the other kind of records.
     if sequences:
         document["features"]["tags"] = {"dtype": "string", "feature_list": True}
     if ignored:
@@ -226,20 +227,20 @@ def test_records_of_the_other_kind_are_errors_whatever_the_thresholds(tmp_path, 
     assert drift.compare(spec, right, right).errors == ()
     if ignored:
         these = {
-            "SequenceExample": "tf.train.SequenceExamples, with the feature lists tags, and the "
-            "spec reads tf.train.Examples",
-            "Example": "tf.train.Examples, with tags among their features, and the spec reads "
+            "SequenceExample": "tf.train.SequenceExamples, with the feature lists tags, but the "
+            "spec describes tf.train.Examples",
+            "Example": "tf.train.Examples, with tags among their features, but the spec describes "
             "tf.train.SequenceExamples",
         }[kind]
         errors = [
-            f"the {what}: these are {these}, so that nothing can be compared"
+            f"the {what}: these are {these}, so they cannot be compared"
             for what in ("baseline", "records")
         ]
     else:
-        found, said = ("no", "a") if sequences else ("a", "no")
+        found, said = ("not ", "") if sequences else ("", "not ")
         errors = [
-            f"drift of feature 'tags': it is {found} feature list in the {what} and {said} "
-            "feature list in the spec, so that nothing can be compared"
+            f"drift of feature 'tags': it is {found}a feature list in the {what}, but {said}in the "
+            "spec, so it cannot be compared"
             for what in ("baseline", "records")
         ]
         report = drift.compare(spec, right, wrong)
@@ -257,13 +258,13 @@ def test_a_name_with_nothing_sets_no_threshold_at_all(tmp_path):
     found = verdicts(report)
     assert found["city", "l_infinity"] == found["city", "missing"] == "-"
     assert found["click", "l_infinity"] == found["click", "missing"] == "-"
-    # A measure of its own takes the place of the default's, and leaves the others.
+    # A feature's own measure replaces the default for this measure, but not for other measures.
     assert (found["price", "missing"], found["price", "jensen_shannon"]) == ("ok", "warn")
     spec = feature_specs.parse({**DOCUMENT, "drift": section})
     assert feature_specs.parse(spec.to_dict()) == spec
 
 
-def test_what_the_model_takes_for_missing_is_missing(tmp_path):
+def test_values_that_the_model_treats_as_missing_are_missing(tmp_path):
     def written_out(row):
         return {"city": "", "item": -1, **row}
 
@@ -275,7 +276,7 @@ def test_what_the_model_takes_for_missing_is_missing(tmp_path):
     }
     assert drifts["city", "missing"] == drifts["city", "l_infinity"] == 0.0
     assert drifts["item", "missing"] == drifts["item", "l_infinity"] == 0.0
-    # A feed of nothing but these: missing in all records, and in 0 of 4 before.
+    # With only such values, the feature is missing in all records, and in 0 of 4 before.
     now = [{**row, "city": "", "item": -1} for row in BEFORE]
     drifts = {
         (f.name, f.measure): (f.distance.value, f.distance.moved)
@@ -286,8 +287,8 @@ def test_what_the_model_takes_for_missing_is_missing(tmp_path):
         assert drifts[name, "l_infinity"] == (1.0, ())
 
 
-def test_what_the_model_takes_for_a_value_is_one(tmp_path):
-    # Numbers, lists, and features that only a cross reads, which crosses the empty string too.
+def test_values_that_the_model_treats_as_values_are_values(tmp_path):
+    # Numbers, lists, and features that only a cross reads: it also crosses the empty string.
     columns = {**DOCUMENT["columns"], "crossed": {"crossed": ["city", "item"], "size": 10}}
     del columns["city"], columns["item"]
     groups = {"wide": ["price", "age", "crossed", "tag"]}
@@ -316,11 +317,11 @@ def test_an_ignored_feature_is_measured_only_where_it_has_a_threshold(tmp_path):
     )
 
 
-def test_statistics_of_no_record_are_refused(tmp_path):
+def test_statistics_without_records_are_refused(tmp_path):
     spec = feature_specs.parse(DOCUMENT)
     found = statistics_of(tmp_path, BEFORE)
     empty = found.model_copy(update={"rows": 0, "features": {}})
-    with pytest.raises(DataError, match="the statistics of the baseline are of no record"):
+    with pytest.raises(DataError, match="the statistics of the baseline have 0 records"):
         drift.compare(spec, empty, found)
 
 
@@ -353,7 +354,7 @@ def test_files_against_files(folder, capsys):
 
 
 def test_files_against_statistics_that_were_kept(folder, capsys):
-    # What another spec's analysis left.
+    # The statistics file of another analysis.
     assert main([
         "run.py", "--mode=analyze", f"--train_files={folder}/before.tfrecord", "--labels=click",
         f"--analysis_dir={folder}/first",
@@ -382,14 +383,14 @@ def test_tables_against_tables(folder, capsys):
         printed = capsys.readouterr().err
         assert ERRORS[0] in printed and WARNINGS[0] in printed
         assert set(table) <= set(printed.splitlines())
-    # Types are those of the spec: 4 cities of digits are text, and prices without a point numbers.
+    # Columns have the types in the spec: 4 cities of digits are text, and all prices are floats.
     (folder / "digits.csv").write_text("price,city\n" + "1,10\n3,20\n" * 4)
     files = [f"--{flag}_files={folder}/digits.csv" for flag in ("train", "baseline")]
     assert validate(folder, *files) == 0
     assert "  feature city   l_infinity        0.0000   0.1   0.3  ok" in capsys.readouterr().out
     files = [f"--train_files={folder}/now.jsonl", f"--baseline_files={folder}/before.jsonl"]
     assert validate(folder, *files, *options) == 65
-    assert "are for CSV files" in capsys.readouterr().err
+    assert "are only for CSV files" in capsys.readouterr().err
 
 
 def test_the_heading_says_what_is_wrong(folder, capsys):
@@ -399,7 +400,7 @@ def test_the_heading_says_what_is_wrong(folder, capsys):
         f"{folder}/both.tfrecord", [{**row, "click": 1 - row["click"]} for row in other]
     )
     baseline = f"--baseline_files={folder}/before.tfrecord"
-    wrong = "drift of feature 'age': it is string in the records and int64 in the spec"
+    wrong = "drift of feature 'age': it is string in the records but int64 in the spec"
     for name, heading in (
         ("other", "error: some data are not as the spec says"),
         ("both", "error: some data are not as the spec says, and the others drifted further than "
@@ -410,7 +411,7 @@ def test_the_heading_says_what_is_wrong(folder, capsys):
         assert lines[0] == heading and lines[1].startswith(wrong)
 
 
-def test_in_a_program_of_ones_own(folder):
+def test_in_your_own_program(folder):
     config = ek.ExperimentConfig(
         mode="validate", spec=f"{folder}/spec.yaml", train_files=(f"{folder}/now.tfrecord",),
         baseline_files=(f"{folder}/before.tfrecord",),
@@ -444,7 +445,7 @@ def test_mistakes(folder, capsys, arguments, status, message):
     assert capsys.readouterr().err == message.format(folder) + "\n"
 
 
-def test_thresholds_without_a_baseline_are_not_passed_over(folder, capsys):
+def test_thresholds_without_a_baseline_are_reported(folder, capsys):
     assert validate(folder) == 0
     assert (
         "  drift: its thresholds were looked at alone; --baseline_files or --baseline_statistics "

@@ -1,5 +1,5 @@
-"""first_spec: every kind of feature gets the columns that the rules say, with the reason; the spec
-loads, trains, and the folder is never written over what it did not write."""
+"""first_spec: each kind of feature gets columns by the rules, with reasons. The spec loads and
+trains. Files that analysis did not write are never overwritten."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from input_pipelines.record_files import writing
 
 
 def read_counts(text):
-    """The counts in a `.counts.tsv`, by word, as a program of somebody's would read them."""
+    """The counts in a `.counts.tsv` by word, read as a user's program would do it."""
     counts = {}
-    for line in text.split("\n"):  # Not splitlines: a word may hold another line break.
+    for line in text.split("\n"):  # Not splitlines: a word may contain another kind of line break.
         word, tab, count = line.rpartition("\t")
         if tab:
             counts[word] = int(count)
@@ -116,7 +116,7 @@ def test_the_columns_by_the_rules(analysis):
     assert columns["age_scaled"] == {"numeric": "age", "normalizer": scaled}
     assert columns["vector_scaled"] == {"numeric": "vector", "normalizer": scaled}
     assert "vector_bucket" not in columns
-    # 95% are 0: these are a bucket, and the others are cut into ten.
+    # 95% are 0: they get a bucket, and the rest is cut into ten.
     gains = sorted(row["gain"] for row in make_rows() if row["gain"])
     assert columns["gain_bucket"] == {
         "bucketized": "gain", "boundaries": [gains[0], *gains[9:90:10]],
@@ -141,13 +141,15 @@ def test_every_entry_says_why(analysis):
 
     assert why("features", "city") == "missing in 10% of the records, which get no id"
     assert why("columns", "city") == (
-        "3 different values; a vocabulary, since 3 frequent ones cover 100% of all values; a new "
-        "one gets the one more id"
+        "3 different values; a vocabulary, because 3 frequent values cover 100% of all values; "
+        "new values share one more id"
     )
     assert why("columns", "hour_emb") == (
         "the fourth root of 24 categories, 2.2, rounded up to a power of two, 4 to 64"
     )
-    assert why("columns", "hour").startswith("only 24 different integers; a vocabulary, since 24 ")
+    assert why("columns", "hour").startswith(
+        "only 24 different integers; a vocabulary, because 24 "
+    )
     assert why("columns", "item_id").startswith("its name says that it is an id; 400 different ")
     assert why("features", "history") == (
         "0 to 3 values, 1.5 on average; empty in 25% of the records"
@@ -176,7 +178,7 @@ def test_labels_and_heads(analysis):
 def test_the_report_names_what_is_not_used(analysis):
     place, report = analysis
     assert report.splitlines()[0].startswith(f"{place}/spec.yaml: 11 features and 2 labels, from")
-    for text in ("ignored: ragged: numbers of differing length", "left out: odd words: its name"):
+    for text in ("ignored: ragged: lists of numbers with", "left out: odd words: its name"):
         assert text in report
 
 
@@ -235,7 +237,7 @@ def test_too_many_values_are_hashed_and_the_collisions_said(tmp_path):
     # An estimate near 1,700 values: ten buckets for each.
     assert column.kind == "hash_bucket" and 16_000 <= column.size <= 18_000
     why = entries(place)["columns", "word"][1]
-    assert "hashed, since too many for a vocabulary" in why
+    assert "hashed, because too many for a vocabulary" in why
     assert "about 9.5% of the ids share one with another" in why
 
 
@@ -276,9 +278,10 @@ def test_names_that_others_would_hide(tmp_path):
          "read with decode"),
         (lambda i: 7, "every value is the same, '7'"),
         (lambda i: [0.5 + i] * (i % 3),
-         "numbers of differing length (0 to 2 values, 1 on average) fit a sequence_numeric or "
-         "ragged column alone, in a group that a model of your own reads; write one, or store as "
-         "many in every record, or their sum, mean or maximum"),
+         "lists of numbers with different lengths (0 to 2 values, 1 on average) need a "
+         "sequence_numeric or ragged column and a custom model that reads its group; write such a "
+         "model, or store the same number of values in every record, or their sum, mean or "
+         "maximum"),
     ],
 )  # fmt: skip
 def test_useless_features_are_ignored_and_it_is_said_why(tmp_path, value, why):
@@ -335,20 +338,21 @@ def test_guesses_of_heads(tmp_path, values, label, head):
         ([{"x": 1}, {"x": 2}], "--labels: no record has a feature 'y'. Use one of: x."),
         ([{"y": []}, {"x": 2}], "--labels: feature 'y' has no value in any record"),
         ([{"y": [1, 2]}, {"x": 2}],
-         "--labels: feature 'y' has up to 2 values in a record; a label has one"),
+         "--labels: feature 'y' has up to 2 values in a record; a label must have one"),
         ([{"y": 1}, {"x": 2}],
          "--labels: feature 'y' has the same value in all records, from which nothing can be "
          "learned"),
         ([{"y": f"{i}"} for i in range(1001)],
-         "--labels: feature 'y' is text with 1,001 different values; a label has 2 to 1000 "
-         "classes, or is a number"),
+         "--labels: feature 'y' is text with 1,001 different values; a label must have 2 to 1000 "
+         "classes, or be a number"),
         ([{"y": 1, "x": 1}, {"y": 0, "x": 1}],
-         "no feature of the records but the labels can be used: x: every value is the same, '1'"),
+         "apart from the labels, the records have no feature that can be used; x: every value is "
+         "the same, '1'"),
         ([{"y": 1}, {"y": 0}],
-         "no feature of the records but the labels can be used: there is none"),
+         "apart from the labels, the records have no feature that can be used"),
     ],
 )  # fmt: skip
-def test_what_no_spec_can_be_made_of(tmp_path, rows, message):
+def test_records_without_a_possible_spec(tmp_path, rows, message):
     with pytest.raises(DataError) as error:
         analyze(tmp_path, rows)
     assert str(error.value) == message
@@ -387,16 +391,16 @@ features = st.fixed_dictionaries(
 @hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
 @hypothesis.given(rows=st.lists(features, min_size=1, max_size=12), min_count=st.integers(1, 3),
                   limit=st.sampled_from([3, 100]))  # fmt: skip
-def test_whatever_the_records_the_spec_loads_or_the_reason_is_told(
+def test_for_any_records_the_spec_loads_or_the_reason_is_given(
     tmp_path_factory, rows, min_count, limit
 ):
     place = tmp_path_factory.mktemp("any")
-    # Random labels are often all the same, which is another test.
+    # Random labels are often all the same; another test covers this case.
     rows = [{**row, "y": i % 2} for i, row in enumerate([*rows, {}, {"y": 1}])]
     try:
         _, spec = analyze(place, rows, min_count=min_count, exact_limit=limit)
     except DataError as error:
-        assert str(error).startswith("no feature of the records but the labels can be used")
+        assert str(error).startswith("apart from the labels, the records have no feature")
     else:
         assert set(spec.features) <= {name for row in rows for name in row}
 
@@ -416,7 +420,7 @@ def test_a_folder_of_analysis_is_written_again(tmp_path):
     ]  # fmt: skip
 
 
-def test_what_analysis_did_not_write_is_left_alone(tmp_path):
+def test_files_that_analysis_did_not_write_are_not_changed(tmp_path):
     rows = [{"y": i % 2, "x": "ab"[i % 2]} for i in range(50)]
     place, _ = analyze(tmp_path, rows)
     (place / "spec.yaml").write_text("mine")
@@ -424,7 +428,7 @@ def test_what_analysis_did_not_write_is_left_alone(tmp_path):
         analyze(tmp_path, rows)
     assert str(error.value) == (
         f"'{place}/spec.yaml' was changed since analysis wrote it; name another folder, move the "
-        "file away, or give --spec to refresh what the spec refers to"
+        "file away, or use --spec to refresh only the spec's files"
     )
     (place / "spec.yaml").unlink()
     (place / "notes.txt").write_text("mine")
@@ -458,7 +462,7 @@ def test_a_crash_between_renames_leaves_a_folder_that_can_be_written_again(tmp_p
     assert not (place / "d" / "c").exists()
 
 
-def test_words_that_no_vocabulary_file_can_hold():
+def test_words_that_a_vocabulary_file_cannot_store():
     chosen = choose_words(
         [("a\nb", 9), ("c\r", 9), ("\ufeffd", 9), ("", 9), ("-1", 9), ("e\tf", 8), ("g", 4)],
         5, exact=True, missing="-1",

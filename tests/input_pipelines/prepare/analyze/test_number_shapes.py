@@ -1,4 +1,4 @@
-"""number_shapes: buckets where most values are one, and what a long tail is."""
+"""number_shapes: buckets if most values are equal, and long tails."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def test_most_values_are_zero():
     # 950 zeros and 10 to 500 by tens, once each: tenths of the fifty are 50, 100, ... 450.
     counts = {0: 950, **{10 * i: 1 for i in range(1, 51)}}
     cuts, why = boundaries(counts)
-    # 0 is below 10; the tenths of the others follow.
+    # 0 is below 10; the tenths of the rest follow.
     assert cuts == [10, 50, 100, 150, 200, 250, 300, 350, 400, 450]
     assert why == (
-        "95% of the values are 0, which is a bucket of its own; the others are cut into 10 of "
-        "about equal weight; a linear model learns a weight for each"
+        "95% of the values are 0, which gets a separate bucket; the rest is cut into 10 of about "
+        "equal weight; a linear model learns a weight for each"
     )
-    # With percentiles alone, it is not known whether anything is between 0 and 10: 1 is surely
-    # above 0. The 96th to 99th percentiles are 100, 200, 300 and 400.
+    # Percentiles alone do not show whether a value is between 0 and 10: 1 is certainly above 0.
+    # The 96th to 99th percentiles are 100, 200, 300 and 400.
     assert boundaries(counts, known=False)[0] == [1, 100, 200, 300, 400]
 
 
 def test_most_values_are_in_the_middle():
-    # -2 and -1 are below 3, and 7.5 above; of three others, two thirds are below.
+    # -2 and -1 are below 3, and 7.5 is above: two of these three values are below.
     cuts, why = boundaries({-2.0: 1, -1.0: 1, 3.0: 9, 7.5: 1})
     assert cuts == [-1, 3, 7.5]
-    assert why.startswith("75% of the values are 3, which is a bucket of its own; the others are ")
+    assert why.startswith("75% of the values are 3, which gets a separate bucket; the rest is ")
 
 
 def test_others_that_no_percentile_shows():

@@ -1,4 +1,4 @@
-"""numbers: moments as NumPy has them, in any order of merging, and quantiles."""
+"""numbers: the same moments as NumPy, in any order of merging, and quantiles."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_large_integers_keep_their_range():
     assert (found.min, found.max) == (-(2**63), 2**63 - 1)
 
 
-def test_what_is_not_finite_is_counted_apart():
+def test_values_that_are_not_finite_are_counted_separately():
     summary = NumberSummary()
     kept = summary.add(np.array([1, np.nan, np.inf, 3, -np.inf], np.float32))
     assert kept.tolist() == [1, 3]

@@ -1,4 +1,4 @@
-"""refresh: the files of a spec that is there are renewed, and what changed is told."""
+"""refresh: the files of an existing spec are written again, and the report names the changes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_the_files_are_renewed_and_the_changes_told(place):
         "    added: 1: bonn",
         "    dropped: 1: lima",
         "    moved: 1: rome 0 -> 2",
-        "    ids changed their meaning: a model trained before does not fit",
+        "    ids have a new meaning: models that were trained before do not fit",
     ]
     assert "    records 72 -> 77" in lines
     (changed,) = [line for line in lines if line.startswith("    age:")]
-    # 0 to 23 before, each three times; 100 to 176 now.
+    # Before: 0 to 23, each three times. Now: 100 to 176.
     assert changed == (
         "    age: different values 24 -> 77, min 0 -> 100, max 23 -> 176, mean 11.5 -> 138, "
         "stddev 6.92219 -> 22.2261"
@@ -75,7 +75,7 @@ def test_after_a_refresh_the_folder_is_still_analysis_own(place):
     )
 
 
-def test_a_spec_of_ones_own(place):
+def test_a_handwritten_spec(place):
     folder = place / "mine"
     folder.mkdir()
     (folder / "words.txt").write_text("rome\n")
@@ -107,13 +107,14 @@ def contents(place):
 @pytest.mark.parametrize(
     "rows, min_count, message",
     [
-        (NEW, 100, "columns.age: no word of feature 'age' occurs 100 times in the records, so that "
-         "'vocabularies/age.txt' would be empty; lower --min_count, or give more files"),
+        (NEW, 100, "columns.age: no word of feature 'age' occurs 100 times in the records, so "
+         "'vocabularies/age.txt' would be empty; lower --min_count, or pass more files"),
         ([{"click": 1, "city": 3, "age": 1}], 1,
-         "feature 'city' is int64 in the records, and string in the spec {}/a/spec.yaml; correct "
+         "feature 'city' is int64 in the records, but string in the spec {}/a/spec.yaml; correct "
          "the spec"),
         ([{"click": 1, "age": 3}], 1,
-         "no record has a value of feature 'city', whose vocabulary is 'vocabularies/city.txt'"),
+         "no record has a value of feature 'city', so its vocabulary 'vocabularies/city.txt' "
+         "cannot be refreshed"),
     ],
 )  # fmt: skip
 def test_records_that_do_not_fit(place, rows, min_count, message):

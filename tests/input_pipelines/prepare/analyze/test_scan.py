@@ -1,4 +1,4 @@
-"""scan: statistics of records worked out by hand, and bad files told by file and record."""
+"""scan: statistics of records, worked out by hand; errors name the file and record."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_two_types_name_both_records(files, tmp_path):
         scan([*files, other])
     assert str(error.value) == (
         f"feature 'city' is string in {files[0]}: record 0 and int64 in {other}: record 2; a "
-        "feature has one type: write the files again, or analyze those of one type"
+        "feature must have one type: write the files again, or analyze only the files with one "
+        "type"
     )
 
 
@@ -104,7 +105,7 @@ def test_no_record(tmp_path):
     empty = write(tmp_path / "empty.tfrecord.gz", [])
     with pytest.raises(DataError) as error:
         scan([empty])
-    assert str(error.value) == f"there is no record in {empty}; nothing can be learned of them"
+    assert str(error.value) == f"{empty} has no records to analyze"
     found = scan([empty, write(tmp_path / "x", [{"x": 1}])]).statistics(2)
     assert found.rows == 1
 
@@ -125,7 +126,7 @@ def test_a_file_cut_short(files):
         scan(files)
 
 
-def test_a_record_that_is_no_example(tmp_path):
+def test_a_record_that_is_not_an_example(tmp_path):
     path = str(tmp_path / "x.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for i in range(8300):

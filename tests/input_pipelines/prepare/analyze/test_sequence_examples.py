@@ -1,4 +1,4 @@
-"""Analysis of SequenceExamples: the arrays are what protobuf reads, the first spec reads the
+"""Analysis of SequenceExamples: arrays have the same values as protobuf's, the first spec reads the
 records, and files of two kinds are refused."""
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ def test_a_first_spec(analysis):
         "0 to 3 steps, 1.5 on average; empty in 25% of the records"
     )
     assert why["ignored", "bags"][1] == (
-        "600 of its steps have another number of values than one, which ragged columns alone read "
-        "(with shape: variable); store one value a step"
+        "600 of its steps do not have exactly one value, and only ragged columns can read them "
+        "(with shape: variable); store one value in each step"
     )
     assert "left out: never: none of 600 records has a value of it" in report
 
@@ -193,16 +193,16 @@ def test_files_of_two_kinds_are_refused(tmp_path):
     with pytest.raises(DataError) as error:
         scan.scan([lists, same])
     assert str(error.value) == (
-        f"feature 'x' is one of the record in {same}: record 0 and a feature list in {lists}: "
-        "record 0; if these are tf.train.Examples and tf.train.SequenceExamples together, analyze "
-        "files of one kind, otherwise give one of the two another name"
+        f"feature 'x' is a plain feature in {same}: record 0, but a feature list in {lists}: "
+        "record 0; if some files have tf.train.Examples and others tf.train.SequenceExamples, "
+        "analyze files of one kind, otherwise rename one of the two"
     )
     with pytest.raises(DataError) as error:
         scan.scan([other, lists])
     assert str(error.value) == (
-        f"the records of {lists} are tf.train.SequenceExamples, and none of {other} has "
-        "feature_lists, so that they seem to be tf.train.Examples (or all their lists are "
-        "absent); analyze files of one kind"
+        f"the records of {lists} are tf.train.SequenceExamples, but the records of {other} have no "
+        "feature_lists, so they seem to be tf.train.Examples (or all their lists are absent); "
+        "analyze files of one kind"
     )
 
 
@@ -211,7 +211,7 @@ def test_a_label_is_no_feature_list(tmp_path):
     with pytest.raises(DataError) as error:
         first_spec.write([path], labels=["y"], directory=f"{tmp_path}/out")
     assert str(error.value) == (
-        "--labels: 'y' is a feature list; a label is one value in the context"
+        "--labels: 'y' is a feature list; a label must be one value in the context"
     )
 
 
@@ -234,6 +234,6 @@ def test_a_refresh_tells_feature_lists_apart(analysis, files, tmp_path):
     with pytest.raises(DataError) as error:
         refresh.refresh(spec, [examples])
     assert str(error.value) == (
-        f"'items' is no feature list in the records, and does say feature_list: true in the spec "
-        f"{spec}; correct the spec, or give files that it is for"
+        f"'items' is not a feature list in the records, but in the spec {spec} (feature_list: "
+        "true); correct the spec, or pass files that fit it"
     )

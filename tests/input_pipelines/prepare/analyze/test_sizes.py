@@ -1,4 +1,4 @@
-"""sizes: the worked numbers of the docstrings, and a collision share seen in a simulation."""
+"""sizes: the numbers in the docstrings, and the collision share in a simulation."""
 
 from __future__ import annotations
 

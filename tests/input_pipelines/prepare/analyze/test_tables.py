@@ -1,4 +1,4 @@
-"""The analysis of a table says what it says of the same rows written as TFRecords."""
+"""Analyzing a table gives the same result as analyzing the same rows in TFRecords."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_rows(count, seed, lists):
 
 
 def write(folder, kind, parts):
-    """The same rows as files of some kind."""
+    """Writes the rows as files of this kind."""
     paths = []
     for i, rows in enumerate(parts):
         path = f"{folder}/{i}.{kind}"
@@ -67,7 +67,9 @@ def write(folder, kind, parts):
             with (gzip.open if kind.endswith("gz") else open)(path, "wt", newline="") as file:
                 writer = csv.writer(file)
                 writer.writerow(rows[0])
-                for row in rows:  # Python's writer does not tell None and "" apart: a marker does.
+                for row in (
+                    rows
+                ):  # Python's writer writes None and "" in the same way, so None is a marker.
                     writer.writerow(["NULL" if v is None else v for v in row.values()])
     return paths
 
@@ -150,7 +152,7 @@ def test_a_refresh_reads_text_as_the_spec_says(tmp_path):
         refresh.refresh(f"{tmp_path}/a/spec.yaml", [f"{tmp_path}/3.csv"])
     assert str(error.value) == (
         f"{tmp_path}/3.csv: line 2: column 'price': got 'none', expected float32, as the spec "
-        "says; correct the spec, or name what stands for a missing value with --csv_missing"
+        "says; correct the spec, or name the values that mean missing with --csv_missing"
     )
     refresh.refresh(
         f"{tmp_path}/a/spec.yaml", [f"{tmp_path}/2.csv", f"{tmp_path}/3.csv"],
@@ -167,12 +169,12 @@ def test_tables_without_rows(tmp_path, kind):
         path.write_text("a,b\n" if kind == "csv" else "")
     with pytest.raises(DataError) as error:
         scan([str(path)])
-    assert str(error.value) == f"there is no record in {path}; nothing can be learned of them"
+    assert str(error.value) == f"{path} has no records to analyze"
 
 
 def test_options_of_csv_with_tfrecords(tmp_path):
     (path,) = write(tmp_path, "tfrecord", [make_rows(3, 1, True)])
-    with pytest.raises(DataError, match=r"are for CSV files; .*0\.tfrecord is TFRecord by its na"):
+    with pytest.raises(DataError, match=r"are only for CSV files, but .*0\.tfrecord is TFRecord"):
         scan([path], csv=CsvOptions(missing=("?",)))
 
 
@@ -184,7 +186,7 @@ def test_the_first_spec_says_how_the_table_is_written(tmp_path):
         csv=CsvOptions(missing=("NA",)),
     )  # fmt: skip
     spec = feature_specs.load(tmp_path / "analysis" / "spec.yaml")
-    # Of spaces nothing was said: they were found.
+    # The option for spaces was not set: the spaces were found.
     assert spec.tables.given == {"csv_skip_spaces": True, "csv_missing": ("NA",)}
 
 

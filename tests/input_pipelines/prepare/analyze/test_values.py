@@ -22,7 +22,7 @@ def counter_of(*parts, limit=EXACT_LIMIT, **options):
 
 def test_counts_and_their_order():
     counter = counter_of([b"oslo", b"rome", b"lima"], [b"rome", b"", b"oslo"])
-    # By falling count, ties by word; the empty string is counted apart.
+    # By decreasing count, ties by word. The empty string is counted separately.
     assert counter.words() == [("oslo", 2), ("rome", 2), ("lima", 1)]
     assert (counter.total, counter.cardinality, counter.empty) == (6, 4, 1)
     assert counter.largest_error == 0
@@ -51,12 +51,12 @@ def test_words_that_look_like_integers(values, integers):
     )
 
 
-def test_what_is_no_word():
+def test_values_that_are_not_words():
     long = b"x" * (LONGEST_WORD + 1)
     counter = counter_of([b"\xff", long, long, b"y" * (LONGEST_WORD + 1), b"x" * LONGEST_WORD])
     assert counter.words() == [("x" * LONGEST_WORD, 1)]
     assert (counter.not_word_count, counter.cardinality) == (4, 4)
-    assert max(map(len, counter.exact)) == LONGEST_WORD  # Of longer ones, only a digest is kept.
+    assert max(map(len, counter.exact)) == LONGEST_WORD  # Longer values are replaced by a digest.
 
 
 def test_merging_in_any_order_gives_the_same():
@@ -80,7 +80,7 @@ def test_one_value_more_than_the_limit_makes_the_counts_estimates():
     assert counter_of([1, 2, 3], limit=3).exact == {1: 1, 2: 1, 3: 1}
     counter = counter_of([1, 2, 3, 4, 4], limit=3)
     assert counter.exact is None
-    # Few enough for the sketch to be right, all the same.
+    # The values are still few enough for an exact sketch.
     assert counter.words() == [("4", 2), ("1", 1), ("2", 1), ("3", 1)]
     assert counter.cardinality == 4
 
@@ -105,7 +105,7 @@ def test_memory_is_bounded_whatever_the_cardinality():
     assert counter.cardinality == pytest.approx(600_050, rel=0.025)
     words = counter.words()
     assert {word for word, _ in words[:50]} == {word.decode() for word in frequent}
-    # Each occurs 300 times: a count is a lower bound, and too small by the error at most.
+    # Each occurs 300 times. A count is a lower bound, and too small by at most the error.
     assert all(300 - counter.largest_error <= count <= 300 for _, count in words[:50])
     assert counter.largest_error < 20
 

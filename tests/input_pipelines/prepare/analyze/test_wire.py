@@ -1,4 +1,4 @@
-"""wire: the arrays of a block are what the protobuf library reads, record by record."""
+"""wire: the arrays of a block have the same values as the protobuf library reads from records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"bytes_list": "string", "float_list": "float32", "int64_list": "int64",
 
 
 def reference(records):
-    """{(name, dtype): [(row, values)]} by the protobuf library."""
+    """{(name, dtype): [(row, values)]}, read by the protobuf library."""
     found = {}
     for row, record in enumerate(records):
         for name, feature in tf.train.Example.FromString(record).features.feature.items():
@@ -62,7 +62,7 @@ def test_names_in_another_order_in_every_record():
     records = []
     for i in range(50):
         row = {"x": i, "y": float(i), "z": [f"w{i}", "w"] * (i % 3), "long" * 40: 2**62 - i}
-        # Entries written one by one: a map's own order would be the library's.
+        # Entries are written one by one, because the library decides the order of a map.
         entries = [
             tf.train.Features(feature=example({k: v}).features.feature).SerializeToString()
             for k, v in row.items()
@@ -80,7 +80,7 @@ FEATURE = bytes([0x0A, 1]) + b"x"  # The name of a map entry.
 
 
 def record_of(value: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
-    """An Example of one feature `x` whose bytes are given; sizes below 128."""
+    """An Example with one feature `x` that has these bytes; sizes must be below 128."""
     entry = before + FEATURE + bytes([0x12, len(value)]) + value + after
     features = bytes([0x0A, len(entry)]) + entry
     return bytes([0x0A, len(features)]) + features
@@ -91,7 +91,7 @@ def record_of(value: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
     [
         (b"", {}),
         (b"\x0a\x00", {}),
-        # Numbers that are not packed: each has a tag of its own.
+        # Numbers that are not packed: each has a separate tag.
         (record_of(b"\x1a\x04\x08\x05\x08\x07"), {("x", "int64"): [(1, [5, 7])]}),
         (record_of(b"\x12\x05\x0d\x00\x00\x80\x3f"), {("x", "float32"): [(1, [1.0])]}),
         # A list in two packed parts.
@@ -99,14 +99,14 @@ def record_of(value: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
         # The value before the name, and an unknown field.
         (b"\x0a\x0c\x0a\x0a\x12\x05\x1a\x03\x0a\x01\x05\x0a\x01x", {("x", "int64"): [(1, [5])]}),
         (record_of(b"\x1a\x03\x0a\x01\x05") + b"\x50\x01", {("x", "int64"): [(1, [5])]}),
-        # The later of two entries of one name counts.
+        # If a name has two entries, the later one counts.
         (b"\x0a\x18" + b"\x0a\x0a\x0a\x01x\x12\x05\x1a\x03\x0a\x01\x05" * 2,
          {("x", "int64"): [(1, [5])]}),
         (record_of(b""), {("x", ""): [(1, [])]}),
         (record_of(b"\x1a\x00"), {("x", "int64"): [(1, [])]}),
     ],
 )  # fmt: skip
-def test_other_forms_mean_what_protobuf_says(record, expected):
+def test_other_forms_are_read_like_protobuf(record, expected):
     common = example({"x": 1}).SerializeToString()
     assert by_arrays([common, record, common]) == reference([common, record, common])
     found = by_arrays([b"", record])
@@ -124,7 +124,7 @@ def test_other_forms_mean_what_protobuf_says(record, expected):
         b"\x0a\x0c\x0a\x0a\x0a\x01\xff\x12\x05\x1a\x03\x0a\x01\x05",
     ],
 )
-def test_what_is_no_example_is_told_by_its_place(record):
+def test_the_place_of_a_record_that_is_not_an_example_is_named(record):
     common = example({"x": 1}).SerializeToString()
     with pytest.raises(NotAnExample, match="record 2 of the block") as error:
         wire.parse_block([common, common, record, common])

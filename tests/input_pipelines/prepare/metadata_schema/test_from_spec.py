@@ -1,4 +1,4 @@
-"""from_spec: a spec as a Schema, what is not in it, and what comes back of it."""
+"""from_spec: a spec as a Schema, the parts that it lacks, and the spec that comes back from it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SPEC = {
 
 
 def exported(document, **kwargs):
-    """The message that the text is, by the package's own proto, and what is not in it."""
+    """The message in the text, read with the package's proto, and what it does not contain."""
     text, lost = from_spec.text(feature_specs.parse(document, **kwargs))
     schema = text_format.Parse(text, proto.library().Schema())
     return schema, {feature.name: feature for feature in schema.feature}, lost, text
@@ -161,7 +161,7 @@ def test_what_is_not_in_a_schema_is_listed():
         "drift of label liked: l_infinity: warn 0.1",
         "columns.city.oov_buckets: 2; words outside are allowed",
         "columns.tag: words outside have no id; they are allowed",
-        "columns.level.size: 9, since default_id allows other values",
+        "columns.level.size: 9; default_id allows other values",
         "columns.item.size: 30",
         'columns.price: {"numeric": "price", "normalizer": [{"log1p": true}]}',
         'columns.pixels: {"numeric": "pixels"}',
@@ -187,7 +187,7 @@ def test_what_comes_back():
     heads = {name: {**entry} for name, entry in SPEC["objectives"].items()}
     del heads["spent"]["loss_weight"]
     assert document["objectives"] == heads
-    # The weight of a label is one no more, and would stop serving.
+    # The feature is no longer the weight of a label, and serving would need it.
     assert document["ignored"] == ["note", "importance"]
     columns = document["columns"]
     assert columns["city"] == {"vocabulary": "city", "list": ["rome", "oslo"], "oov_buckets": 1}
@@ -259,7 +259,7 @@ def test_a_vocabulary_file_comes_back(tmp_path):
     assert texts["vocabularies/city.txt"].split() == words[:55]
 
 
-def test_a_feature_list_is_told_to_be_a_list():
+def test_a_feature_list_becomes_a_list_and_is_reported():
     document = copy.deepcopy(SPEC)
     document["features"]["tags"] = {"dtype": "string", "feature_list": True}
     _, features, lost, _ = exported(document)

@@ -1,4 +1,4 @@
-"""to_spec: what each part of a Schema becomes in a spec, and what is listed since it cannot."""
+"""to_spec: what each part of a Schema becomes in a spec, and which parts are listed as lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from input_pipelines.prepare.analyze.first_spec import check_loads
 from input_pipelines.prepare.metadata_schema import proto, to_spec
 from input_pipelines.prepare.metadata_schema.proto import SchemaError
 
-# In the form in which TensorFlow Data Validation writes what it infers, and people edit it.
+# In the form in which TensorFlow Data Validation writes an inferred Schema and people edit it.
 SCHEMA = """
 feature {
   name: "fare" type: FLOAT
@@ -160,7 +160,7 @@ def test_the_columns_by_the_rules(imported):
     columns = document["columns"]
     categories = {name: column for name, column in columns.items() if name in document["features"]}
     assert categories == {
-        # "" means missing and "cash" is there twice.
+        # "" means missing, and "cash" is listed twice.
         "payment": {"vocabulary": "payment", "list": ["cash", "card"], "oov_buckets": 1},
         "company": {"hash_bucket": "company", "size": 10000},  # 1,000 ids, a guess, times 10
         "hour": {"identity": "hour", "size": 24},
@@ -179,28 +179,27 @@ def test_the_columns_by_the_rules(imported):
     for name in ("miles", "seconds", "vector"):
         assert columns[f"{name}_number"] == {"numeric": name}
     assert columns["payment_hot"] == {"indicator": "payment"}
-    # The fourth root of 24 is 2.2, and 4 the least.
+    # The fourth root of 24 is 2.2, and 4 is the minimum.
     assert columns["hour_emb"] == {"embedding": "hour", "dimension": 4}
     assert {"fare_scaled", "payment", "hour"} <= set(document["groups"]["wide"])
     assert {"fare_scaled", "payment_hot", "hour_emb"} <= set(document["groups"]["deep"])
 
 
-def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imported):
+def test_lost_parts_are_listed_in_the_report_and_in_the_comments(imported):
     _, report, texts = imported
     assert [line for line in report if not line.startswith("not in the spec: ")] == [
-        "ignored: ragged: numbers of differing length fit a sequence_numeric or ragged column "
-        "alone, in a group that a model of your own reads; write one, or store as many in every "
-        "record",
+        "ignored: ragged: lists of numbers with different lengths need a sequence_numeric or "
+        "ragged column and a custom model that reads its group; write such a model, or store the "
+        "same number of values in every record",
         "ignored: old: its stage in the Schema is DEPRECATED",
-        "ignored: photo: its domain is image_domain; say decode: {image: {height, width, "
+        "ignored: photo: its domain is image_domain; use decode: {image: {height, width, "
         "channels}} to read it",
-        "left out: trip: it is of type STRUCT, and a spec knows FLOAT, INT and BYTES",
-        "left out: odd name: its name cannot be part of a TensorFlow variable's; rename it to use "
-        "it",
-        "left out: nested: its values are nested lists, of which a spec reads flat ones with "
+        "left out: trip: its type is STRUCT, but a spec has only FLOAT, INT and BYTES",
+        "left out: odd name: its name cannot be part of a TensorFlow variable's name; rename it to "
+        "use it",
+        "left out: nested: its values are nested lists; a spec can only read flat lists with "
         "row_lengths",
-        "ignored: row_weight: it is not there in the environment SERVING; is it the weight of a "
-        "label?",
+        "ignored: row_weight: the environment SERVING lacks it, so it may be the weight of a label",
     ]
     lost = [line[17:] for line in report if line.startswith("not in the spec: ")]
     assert sorted(lost) == sorted([
@@ -208,13 +207,14 @@ def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imp
             f'weighted_feature {{ name: "{name}" feature {{ {steps} }} weight_feature {{ step: '
             f'"{weight}" }} }}: {reason}'
             for name, steps, weight, reason in (
-                ("w", 'step: "tags"', "hour", "'hour' is no list of numbers"),
+                ("w", 'step: "tags"', "hour", "'hour' is not a list of numbers"),
                 ("codes", 'step: "codes"', "ragged", "a column cannot have its name"),
-                ("v", 'step: "hour"', "ragged", "'hour' is no list of categories"),
-                ("u", 'step: "x" step: "y"', "ragged", "'x / y' is no feature of the spec"),
+                ("v", 'step: "hour"', "ragged", "'hour' is not a list of categories"),
+                ("u", 'step: "x" step: "y"', "ragged", "'x / y' is not a feature of the spec"),
             )
         ),
-        "default_environment TRAINING, SERVING: a spec knows training, and serving without labels",
+        "default_environment TRAINING, SERVING: a spec only distinguishes training and serving "
+        "without labels",
         "dataset_constraints { min_examples_count: 10 }",
         "tensor_representation_group '': rows: { ragged_tensor { feature_path { step: \"tags\" } } "
         "}",
@@ -227,7 +227,7 @@ def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imp
         "floor: int_domain { min: -2 max: 2 is_categorical: true }: no range is checked",
         "area_id: unique_constraints { max: 40 }",
         "seconds: int_domain { min: 0 }: no range is checked",
-        "tags: value_count { min: 0 max: 5 }: a list of a spec may have any length",
+        "tags: value_count { min: 0 max: 5 }: a list in a spec may have any length",
         "photo: image_domain { minimum_supported_image_fraction: 1.0 }",
         "page: url_domain { }",
         "trip: struct_domain { feature { name: \"x\" } }",
@@ -238,7 +238,7 @@ def test_what_a_spec_cannot_hold_is_listed_in_the_report_and_in_the_comments(imp
     )
     for line in lost:
         name, _, rest = line.partition(": ")
-        # Of a feature the comment stands above it; one that is left out has its reason alone.
+        # The comment is above the feature. A feature that is left out only has its reason.
         if name not in ("trip", "nested"):
             assert line in comments or rest in comments, line
     assert "as the city writes it" in comments and "tags: owner" in comments
@@ -269,7 +269,7 @@ def test_labels(label, expected):
     assert (document["labels"]["y"], document["objectives"]["y"]) == expected
 
 
-def test_words_are_written_as_they_are_but_for_what_cannot_be_printed():
+def test_only_characters_that_cannot_be_printed_are_escaped_in_words():
     words = ["Zürich", "東京", "😀", "\u2028", "\x7f", "a\\b"]
     octal = ["".join(f"\\{byte:03o}" for byte in word.encode()) for word in words]
     domain = " ".join(f'value: "{word}"' for word in octal)
@@ -305,7 +305,7 @@ def test_a_long_domain_is_a_vocabulary_file(tmp_path):
     spec = feature_specs.load(place / "spec.yaml")
     assert spec.size_of("a") == 51
     assert (place / "vocabularies/a.txt").read_text() == "".join(f"{w}\n" for w in words)
-    # Again is right; over what somebody changed it is not.
+    # Writing again is allowed, but not if somebody has changed a file.
     to_spec.write(str(tmp_path / "s.pbtxt"), labels=["y"], directory=str(place))
     (place / "spec.yaml").write_text("mine")
     with pytest.raises(folder.FolderError, match="was changed since"):
@@ -318,21 +318,22 @@ def test_a_long_domain_is_a_vocabulary_file(tmp_path):
     [
         ("", ["y"], "'s.pbtxt' has no feature"),
         ("feature { type: INT }", ["y"], "'s.pbtxt': feature 0 has no name"),
-        (ONE + ONE, ["y"], "'s.pbtxt': feature 'a' is there twice"),
-        (ONE, [], "'s.pbtxt' does not say which features are labels: none is tagged 'label' or not "
-         "in one of its default environments; name them, as in --labels=click"),
+        (ONE + ONE, ["y"], "'s.pbtxt': feature 'a' is listed twice"),
+        (ONE, [], "'s.pbtxt' does not say which features are labels: no feature has the tag "
+         "'label', and its default environments have all features. Name the labels, for example "
+         "--labels=click"),
         ('feature { name: "click" type: INT }', ["clik"],
          "--labels: 's.pbtxt' has no feature 'clik'. Did you mean 'click'?"),
         ('feature { name: "y" type: INT }', ["y"],
-         "'s.pbtxt' has no feature but the labels that fits any column"),
+         "apart from the labels, 's.pbtxt' has no feature for a column"),
         (ONE + 'feature { name: "y" type: STRUCT }', ["y"],
-         "--labels: feature 'y' of 's.pbtxt' can be no label: it is of type STRUCT, and a spec "
-         "knows FLOAT, INT and BYTES"),
+         "--labels: feature 'y' of 's.pbtxt' cannot be a label: its type is STRUCT, but a spec "
+         "has only FLOAT, INT and BYTES"),
         (ONE + 'feature { name: "y" type: INT value_count { min: 0 } }', ["y"],
-         "--labels: feature 'y' of 's.pbtxt' can be no label: a label has one value; name the "
-         "features that are to be learned in --labels"),
+         "--labels: feature 'y' of 's.pbtxt' cannot be a label: a label must have one value. "
+         "Name the features to learn with --labels"),
         (ONE, ["a"], "--labels: feature 'a' of 's.pbtxt' is text with 0 words in its domain; a "
-         "label has 2 to 1,000 classes, or is a number"),
+         "label must have 2 to 1,000 classes, or be a number"),
     ],
 )  # fmt: skip
 def test_schemas_that_cannot_be_used(text, labels, message):
@@ -346,7 +347,9 @@ def test_files_that_cannot_be_read(tmp_path):
         proto.read(pathlib.Path("/no/s.pbtxt"))
     path = tmp_path / "s.pbtxt"
     path.write_text("feature { nmae: 1 }")
-    with pytest.raises(SchemaError, match="is no Schema of tensorflow-metadata in text format: 1"):
+    with pytest.raises(
+        SchemaError, match="is not a Schema of tensorflow-metadata in text format: 1"
+    ):
         proto.read(path)
 
 
