@@ -113,7 +113,7 @@ def explain(
       record: the serialized record.
       with_labels: whether the record needs labels.
       missing_label: what a user can do about a record without a label. The default is a change of
-        the spec, which is not possible if the spec is that of an export.
+        the spec, which is not possible if the spec belongs to an export.
     """
     try:
         features = stored_records.read(spec, record)

@@ -103,6 +103,6 @@ def test_with_a_package_that_does_not_fit(folder, capsys, monkeypatch):
     assert main(EXPORT) == 2
     assert capsys.readouterr().err == (
         "error: the installed tensorflow-metadata cannot be imported (Descriptors cannot be "
-        "created directly); beside protobuf before 6 (TensorFlow 2.15 to 2.20) install: pip "
-        "install 'tensorflow-metadata<1.21'\n"
+        "created directly). With protobuf before 6 (TensorFlow 2.15 to 2.20), install: pip install "
+        "'tensorflow-metadata<1.21'\n"
     )

@@ -473,8 +473,8 @@ def test_what_cannot_be_predicted(made, tmp_path):
     pq.write_table(pq.read_table(table).drop_columns("city"), tmp_path / "b.parquet")
     spec = f"{made.export}/assets.extra/feature_spec/spec.json"
     assert refused(made, tmp_path / "b.parquet", out, kind=ek.DataError) == (
-        f"{tmp_path}/b.parquet does not fit the spec\ncolumn 'city' is missing, which {spec} "
-        "requires. Use one of: tags, user, price, code, row."
+        f"{tmp_path}/b.parquet does not fit the spec\ncolumn 'city' is missing, but {spec} "
+        "requires it. Use one of: tags, user, price, code, row."
     )
     pq.write_table(pq.read_table(table).slice(0, 0), tmp_path / "c.parquet")
     assert refused(made, tmp_path / "c.parquet", out, kind=ek.DataError) == (

@@ -359,7 +359,7 @@ def test_a_mix_of_selected_rows_goes_on_exactly(files):
 
 
 def test_epochs_of_a_mix_have_to_be_counted(files):
-    with pytest.raises(ValueError, match="epochs of a mix need rows_an_epoch, of each part"):
+    with pytest.raises(ValueError, match="epochs of a mix need rows_an_epoch, with one entry"):
         input_fns.train_input_fn(make_spec(), two_parts(files, (1, 1)), batch_size=4, epochs=1)
 
 

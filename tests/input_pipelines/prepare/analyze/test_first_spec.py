@@ -340,8 +340,8 @@ def test_guesses_of_heads(tmp_path, values, label, head):
         ([{"y": [1, 2]}, {"x": 2}],
          "--labels: feature 'y' has up to 2 values in a record; a label must have one"),
         ([{"y": 1}, {"x": 2}],
-         "--labels: feature 'y' has the same value in all records, from which nothing can be "
-         "learned"),
+         "--labels: feature 'y' has the same value in all records, from which a model cannot "
+         "learn"),
         ([{"y": f"{i}"} for i in range(1001)],
          "--labels: feature 'y' is text with 1,001 different values; a label must have 2 to 1000 "
          "classes, or be a number"),
