@@ -17,6 +17,7 @@ import yaml
 from absl import flags
 
 from estimator_kit.config.flags import define_flags
+from estimator_kit.config.settings import settings_of
 from feature_specs import json_schema
 from tools.reference.pages import PAGES
 
@@ -97,6 +98,15 @@ def test_flags_exist(page):
     named = set(re.findall(r"(?<![\w-])--([a-z]\w*[a-z\d])(?!\w)", "\n".join(lines)))
     known = {*values, *(f"no{name}" for name in values), "flag", "flagfile", "help", "name"}
     assert sorted(named - known) == []
+
+
+@every_page
+def test_modes_read_the_flags_of_their_commands(page):
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+    text = re.sub(r"--beam_options='[^']*'", "", "".join(blocks).replace("\\\n", " "))
+    for mode, arguments in re.findall(r"^estimator-kit (\w+)(.*)$", text, re.M):
+        named = set(re.findall(r"(?<=\s)'?--(\w+)", arguments))
+        assert named <= {*settings_of(mode), "flagfile", "help"}, (mode, arguments)
 
 
 @every_page
