@@ -304,8 +304,8 @@ def test_columns_that_a_part_cannot_take_are_refused(document):
         ("tests.estimator_kit.model.test_model_fn:Constnt",
          "model 'tests.estimator_kit.model.test_model_fn:Constnt': "
          "'tests.estimator_kit.model.test_model_fn' has no 'Constnt'. Did you mean 'Constant'?"),
-        ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'; a class of a script is "
-                          "found by that script alone: put it into a module"),
+        ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'. Only the script itself "
+                          "finds a class of a script. Put it into a module."),
         ("tests.conftest:make_rows", "model 'tests.conftest:make_rows' is no subclass of "
                                      "estimator_kit.ModelFn; make it one"),
     ],
