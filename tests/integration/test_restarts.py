@@ -92,7 +92,7 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing; repair or remove it"),
         ("eval_history.jsonl", "{",
-         r"/eval_history.jsonl:1: this line is not an evaluation: .*\. Repair or remove"),
+         "/eval_history.jsonl:1: this line is not an evaluation: .*. Repair or remove the line."),
         ("eval_history.jsonl", '{"global_step": 1, "metrics": {"loss": []}}',
          "/eval_history.jsonl:1: this line is not an evaluation: metrics.loss: got [], expected a "
          "valid number. "),
