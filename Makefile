@@ -29,7 +29,7 @@ OLDEST_PY := $(shell $(OLDEST) -c 'import sys; print("%d.%d" % sys.version_info[
 PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
 PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy protobuf \
-  pyarrow pydantic pytest pytest-xdist PyYAML scikit-learn
+  pyarrow pydantic pyphen pytest pytest-xdist PyYAML scikit-learn
 
 
 # The environment of the documentation, which needs no TensorFlow.
@@ -61,9 +61,11 @@ simulate: environment
 	$(BIN)/python tools/simulate_retraining.py --work_dir=runs/simulation \
 	  --against_scratch --docs
 
-# The documentation site, in build/site. A warning is an error.
+# The documentation site, in build/site. A warning is an error, and so is what tools/check_docs.py
+# finds: a broken link, a page that is hard to read, a page that needs the network.
 docs: $(DOCS)/installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
+	$(DOCS)/bin/python tools/check_docs.py build/site
 
 install: environment $(PLAIN)/installed
 

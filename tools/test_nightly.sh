@@ -13,6 +13,7 @@ if find_environment 2.21; then
   newest_bin=$bin
   stage "$name: environments" make -j2 "${options[@]}" install
   stage "$name: lint" make "${options[@]}" lint
+  stage "documentation" make "${options[@]}" docs
   stage "no TensorFlow: every test" make "${options[@]}" test-no-tensorflow
   stage "$name: every test" pytest "$bin"
 fi

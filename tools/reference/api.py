@@ -92,5 +92,7 @@ def client_page() -> str:
 
 
 def _documented(name: str, path: str, shown: str) -> str:
-    options = "    options:\n      show_root_heading: false\n      show_root_toc_entry: false"
-    return f"### {shown} {{ #{name} }}\n\n::: {path}\n{options}"
+    return (
+        f'<span id="{name}"></span>\n\n::: {path}\n'
+        f"    options: {{heading: {shown}, toc_label: {name}}}"
+    )
