@@ -32,6 +32,8 @@ class _Objective(Entry):
     """What one output of the model learns.
 
     Attributes:
+      head: which head it is.
+      loss: the loss of a row, or of a list of rows for the head `ranking`.
       label: the label it learns, by default the one of the objective's own name.
       loss_weight: its factor in the sum of the losses, 0 or more.
       reduction: what becomes of the losses of the rows: `mean`, their sum by weight over the sum

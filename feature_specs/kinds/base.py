@@ -231,7 +231,11 @@ class Column(Entry):
 
 
 class Sourced(Column):
-    """Base of columns that are made from one thing: a feature, by default, or a column."""
+    """Base of columns that are made from one thing: a feature, by default, or a column.
+
+    Attributes:
+      source: the feature, or the column, that it is made from.
+    """
 
     source: str
 

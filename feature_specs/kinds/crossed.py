@@ -24,6 +24,11 @@ class Crossed(Column):
     """The combination of several values, hashed into [0, size).
 
     Keys are features (string or int64) or categorical columns other than hash_bucket.
+
+    Attributes:
+      sources: the keys, two or more.
+      size: the number of ids.
+      hash_key: changes the hash, as in `tf.feature_column.crossed_column`.
     """
 
     kind = "crossed"

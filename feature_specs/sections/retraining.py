@@ -137,7 +137,12 @@ class Condition(Entry):
 
 
 class Gate(Entry):
-    """Which candidates go live: those that meet all conditions."""
+    """Which candidates go live: those that meet all conditions.
+
+    Attributes:
+      bootstrap: how the intervals of differences are made.
+      conditions: what a candidate has to meet.
+    """
 
     bootstrap: Bootstrap = Bootstrap()
     conditions: Annotated[tuple[Condition, ...], pydantic.BeforeValidator(as_tuple)] = ()
