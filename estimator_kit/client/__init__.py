@@ -1,4 +1,4 @@
-"""Clients of TensorFlow Serving, and of `--mode=serve`, that need no TensorFlow.
+"""Clients for TensorFlow Serving and `--mode=serve` that do not need TensorFlow.
 
     from estimator_kit_client import GrpcClient, Rows      # pip install estimator-kit-client
 
@@ -6,15 +6,15 @@
     with GrpcClient("localhost:8500", "ads", rows=rows) as client:
         arrays = client.predict([{"item_price": 9.5, "interests": ["books"]}])
 
-`RestClient("http://localhost:8501", "ads", rows=rows)` has the same methods. They make Examples of
-dicts or of a DataFrame by the export's own spec, send them in batches, try again while a server
-is not there, up to a deadline, and return arrays. Importing this takes NumPy and protobuf alone;
-GrpcClient imports grpcio when it is made.
+`RestClient("http://localhost:8501", "ads", rows=rows)` has the same methods. The clients make
+Examples of dicts or a DataFrame with the export's spec, send them in batches, try again until a
+deadline while a server is unavailable, and return arrays. Importing this package needs only NumPy
+and protobuf; a GrpcClient imports grpcio when you create it.
 
-This folder is two things: the package `estimator_kit.client` of the kit, and the distribution
-estimator-kit-client with the package `estimator_kit_client`, which needs nothing of the kit. So its
-modules import each other by relative imports, and nothing else of the kit (`Rows.of_export` alone
-asks for `feature_specs`, where it is given YAML).
+This folder is both the package `estimator_kit.client` of the kit, and the package
+`estimator_kit_client` of the distribution estimator-kit-client, which does not need the kit. So its
+modules use relative imports, and import nothing else from the kit. The only exception:
+`Rows.of_export` imports `feature_specs` if it gets YAML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What clients of gRPC and of REST have in common: rows, batches, deadlines, arrays."""
+"""The base of the gRPC and REST clients: rows, batches, deadlines, arrays."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .rows import Rows
 from .signatures import Metadata
 from .tensors import as_array, cast
 
-# Rows a request; keeps requests far below gRPC's 4 MiB for usual records.
+# Rows in a request. For usual records this keeps requests far below gRPC's limit of 4 MiB.
 BATCH_ROWS = 1000
 
-# The types that NumPy gives to Python's numbers, int32 by older ones on some systems.
+# The types that NumPy gives to Python's numbers; older versions use int32 on some systems.
 _DEFAULTS = (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32))
 
 
 @dataclasses.dataclass(frozen=True)
 class Classes:
-    """Answers of a classify signature.
+    """The answers of a classify signature.
 
     Attributes:
-      labels: of each row's classes, bytes, [rows, classes].
-      scores: float32, [rows, classes].
+      labels: the labels of the classes, bytes [rows, classes].
+      scores: the scores of the classes, float32 [rows, classes].
     """
 
     labels: np.ndarray
@@ -36,18 +36,19 @@ class Classes:
 
 
 class Client(abc.ABC):
-    """A model at a server. Safe to use from several threads.
+    """A model on a server. Several threads may use it.
 
     Args:
-      model: its name there.
-      rows: makes Examples of rows; needed where rows are given as dicts or a DataFrame.
-      version: a version number; by default the newest that is served.
-      label: or the label of one, as `stable`.
-      batch_rows: rows a request. 1000 keeps requests far below gRPC's 4 MiB for usual records.
-        TensorFlow Serving refuses more than `max_batch_size` of its batching parameters, which
-        --mode=serving_config writes as 1000 or more.
-      timeout_secs: for one batch of rows, with all its tries and with what has to be asked about
-        the model for it. More rows than batch_rows have as many times that.
+      model: the name of the model on the server.
+      rows: makes Examples from rows; required if rows are dicts or a DataFrame.
+      version: a version number; by default the newest version that is served.
+      label: the label of a version, for example `stable`, instead of its number.
+      batch_rows: the number of rows in a request. For usual records, 1000 keeps requests far below
+        gRPC's limit of 4 MiB. TensorFlow Serving refuses more rows than `max_batch_size` in its
+        batching parameters, which --mode=serving_config sets to 1000 or more.
+      timeout_secs: the time for one batch of rows, with all its tries and with the requests for
+        metadata that it needs. Each further batch has the same time.
+      retries: repeats requests; by default until `timeout_secs` are over.
     """
 
     def __init__(
@@ -73,17 +74,17 @@ class Client(abc.ABC):
         self._label = label
         self._batch_rows = batch_rows
         self._retries = retries or Retries(timeout_secs)
-        self._metadata: Optional[Metadata] = None  # As it was last asked for.
+        self._metadata: Optional[Metadata] = None  # The last metadata of the server.
 
     def predict(
         self, rows: Any, *, signature: str = "", input_name: str = "examples"
     ) -> dict[str, np.ndarray]:
-        """Outputs of a signature that takes Examples, one row an input row.
+        """The outputs of a signature that takes Examples, with one row for each input row.
 
         Args:
-          rows: dicts or a DataFrame; or a list of serialized records, bytes, as they are.
-          signature: its name; the server's default one when empty.
-          input_name: of its only input.
+          rows: dicts or a DataFrame; or a list of serialized records (bytes).
+          signature: the name of the signature; empty for the default of the server.
+          input_name: the name of its only input.
 
         Returns:
           `{output: array}`; strings are bytes.
@@ -94,15 +95,16 @@ class Client(abc.ABC):
     def predict_tensors(
         self, inputs: Mapping[str, Any], *, signature: str = ""
     ) -> dict[str, np.ndarray]:
-        """Outputs of any signature whose inputs and outputs have a row in their first place.
+        """The outputs of any signature whose first dimension is the rows.
 
         Args:
-          inputs: `{input: array}`, all with as many rows. Numbers of Python, and arrays of NumPy's
-            own types for them, become what the signature has, for which the model's metadata are
-            asked once.
+          inputs: `{input: array}`, all with the same number of rows. The client casts Python's
+            numbers, and arrays of the types that NumPy gives them, to the types of the signature.
+            For this it requests the metadata of the model once.
+          signature: the name of the signature; empty for the default of the server.
 
         Raises:
-          RowError: rows differ in number, or a number is none of the input's type.
+          RowError: the numbers of rows differ, or a number does not fit the type of the input.
         """
         arrays = {name: as_array(value) for name, value in inputs.items()}
         counts = {array.shape[:1] for array in arrays.values()}
@@ -111,7 +113,7 @@ class Client(abc.ABC):
             raise RowError(f"inputs differ in their number of rows: {shapes}")
         ((count,),) = counts
         parts: list[dict[str, np.ndarray]] = []
-        # No row at all is asked, too: the outputs have names and types.
+        # Without rows it still sends a request, to learn the names and types of the outputs.
         for first in range(0, max(count, 1), self._batch_rows):
             end = min(first + self._batch_rows, count)
             with self._retries.shared():
@@ -122,7 +124,7 @@ class Client(abc.ABC):
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def classify(self, rows: Any, *, signature: str = "") -> Classes:
-        """Classes and their scores, by a classify signature."""
+        """The classes and scores of a classify signature."""
         parts = self._of_batches(self._classify, rows, signature)
         return Classes(
             np.concatenate([part.labels for part in parts]),
@@ -130,16 +132,16 @@ class Client(abc.ABC):
         )
 
     def regress(self, rows: Any, *, signature: str = "") -> np.ndarray:
-        """Values, float32 [rows], by a regress signature."""
+        """The values of a regress signature, float32 [rows]."""
         return np.concatenate(self._of_batches(self._regress, rows, signature))
 
     @abc.abstractmethod
     def metadata(self) -> Metadata:
-        """The version that answers, and its signatures."""
+        """The version that answers, with its signatures."""
 
     @abc.abstractmethod
     def status(self) -> dict[int, str]:
-        """The state of each version that the server knows, as `AVAILABLE`."""
+        """The state of each version that the server knows, for example `AVAILABLE`."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -147,15 +149,15 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def _predict(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
-        """Asks one batch."""
+        """Sends one batch."""
 
     @abc.abstractmethod
     def _classify(self, examples: list[Any], signature: str) -> Classes:
-        """Asks one batch of `Example` messages."""
+        """Sends one batch of `Example` messages."""
 
     @abc.abstractmethod
     def _regress(self, examples: list[Any], signature: str) -> np.ndarray:
-        """Asks one batch of `Example` messages."""
+        """Sends one batch of `Example` messages."""
 
     def __enter__(self) -> Any:
         return self
@@ -164,7 +166,7 @@ class Client(abc.ABC):
         self.close()
 
     def _cast(self, arrays: Mapping[str, np.ndarray], signature: str) -> dict[str, np.ndarray]:
-        """Arrays as a signature's inputs, where their type may be no more than NumPy's default."""
+        """Casts arrays of NumPy's default types to the types of a signature's inputs."""
         made = dict(arrays)
         if not any(array.dtype in _DEFAULTS for array in arrays.values()):
             return made
@@ -173,7 +175,7 @@ class Client(abc.ABC):
         except ServingError as error:
             if error.code != "UNIMPLEMENTED":
                 raise
-            return made  # The server will say what it expects.
+            return made  # The server reports what it expects.
         found = known.get(signature or "serving_default")
         for name, array in arrays.items():
             form = found.inputs.get(name) if found is not None else None
@@ -207,12 +209,12 @@ class Client(abc.ABC):
         maker = self._maker()
         if maker.sequence:
             raise RowError(
-                "the spec is one of SequenceExamples, which classify and regress do not take; "
-                "use predict"
+                "the spec reads SequenceExamples, which classify and regress do not accept. Use "
+                "predict."
             )
         examples = maker.examples(rows)
         if not examples:
-            raise RowError("there are no rows; classify and regress need one")
+            raise RowError("classify and regress: expected at least one row, got none")
         return [
             examples[i : i + self._batch_rows] for i in range(0, len(examples), self._batch_rows)
         ]
@@ -220,8 +222,8 @@ class Client(abc.ABC):
     def _maker(self) -> Rows:
         if self._rows is None:
             raise RowError(
-                "rows are made into Examples by a spec; give rows=Rows.of_export(<export>) to the "
-                "client, or serialized Examples to predict"
+                "the client needs a spec to make Examples from rows. Pass "
+                "rows=Rows.of_export(<export>) to the client, or serialized Examples to predict."
             )
         return self._rows
 
@@ -229,7 +231,7 @@ class Client(abc.ABC):
 def _asked(
     ask: Callable[..., Any], batch: Any, signature: str, first: int, end: int, total: int
 ) -> Any:
-    """The answer for one batch, whose rows an error names where there are others."""
+    """Sends one batch. If there are several batches, an error names the rows of this one."""
     try:
         return ask(batch, signature)
     except ServingError as error:

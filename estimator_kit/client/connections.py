@@ -1,9 +1,9 @@
-"""HTTP connections whose requests end at a deadline, however slowly the other side sends.
+"""HTTP connections whose requests end at a deadline, however slowly the server sends.
 
-A timeout of a socket is one for each of its calls: a server that sends a byte now and then is never
-late. Here each call is given the time that is left until the deadline of the request: connecting,
-the TLS handshake, sending, and reading the answer. Only the look-up of a host's name is the
-system's, with the system's own timeouts.
+The timeout of a socket holds for each call: a server that sends a byte now and then never exceeds
+it. Here each call gets the time that is left until the deadline of the request: connecting, the TLS
+handshake, sending, and reading the answer. Only the lookup of a host name has the system's
+timeouts.
 
     connection = Connection("models.example.com", None, ssl.create_default_context())
     connection.deadline = time.monotonic() + 2
@@ -20,30 +20,30 @@ import ssl
 import time
 from typing import Any, Optional
 
-# What says that a deadline is over; before Python 3.10 the second is no case of the first.
+# The errors of an exceeded deadline. Before Python 3.10 the second does not inherit from the first.
 TIMEOUTS = (TimeoutError, socket.timeout)
 
-# Sockets take no more than 24 days.
+# Sockets allow at most 24 days.
 _LONGEST = 1e6
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection that is kept between requests.
+    """A connection that stays open between requests.
 
     Args:
-      host: its name or address.
-      port: None for the usual one.
-      context: of TLS; None for plain HTTP.
+      host: the name or address of the host.
+      port: the port; None for the default of the protocol.
+      context: the TLS context; None for plain HTTP.
 
     Attributes:
-      deadline: of the request, in seconds of `time.monotonic`. What goes on after it raises one of
-        `TIMEOUTS`.
+      deadline: the deadline of the request, in seconds of `time.monotonic`. Calls after it raise
+        one of `TIMEOUTS`.
     """
 
     def __init__(self, host: str, port: Optional[int], context: Optional[ssl.SSLContext]):
         self._context = context
         self.default_port = http.client.HTTP_PORT if context is None else http.client.HTTPS_PORT
-        # Without a port the end of an IPv6 address would be taken for one.
+        # Always with a port: otherwise the end of an IPv6 address would be read as the port.
         super().__init__(host, self.default_port if port is None else port)
         self.deadline = float("inf")
 
@@ -76,10 +76,10 @@ class Connection(http.client.HTTPConnection):
             left = left[self.sock.send(left) :]
 
     def _limit(self, sock: socket.socket) -> None:
-        """Gives the next call of a socket the time that is left."""
+        """Limits the next call of a socket to the time that is left."""
         seconds = self.deadline - time.monotonic()
         if seconds <= 0:
-            raise TimeoutError("the time of the request is over")
+            raise TimeoutError("the deadline of the request is over")
         sock.settimeout(min(seconds, _LONGEST))
 
     def response_class(  # type: ignore[override]
@@ -91,7 +91,7 @@ class Connection(http.client.HTTPConnection):
 
 
 class _Limited(io.RawIOBase):
-    """What a socket sends, each part of it by the deadline."""
+    """The data of a socket. Each read ends at the deadline."""
 
     def __init__(self, raw: Any, limit: Any):
         self._raw = raw

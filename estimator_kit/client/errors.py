@@ -1,4 +1,4 @@
-"""What can go wrong in a request: rows that are no records, and what a server answers."""
+"""The errors of a request: rows that cannot become records, and errors of a server."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 
 class RowError(ValueError):
-    """A row that does not fit the spec; names the row, the feature and what was expected."""
+    """A row does not fit the spec; the message names the row, the feature and what is expected."""
 
 
 class ServingError(RuntimeError):
-    """A request that was not answered.
+    """A server did not answer a request.
 
     Attributes:
-      code: gRPC's name of what was wrong, as `NOT_FOUND`; over REST it is told from the status.
-      message: what the server said.
+      code: the gRPC code, for example `NOT_FOUND`; with REST it follows from the HTTP status.
+      message: the message of the server.
     """
 
     def __init__(self, code: str, message: str):

@@ -1,4 +1,4 @@
-"""The client of the gRPC PredictionService and ModelService."""
+"""The client for the gRPC services PredictionService and ModelService."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _STATES = {0: "UNKNOWN", 10: "START", 20: "LOADING", 30: "AVAILABLE", 40: "UNLOA
 
 
 class GrpcClient(Client):
-    """A model at a gRPC server.
+    """A model on a gRPC server.
 
     Args:
       address: `host:port`.
-      model: its name there.
-      channel: a `grpc.Channel` to use in the place of an insecure one (it is not closed then); for
-        TLS, or options.
+      model: the name of the model on the server.
+      channel: a `grpc.Channel` to use instead of an insecure one, for example for TLS. The client
+        does not close it.
       options: see `Client`.
     """
 
@@ -32,7 +32,7 @@ class GrpcClient(Client):
         import grpc
 
         self._own = channel is None
-        # Answers have the size of what was asked; the limit is the server's.
+        # The size of an answer follows from the request, and the server limits requests.
         unlimited = [("grpc.max_receive_message_length", -1)]
         self._channel = channel or grpc.insecure_channel(address, options=unlimited)
         self._rpc_error = grpc.RpcError

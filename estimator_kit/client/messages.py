@@ -1,13 +1,13 @@
-"""The protocol buffer messages that a client of TensorFlow Serving sends and gets.
+"""The protocol buffer messages that a client of TensorFlow Serving sends and receives.
 
-TensorFlow's own classes of them come with all of TensorFlow, and those of `tensorflow-serving-api`
-import it, too. These are made from the table below in a pool of their own, so that they stand
-beside TensorFlow's in one process; on the wire they are the same, and a test holds each field to
-the official ones. Enumerations are int32, which is how they travel. Fields that a client has no use
-for are left out; protobuf keeps what it does not know.
+TensorFlow's classes of these messages need all of TensorFlow, and so do the classes of
+`tensorflow-serving-api`. This module makes classes from the table below in a separate descriptor
+pool, so that they can be in one process with TensorFlow's classes. Their encoding is the same, and
+a test compares each field with the official one. Enumerations are int32, which has the same
+encoding. Fields that a client does not need are left out; protobuf keeps unknown fields.
 
-Two messages are configuration files of TensorFlow Serving of which no package has the classes:
-`BatchingParameters` and `MonitoringConfig`.
+`BatchingParameters` and `MonitoringConfig` are configuration files of TensorFlow Serving. No
+package contains their classes.
 
     request = messages.message("tensorflow.serving.PredictRequest")()
 """
@@ -19,8 +19,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# A message a paragraph: its name, then a field a line as `type name = number`; `repeated` and
-# `map<string, type>` as in a .proto file, `oneof group:` before the fields that exclude each other.
+# One message in each paragraph: its name, then one field in each line as `type name = number`.
+# `repeated` and `map<string, type>` are as in a .proto file. `oneof group:` marks fields of which a
+# message has only one.
 _TABLE = """
 google.protobuf.Int64Value
   int64 value = 1
@@ -173,7 +174,7 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 
 def message(name: str) -> Any:
-    """The class of a message of the table by its full name."""
+    """The class of the message with this full name."""
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(name))
 
 
@@ -186,7 +187,7 @@ def names() -> list[str]:
 def _pool() -> Any:
     pool = descriptor_pool.DescriptorPool()
     packages: dict[str, Any] = {}
-    # The packages refer downward alone: google.protobuf, tensorflow, tensorflow.serving.
+    # Each package refers only to those before it: google.protobuf, tensorflow, tensorflow.serving.
     for package in ("google.protobuf", "tensorflow", "tensorflow.serving"):
         packages[package] = descriptor_pb2.FileDescriptorProto(
             name=f"{package}.proto",

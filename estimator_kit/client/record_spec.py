@@ -1,10 +1,10 @@
-"""What a client needs to know of the spec in an export: the features of a record and their forms.
+"""The part of an export's spec that a client needs: the features of a record and their forms.
 
     spec = record_spec.load("runs/ads/export/best/1700000000/assets.extra/feature_spec/spec.json")
 
-`feature_specs` reads whole specs, and needs pydantic and PyYAML for that. This module needs Python
-alone. It reads the JSON that the kit writes into an export, checks what it uses, and refuses what
-it does not know, because that comes from a newer kit. A test compares both readings.
+`feature_specs` reads complete specs, and needs pydantic and PyYAML. This module needs only Python.
+It reads the JSON that the kit writes into an export, checks what it uses, and refuses what it does
+not know, because that comes from a newer kit. A test compares both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEATURE_KEYS = (
 )
 _DTYPES = ("float32", "int64", "string")
 
-# The key of a column's entry that says its kind, and names its source.
+# The key in a column's entry that gives its kind. Its value is the source of the column.
 KINDS = (
     "numeric",
     "sequence_numeric",
@@ -45,21 +45,21 @@ KINDS = (
 )
 _CATEGORICAL = ("bucketized", "identity", "vocabulary", "hash_bucket", "crossed", "weighted")
 _REMEDY = (
-    "expected the spec.json that estimator-kit writes into an export; if the export is newer than "
-    "this client, upgrade the client"
+    "Expected the spec.json that estimator-kit writes into an export. If the export is newer than "
+    "this client, upgrade the client."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class FeatureForm:
-    """How a record stores one feature; the fields mean what they do in `feature_specs.spec`.
+    """How a record stores one feature. The fields have the same meaning as in `feature_specs.spec`.
 
     Attributes:
       dtype: `float32`, `int64` or `string`.
       shape: `()` for one value, sizes for a fixed number, `variable` for a list.
-      feature_list: whether it is a list of steps of a SequenceExample.
-      row_lengths: the feature that cuts its list into lists, or empty.
-      is_required: whether each record has it.
+      feature_list: whether it is a feature list of a SequenceExample.
+      row_lengths: the feature that splits its list into lists, or empty.
+      is_required: whether each record must have it.
     """
 
     dtype: str
@@ -93,10 +93,10 @@ class RecordSpec:
     """The records that an export reads.
 
     Attributes:
-      features: by name, in the document's order.
-      labels: their names.
-      columns: `{name: entry}` as the document has them.
-      used: names of the columns that some group has.
+      features: the features by name, in the order of the document.
+      labels: the names of the labels.
+      columns: the columns as `{name: entry}`, as in the document.
+      used: the names of the columns that are in a group.
     """
 
     features: Mapping[str, FeatureForm]
@@ -110,10 +110,10 @@ class RecordSpec:
         return any(feature.feature_list for feature in self.features.values())
 
     def used_features(self) -> tuple[str, ...]:
-        """The features that some group reads, in the document's order."""
+        """The features that a group reads, in the order of the document."""
         used: set[str] = set()
         columns = sorted(self.used)
-        for column in columns:  # It grows by the columns that others are made from.
+        for column in columns:  # The loop appends the columns that other columns are made from.
             entry = self.columns[column]
             kind = _kind(entry)
             for source in _sources(kind, entry):
@@ -127,7 +127,7 @@ class RecordSpec:
         return tuple(name for name in self.features if name in used)
 
     def _is_column(self, kind: str, source: str) -> bool:
-        """Whether the source of a column is a column; a feature may have the same name."""
+        """Whether the source of a column is a column. A feature may have the same name."""
         if source not in self.columns:
             return False
         below = _kind(self.columns[source])
@@ -142,29 +142,29 @@ def load(path: str) -> RecordSpec:
     """Reads the JSON of a spec.
 
     Raises:
-      ValueError: it cannot be read, or is no such spec.
+      ValueError: the file cannot be read, or is not the spec of an export.
     """
     try:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
     except OSError as error:
         raise ValueError(
-            f"{path}: cannot be read: {error.strerror or error}; give the folder of an export, or "
-            "the spec.json in its assets.extra/feature_spec"
+            f"{path}: cannot be read: {error.strerror or error}. Give the folder of an export, or "
+            "the spec.json in its assets.extra/feature_spec."
         ) from error
     except ValueError as error:
-        raise ValueError(f"{path}: is not JSON: {error}; {_REMEDY}") from error
+        raise ValueError(f"{path}: is not JSON: {error}. {_REMEDY}") from error
     try:
         return parse(document)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}; {_REMEDY}") from error
+        raise ValueError(f"{path}: {error}. {_REMEDY}") from error
 
 
 def parse(document: Any) -> RecordSpec:
     """The spec in the document of a spec.json.
 
     Raises:
-      ValueError: an entry is not as expected; names its place.
+      ValueError: an entry is not as expected; the message names it.
     """
     sections = ("features", "columns", "groups", "labels")
     if not isinstance(document, dict):

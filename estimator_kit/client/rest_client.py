@@ -1,7 +1,7 @@
-"""The client of the REST paths; it needs nothing but Python and NumPy to talk.
+"""The client for the REST paths. For requests it needs only Python and NumPy.
 
-A model's metadata are asked once, for the names and types of outputs, which the JSON of an answer
-does not tell. Connections are kept, one a thread.
+It requests the metadata of a model once, because the JSON of an answer does not contain the types
+of outputs. It keeps one open connection for each thread.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _CODES = {
 
 
 class RestClient(Client):
-    """A model at a REST server.
+    """A model on a REST server.
 
     Args:
-      url: as `http://host:8501`, with a path before `/v1` where a proxy puts one.
-      model: its name there.
+      url: for example `http://host:8501`, with the path before `/v1` if a proxy adds one.
+      model: the name of the model on the server.
       options: see `Client`.
     """
 
@@ -93,7 +93,7 @@ class RestClient(Client):
         return {name: _array(outputs[name], form) for name, form in forms.items()}
 
     def _outputs(self, signature: str, outputs: Any) -> Mapping[str, signatures.TensorForm]:
-        """Names and types of outputs; asked anew where an answer has others than are known."""
+        """Names and types of the outputs; requests metadata again if an answer has other names."""
         for known in (self._metadata, None):
             forms = (known or self.metadata()).signatures[signature or "serving_default"].outputs
             if len(forms) == 1 or (isinstance(outputs, dict) and set(outputs) == set(forms)):
@@ -124,14 +124,14 @@ class RestClient(Client):
             try:
                 connection.request(verb, self._path + path, data, headers)
             except (BrokenPipeError, ConnectionResetError):
-                # A server that refuses a body answers before it has read it.
+                # A server that refuses a body answers before it has read all of it.
                 if connection.sock is None:
                     raise
             response = connection.getresponse()
             text = response.read()
         except TIMEOUTS as error:
             connection.close()
-            message = f"no whole answer in {seconds:.1f} seconds"
+            message = f"no complete answer in {seconds:.1f} seconds"
             raise ServingError("DEADLINE_EXCEEDED", message) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -164,7 +164,7 @@ def _named(signature: str) -> dict[str, str]:
 
 
 def _json(array: np.ndarray) -> Any:
-    """An array as nested lists; strings as base64, so that no byte is lost."""
+    """An array as nested lists; strings become base64, so that no byte is lost."""
     if array.dtype != np.object_:
         return array.tolist()
     encode = [{"b64": base64.b64encode(item).decode()} for item in array.ravel().tolist()]
@@ -178,7 +178,7 @@ def _array(value: Any, form: signatures.TensorForm) -> np.ndarray:
     array = np.array(_strings(value) if is_string else value, form.numpy)
     if array.size or form.shape is None or len(form.shape) <= array.ndim:
         return array
-    # The lists of JSON end where there is nothing.
+    # Empty lists in JSON do not show the sizes of the dimensions that follow.
     missing = [size or 0 for size in form.shape[array.ndim :]]
     return array.reshape([*array.shape, *missing])
 
@@ -190,7 +190,7 @@ def _strings(value: Any) -> Any:
 
 
 def _features(example: Any) -> dict[str, Any]:
-    """An Example as JSON. A whole float keeps its point, by which the server knows its type."""
+    """An Example as JSON. A whole float keeps its point, which tells the server its type."""
     made = {}
     for name, feature in sorted(example.features.feature.items()):
         kind = feature.WhichOneof("kind")

@@ -1,4 +1,4 @@
-"""Tries again what a server did not take, until a deadline. Time is an argument, for tests."""
+"""Repeats requests that a server did not answer, until a deadline. Tests pass a clock."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .errors import ServingError
 
 Answer = TypeVar("Answer")
 
-# What a request that was not answered may say when nothing was wrong with it: the server is not
-# there, or going. Predictions change nothing, so that one asked twice is harmless.
+# The codes of errors that are not the fault of the request: the server is unavailable or stops.
+# Predictions change nothing, so it is safe to repeat them.
 _PASSING = ("UNAVAILABLE",)
 
 _FIRST_PAUSE = 0.05
@@ -25,8 +25,8 @@ class Retries:
     """Calls with a deadline.
 
     Args:
-      timeout_secs: for a call with all its tries, or for all calls in one `shared`.
-      clock, sleep: as those of `time`.
+      timeout_secs: the time for a call with all its tries, or for all calls in one `shared`.
+      clock, sleep: functions like `time.monotonic` and `time.sleep`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Retries:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Calls of this thread inside have one deadline: that of the first `shared` around them."""
+        """The calls of this thread inside share one deadline, set by the outermost `shared`."""
         if getattr(self._local, "end", None) is not None:
             yield
             return
@@ -55,10 +55,10 @@ class Retries:
             self._local.end = None
 
     def call(self, attempt: Callable[[float], Answer]) -> Answer:
-        """The answer of `attempt`, which is given the seconds that are left.
+        """Calls `attempt` with the seconds that are left, and returns its answer.
 
         Raises:
-          ServingError: the last one, when the time is over or when trying again is of no use.
+          ServingError: the last error, if the time is over or another try cannot help.
         """
         end = getattr(self._local, "end", None)
         if end is None:
@@ -68,7 +68,7 @@ class Retries:
             try:
                 return attempt(max(end - self._clock(), 0.001))
             except ServingError as error:
-                # Each waits another while, so that many clients do not come back at once.
+                # A random time, so that many clients do not come back at once.
                 wait = pause * random.uniform(0.5, 1.0)
                 if error.code not in _PASSING or self._clock() + wait >= end:
                     raise

@@ -1,8 +1,8 @@
-"""Rows, as dicts or as a DataFrame, become the serialized Examples that an export reads.
+"""Converts rows (dicts or a DataFrame) to the serialized Examples that an export reads.
 
-By the spec that an export keeps in `assets.extra/feature_spec`, so that what a model was trained
-to read and what is sent cannot differ. A spec with feature lists makes SequenceExamples. Labels
-are not sent; any other name that the spec does not know is an error.
+It uses the spec that an export keeps in `assets.extra/feature_spec`, so a request always fits what
+the model was trained to read. If the spec has feature lists, rows become SequenceExamples. Labels
+are not sent. Any other name that is not in the spec is an error.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _EXPECTED = {"string": "str or bytes", "float32": "a number", "int64": "an int64
 
 
 class Rows:
-    """Makes Examples of rows.
+    """Makes Examples from rows.
 
     Args:
-      spec: a `RecordSpec`, as `of_export` reads it, or a `FeatureSpec` of the kit.
+      spec: a `RecordSpec` (see `of_export`), or a `FeatureSpec` of the kit.
 
     Attributes:
-      sequence: whether records are SequenceExamples, which classify and regress do not take.
+      sequence: whether records are SequenceExamples, which classify and regress do not accept.
     """
 
     def __init__(self, spec: Any):
@@ -41,12 +41,12 @@ class Rows:
         """Reads the spec that an export keeps, or a spec file.
 
         Args:
-          path: the folder of an export; the spec.json in its `assets.extra/feature_spec`, which is
-            all that a client needs of an export; or a spec in YAML, which the kit reads.
+          path: the folder of an export; or the spec.json in its `assets.extra/feature_spec`, the
+            only file of an export that a client needs; or a spec in YAML, which needs the kit.
 
         Raises:
-          ValueError: there is none, or it cannot be read.
-          ImportError: it is YAML, and the kit is not installed.
+          ValueError: the file does not exist, or cannot be read.
+          ImportError: the path is YAML, and the kit is not installed.
         """
         text = os.fspath(path)
         if os.path.isdir(text):
@@ -57,8 +57,8 @@ class Rows:
             import feature_specs
         except ImportError as error:
             raise ImportError(
-                f"{text}: got no folder and no .json file, and only the kit reads other specs; "
-                "give the folder of an export, or pip install estimator-kit"
+                f"{text}: expected a folder or a .json file; only the kit reads other specs. Give "
+                "the folder of an export, or install the kit with `pip install estimator-kit`."
             ) from error
         return cls(feature_specs.load(text))
 
@@ -66,20 +66,20 @@ class Rows:
         """The messages of rows.
 
         Args:
-          rows: dicts `{feature: value}`, or a DataFrame. None, NaN and pandas' NA are missing
-            values, as is no entry. An int64 takes a whole float, too, since a column of integers
-            with a missing one is a column of floats to pandas; not where floats are so large that
-            neighboring integers are one float (2^53 and more). A feature of several values takes a
-            list or an array; one of a fixed shape as many values as it has.
+          rows: dicts `{feature: value}`, or a DataFrame. Values that have no entry, and None, NaN
+            and pandas' NA, count as missing. An int64 feature also takes whole floats, because
+            pandas stores integers with missing values as floats; but not floats of 2^53 and more,
+            which may stand for several integers. A feature of several values takes a list or an
+            array; a fixed shape needs exactly its number of values.
 
         Raises:
-          RowError: a name or a value is not of the spec.
+          RowError: a name is not in the spec, or a value does not fit it.
         """
         make = self._sequence_example if self.sequence else self._example
         return [make(row, number) for number, row in enumerate(_dicts(rows))]
 
     def serialized(self, rows: Any) -> list[bytes]:
-        """The same, as the strings that a signature `examples` takes."""
+        """The serialized messages of rows, for a signature that takes `examples`."""
         return [example.SerializeToString() for example in self.examples(rows)]
 
     def _example(self, row: Mapping[str, Any], number: int) -> Any:
@@ -108,14 +108,14 @@ class Rows:
                 if name in self._spec.labels:
                     continue
                 raise RowError(
-                    f"row {number}: no feature {name!r} in the spec"
+                    f"row {number}: the spec has no feature {name!r}"
                     f"{did_you_mean(name, self._spec.features)}"
                 )
             if not _is_missing(value):
                 yield name, value
         for name in self._needed:
             if _is_missing(row.get(name)):
-                raise RowError(f"row {number}: the feature {name!r} is required and missing")
+                raise RowError(f"row {number}: the required feature {name!r} is missing")
 
     def _fill(self, place: Any, name: str, value: Any, number: int) -> None:
         feature = self._spec.features[name]
@@ -135,11 +135,13 @@ class Rows:
 
 
 def _dicts(rows: Any) -> Iterable[Mapping[str, Any]]:
-    """Rows as dicts."""
+    """The rows as dicts."""
     if isinstance(rows, Mapping):
-        raise RowError("got one dict; expected a list of dicts, one a row, or a DataFrame")
+        raise RowError("expected a list of dicts, one for each row, or a DataFrame, got one dict")
     if isinstance(rows, (str, bytes)) or not (hasattr(rows, "columns") or _iterates(rows)):
-        raise RowError(f"got {_short(rows)}; expected a list of dicts, one a row, or a DataFrame")
+        raise RowError(
+            f"expected a list of dicts, one for each row, or a DataFrame, got {_short(rows)}"
+        )
     found = rows.to_dict("records") if hasattr(rows, "columns") else rows
     return (_dict(row, number) for number, row in enumerate(found))
 

@@ -1,4 +1,4 @@
-"""What a server says of a model: its version and its signatures."""
+"""The metadata of a model: its version and its signatures."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class TensorForm:
     """One tensor of a signature.
 
     Attributes:
-      dtype: TensorFlow's name of its type, as `float`.
-      shape: None for a size that is free; the whole is None where even its rank is.
+      dtype: TensorFlow's name of its type, for example `float`.
+      shape: its sizes, with None for any size; None if the rank is unknown.
     """
 
     dtype: str
@@ -23,14 +23,14 @@ class TensorForm:
 
     @property
     def numpy(self) -> Any:
-        """The NumPy type of its arrays; strings are objects."""
+        """The NumPy type of its arrays; `object` for strings."""
         numbers = {name: number for number, name in tensors.NAMES.items()}
         return tensors.numpy_type(numbers.get(self.dtype, 0))
 
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """A way to ask a model, as its `SignatureDef` says it."""
+    """A signature of a model, with the content of its `SignatureDef`."""
 
     inputs: Mapping[str, TensorForm]
     outputs: Mapping[str, TensorForm]
@@ -46,7 +46,7 @@ class Metadata:
 
 
 def of_message(signature: Any) -> Signature:
-    """The signature of a `SignatureDef` of any class."""
+    """The signature of a `SignatureDef`, which may be of any class."""
     return Signature(
         {name: _form(info) for name, info in sorted(signature.inputs.items())},
         {name: _form(info) for name, info in sorted(signature.outputs.items())},
@@ -62,7 +62,7 @@ def _form(info: Any) -> TensorForm:
 
 
 def of_json(signature: Mapping[str, Any]) -> Signature:
-    """The signature of the JSON that the REST path `metadata` answers."""
+    """The signature in the JSON of the REST path `metadata`."""
     return Signature(
         {name: _json_form(info) for name, info in sorted(signature.get("inputs", {}).items())},
         {name: _json_form(info) for name, info in sorted(signature.get("outputs", {}).items())},

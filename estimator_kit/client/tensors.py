@@ -1,6 +1,6 @@
-"""Arrays as `TensorProto` messages, and back, without TensorFlow.
+"""Converts arrays to `TensorProto` messages and back, without TensorFlow.
 
-Works with any class of that message: the client's own, and TensorFlow's at the server.
+Works with any class of that message: the client's class, and TensorFlow's class on the server.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 STRING = 7
 
-# TensorFlow's numbers of types (tensorflow/core/framework/types.proto), and the field that holds
-# values of each, where they are not in tensor_content.
+# TensorFlow's numbers of types (tensorflow/core/framework/types.proto). For each type, the field of
+# the values that are not in tensor_content.
 _TYPES: dict[int, tuple[Any, str]] = {
     1: (np.float32, "float_val"),
     2: (np.float64, "double_val"),
@@ -31,7 +31,7 @@ _TYPES: dict[int, tuple[Any, str]] = {
 }
 _NUMBERS = {np.dtype(kind): number for number, (kind, _) in _TYPES.items()}
 
-# The names that TensorFlow's messages have for them.
+# The names of the types in TensorFlow's messages.
 NAMES = {
     1: "float",
     2: "double",
@@ -50,17 +50,17 @@ NAMES = {
 
 
 def numpy_type(number: int) -> Any:
-    """The NumPy type of TensorFlow's number of a type; None where there is none."""
+    """The NumPy type for TensorFlow's number of a type, or None if NumPy has no such type."""
     kind = _TYPES.get(number)
     return None if kind is None else np.dtype(kind[0])
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array that can be a tensor: strings become an object array of bytes."""
+    """An array that can become a tensor. Strings become an object array of bytes."""
     first = value
     while isinstance(first, (list, tuple)) and first:
         first = first[0]
-    # NumPy's own type of bytes would lose zeros at their end.
+    # NumPy's bytes type would drop zeros at the end.
     array = np.asarray(value, np.object_ if isinstance(first, (str, bytes)) else None)
     if array.dtype.kind in "USO":
         flat = [_as_bytes(item) for item in array.ravel().tolist()]
@@ -68,24 +68,24 @@ def as_array(value: Any) -> np.ndarray:
         result[:] = flat
         return result.reshape(array.shape)
     if array.dtype not in _NUMBERS:
-        raise ValueError(f"no tensor can hold {array.dtype}; expected numbers, booleans or strings")
+        raise ValueError(f"expected numbers, booleans or strings, got {array.dtype}")
     return array
 
 
 def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
-    """An array of Python's numbers as the type that an input has; others as they are.
+    """Casts an array of Python's numbers to the type of an input; returns other arrays unchanged.
 
-    A float input takes the nearest floats, of integers, too; an integer input takes integers that
-    keep their value. Nothing is made of floats for an integer input, nor of strings: that is for
-    the server to refuse.
+    A float input takes floats and integers, rounded to the nearest float. An integer input takes
+    integers that fit. Floats for an integer input, and strings, are returned unchanged: the server
+    refuses them.
 
     Raises:
-      ValueError: a value has no place in the type.
+      ValueError: the type cannot hold a value.
     """
     expected = np.dtype(dtype)
     if array.dtype == expected or array.dtype == np.object_:
         return array
-    if not array.size:  # An empty list has no type of its own.
+    if not array.size:  # An empty list has no type.
         return array.astype(expected)
     if array.dtype.kind not in "iuf" or expected.kind not in "iuf":
         return array
@@ -101,7 +101,7 @@ def cast(array: np.ndarray, dtype: Any) -> np.ndarray:
         good = (numbers >= limits.min) & (numbers <= limits.max)
     if not np.all(good):
         wrong = array.ravel()[int(np.argmin(np.ravel(good)))]
-        raise ValueError(f"got {wrong}, which {expected} cannot hold")
+        raise ValueError(f"expected a value that fits into {expected}, got {wrong}")
     return made
 
 
@@ -110,11 +110,11 @@ def _as_bytes(item: Any) -> bytes:
         return item.encode()
     if isinstance(item, bytes):
         return item
-    raise ValueError(f"got {item!r} in an array of strings; expected str or bytes")
+    raise ValueError(f"an array of strings: expected str or bytes, got {item!r}")
 
 
 def fill(proto: Any, array: np.ndarray) -> None:
-    """Writes an array, as `as_array` makes it, into a `TensorProto`."""
+    """Writes an array of `as_array` into a `TensorProto`."""
     proto.dtype = _NUMBERS[array.dtype]
     proto.tensor_shape.SetInParent()
     for size in array.shape:
@@ -126,22 +126,22 @@ def fill(proto: Any, array: np.ndarray) -> None:
 
 
 def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
-    """The array of a `TensorProto`; strings as an object array of bytes.
+    """The array of a `TensorProto`; strings become an object array of bytes.
 
     Args:
-      proto: the message. Fewer values than its shape has are continued with the last one.
-      max_bytes: the most that the array may take; a few bytes can claim to be a huge one.
+      proto: the message. If it has fewer values than its shape, the last value is repeated.
+      max_bytes: the most bytes of the array. A small message can describe a very large array.
 
     Raises:
-      ValueError: it is of a type or a shape that it cannot be, or holds too few or many values.
+      ValueError: the type or the shape is not valid, or the number of values does not fit.
     """
     if proto.dtype not in _TYPES:
-        raise ValueError(f"type {proto.dtype} is none that a tensor of a request may have")
+        raise ValueError(f"a tensor of a request cannot have the type {proto.dtype}")
     if proto.tensor_shape.unknown_rank:
-        raise ValueError("its shape is not known")
+        raise ValueError("its shape is unknown")
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if len(shape) > 32 or min(shape, default=0) < 0:
-        raise ValueError(f"the shape {shape[:40]} is none")
+        raise ValueError(f"the shape {shape[:40]} is not valid")
     kind, field = _TYPES[proto.dtype]
     dtype = np.dtype(kind)
     count = math.prod(shape)
@@ -154,16 +154,16 @@ def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
     if content:
         if proto.dtype == STRING or len(content) != count * dtype.itemsize:
             raise ValueError(
-                f"tensor_content has {len(content)} bytes, which are not those of {shape} "
-                f"{NAMES[proto.dtype]} values"
+                f"tensor_content has {len(content)} bytes, which do not fit the shape {shape} and "
+                f"the type {NAMES[proto.dtype]}"
             )
         return np.frombuffer(content, dtype).reshape(shape)
     values = getattr(proto, field)
     if len(values) > count or (count and not len(values) and proto.dtype == STRING):
-        raise ValueError(f"{field} has {len(values)} values, and the shape {shape} {count}")
+        raise ValueError(f"{field} has {len(values)} values, but the shape {shape} needs {count}")
     if proto.dtype == STRING:
         if max_bytes is not None and count:
-            # The last one is continued, and each one of them is a copy to TensorFlow.
+            # The last string is repeated, and TensorFlow copies each one.
             size = 8 * count + sum(map(len, values)) + (count - len(values)) * len(values[-1])
             if size > max_bytes:
                 raise ValueError(
@@ -174,18 +174,18 @@ def to_array(proto: Any, max_bytes: Optional[int] = None) -> np.ndarray:
         strings[: len(values)] = list(values)
         strings[len(values) :] = values[-1] if count else b""
         return strings.reshape(shape)
-    if field in ("int_val", "half_val"):  # Fields that are wider than the type.
+    if field in ("int_val", "half_val"):  # The fields are wider than the type.
         stored = np.dtype(np.uint16) if proto.dtype == 19 else dtype
         wide = np.array(values, np.int64)
         read = wide.astype(stored)
         if not np.array_equal(read, wide):
-            raise ValueError(f"{field} has values that are no {NAMES[proto.dtype]}")
+            raise ValueError(f"{field} has values that do not fit into {NAMES[proto.dtype]}")
         read = read.view(dtype)
     else:
         read = np.array(values, dtype)
     if len(read) == count:
         return read.reshape(shape)
-    whole = np.zeros(count, dtype)  # TensorFlow's own: no value at all is zeros.
+    whole = np.zeros(count, dtype)  # As in TensorFlow, a message without values has zeros.
     whole[: len(read)] = read
     whole[len(read) :] = read[-1] if len(read) else 0
     return whole.reshape(shape)

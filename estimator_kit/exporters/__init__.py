@@ -1,1 +1,1 @@
-"""When a SavedModel is written, and which ones are kept."""
+"""Writes SavedModels, checks them, and decides which versions to keep."""

@@ -1,8 +1,8 @@
-"""The best exporter: a SavedModel whenever a metric is better than ever before.
+"""The best exporter: writes a SavedModel whenever a metric is better than ever before.
 
-TensorFlow's own forgets its best value with the process, so that the first evaluation after a
-restart is always exported, even a worse one. This one keeps it in a file, `best.json` beside the
-exports, with the metric and its direction.
+TensorFlow's `BestExporter` forgets its best value when the process ends, so it always exports the
+first evaluation after a restart, even a worse one. This exporter keeps the value, the metric and
+its direction in `best.json`, in the folder of the exports.
 """
 
 from __future__ import annotations
@@ -41,19 +41,22 @@ class _Kept(storage.Form):
 
 
 def read_record(path: str, empty: dict[str, Any], form: Any) -> dict[str, Any]:
-    """What a file of best exports holds, or `empty`, which has its metric and direction.
+    """Reads a file of best exports.
 
-    `form` is that of the file; see `storage.read_json`.
+    Args:
+      path: the path of the file.
+      empty: the result if the file does not exist; it has the expected metric and direction.
+      form: the form of the file; see `storage.read_json`.
 
     Raises:
-      ConfigError: the file is damaged, or was kept for another metric or direction.
+      ConfigError: the file is damaged, or has another metric or direction.
     """
     kept: dict[str, Any] = storage.read_json(path, form) or empty
     metric, direction = empty["metric"], empty["direction"]
     if (kept["metric"], kept["direction"]) != (metric, direction):
         raise ConfigError(
-            f"{path} holds the best {kept['metric']} ({kept['direction']}), and now "
-            f"{metric} ({direction}) is asked for; go back, or move that folder away"
+            f"{path}: expected the metric {metric} ({direction}), got {kept['metric']} "
+            f"({kept['direction']}). Use the metric of the earlier runs, or move the folder away."
         )
     return kept
 
@@ -62,11 +65,11 @@ class BestRecord:
     """The history of the best exporter, in `best.json`.
 
     Args:
-      folder: of the exports.
-      metric, direction: what better means. They must stay the same from start to start.
+      folder: the folder of the exports.
+      metric, direction: what better means. They must be the same at each start.
 
     Raises:
-      ConfigError: the file is damaged, or was kept for another metric or direction.
+      ConfigError: the file is damaged, or has another metric or direction.
     """
 
     def __init__(self, folder: str, metric: str, direction: str):
@@ -84,7 +87,7 @@ class BestRecord:
         return is_better(value, best, self._kept["direction"])
 
     def add(self, value: float, global_step: int, path: str) -> None:
-        # The name alone: the model directory may be moved.
+        # Only the name, because the model directory may be moved.
         version = os.path.basename(path)
         self._kept["history"].append(
             {"value": value, "global_step": global_step, "version": version}

@@ -1,7 +1,8 @@
-"""The best-k exporter: the k best models so far, by a metric, over all starts.
+"""The best-k exporter: keeps the k best models by a metric, over all starts.
 
-`best_k.json` beside the exports has which they are, and what was there before. The best of them is
-its first entry, not the highest version: a server that takes the newest version wants `best`.
+`best_k.json`, in the folder of the exports, lists them and those that were dropped. The first entry
+is the best model. It need not be the highest version, so use `best` for a server, which serves the
+newest version.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ class BestKRecord:
     """The record of the best-k exporter.
 
     Args:
-      folder: of the exports.
-      metric, direction: what better means. They must stay the same from start to start.
-      count: how many are kept; another one from start to start is no error.
+      folder: the folder of the exports.
+      metric, direction: what better means. They must be the same at each start.
+      count: the number of models to keep; it may change from start to start.
 
     Raises:
-      ConfigError: the file is damaged, or was kept for another metric or direction.
+      ConfigError: the file is damaged, or has another metric or direction.
     """
 
     def __init__(self, folder: str, metric: str, direction: str, count: int):
@@ -40,20 +41,20 @@ class BestKRecord:
 
     @property
     def best(self) -> list[dict[str, Any]]:
-        """`{"value", "global_step", "version"}` of those that are kept, the best first."""
+        """`{"value", "global_step", "version"}` of the models that are kept, the best first."""
         return list(self._kept["best"])
 
     def improves(self, value: float) -> bool:
-        """Whether a model of that value is among the best; one that ties with the last is not."""
+        """Whether a model with this value is among the best; a tie with the last one is not."""
         best = self.best[: self._count]
         if len(best) < self._count:
             return is_better(value, float("nan"), self._kept["direction"])
         return is_better(value, best[-1]["value"], self._kept["direction"])
 
     def add(self, value: float, global_step: int, path: str) -> list[str]:
-        """Writes down an export; returns the versions that are no longer among the best."""
+        """Records an export; returns the versions that are no longer among the best."""
         entry = {"value": value, "global_step": global_step, "version": os.path.basename(path)}
-        # Sorting keeps the older of two equal ones before.
+        # Sorting is stable: of two equal values, the older one comes first.
         sign = 1 if self._kept["direction"] == "min" else -1
         best = sorted([*self.best, entry], key=lambda e: sign * e["value"])
         dropped = best[self._count :]

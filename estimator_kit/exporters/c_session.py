@@ -1,16 +1,21 @@
-"""Asks a SavedModel through TensorFlow's C API, without TensorFlow's Python code.
+"""Runs a SavedModel with TensorFlow's C API, without TensorFlow's Python code.
 
-The C++ loader is the one that servers and other languages use: what answers here has no Python in
-it. Runs as a program of its own (`verification` starts it), so it imports nothing of this project:
+Servers and other languages use the same C++ loader, so a SavedModel that answers here needs no
+Python. The module runs as a separate program (`verification` starts it), so it imports nothing from
+this project:
 
     python c_session.py <folder of tensorflow> < job.json > answers.json
 
-A job is {"export": folder, "requests": [request]}, a request {"signature": name, "inputs":
-{name: array}, "tensors": [name]}, with arrays as `encoded` writes them; `tensors` are of the graph,
-asked for beside the outputs; or {"together": [signature], "value": array}, for signatures that take
-the same one tensor, answered by {signature: {name: array}}. "libraries" are paths of ops that the
-export needs beside TensorFlow's own. The answer is {"answers": [{name:
-array}], "load_seconds": s, "run_seconds": s} or {"error": text}.
+A job is {"export": folder, "requests": [request], "libraries": [path]}. "libraries" are op
+libraries that the export needs in addition to TensorFlow's ops. There are two kinds of requests,
+with arrays in the form of `encoded`:
+
+    {"signature": name, "inputs": {name: array}, "tensors": [name]}   answer: {name: array}
+        "tensors" are tensors of the graph to return in addition to the outputs.
+    {"together": [signature], "value": array}   answer: {signature: {name: array}}
+        The signatures take the same single tensor.
+
+The result is {"answers": [answer], "load_seconds": s, "run_seconds": s} or {"error": text}.
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ _CONFIG = b"\x38\x01"
 
 
 class CApiError(Exception):
-    """What TensorFlow's C API says, or that there is none."""
+    """An error of TensorFlow's C API, or TensorFlow has no C API."""
 
 
 class _Output(ctypes.Structure):
@@ -68,7 +73,7 @@ class _Buffer(ctypes.Structure):
 
 
 def library_path(tensorflow_dir: str) -> Optional[str]:
-    """The shared library of an installed tensorflow that has the C API, or None."""
+    """The shared library with the C API of an installed TensorFlow, or None."""
     for pattern in ("libtensorflow_cc.so.2", "libtensorflow_cc.2.dylib", "libtensorflow_cc.so*"):
         found = sorted(glob.glob(os.path.join(glob.escape(tensorflow_dir), pattern)))
         if found:
@@ -77,7 +82,7 @@ def library_path(tensorflow_dir: str) -> Optional[str]:
 
 
 def load_library(path: str) -> Any:
-    """The library with the types of the functions that are used here."""
+    """Loads the library and declares the types of the functions that this module uses."""
     lib = ctypes.CDLL(path)
     pointer, text, count, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
     prototypes: dict[str, tuple[Any, list[Any]]] = {
@@ -199,10 +204,10 @@ class CSession:
     def ask(
         self, signature: str, inputs: Mapping[str, Any], tensors: Sequence[str] = ()
     ) -> dict[str, np.ndarray]:
-        """The outputs of a signature by their keys, and some tensors of the graph by their names.
+        """The outputs of a signature by key, and tensors of the graph by name.
 
         Raises:
-          CApiError: there is no such signature or input, or the request fails.
+          CApiError: the signature or an input does not exist, or the request fails.
         """
         if signature not in self.signatures:
             raise CApiError(
@@ -222,10 +227,10 @@ class CSession:
     def ask_together(
         self, signatures: Sequence[str], value: Any
     ) -> dict[str, dict[str, np.ndarray]]:
-        """The outputs of several signatures that take the same one tensor, in one run.
+        """The outputs of several signatures that take the same single tensor, in one run.
 
         Raises:
-          CApiError: there is no such signature, it takes something else, or the request fails.
+          CApiError: a signature does not exist or takes something else, or the request fails.
         """
         unknown = [name for name in signatures if name not in self.signatures]
         inputs = {t for n in signatures if n not in unknown for t in self._inputs(n)}
@@ -247,7 +252,7 @@ class CSession:
         return outputs
 
     def run(self, feeds: Mapping[str, Any], fetches: Sequence[str]) -> list[np.ndarray]:
-        """Tensors by name, as in a Session of TensorFlow 1."""
+        """Runs the graph like a TensorFlow 1 `Session`, with tensors by name."""
         lib = self._lib
         into = (_Output * len(feeds))(*map(self._output, feeds))
         outof = (_Output * len(fetches))(*map(self._output, fetches))
@@ -334,7 +339,7 @@ class CSession:
                 )
             return words.reshape(shape)
         if kind not in _DTYPES:
-            raise CApiError(f"an output has TensorFlow's dtype {kind}, which NumPy lacks")
+            raise CApiError(f"an output has TensorFlow's dtype {kind}, which NumPy does not have")
         size = lib.TF_TensorByteSize(tensor)
         data = ctypes.string_at(lib.TF_TensorData(tensor), size) if size else b""
         return np.frombuffer(data, _DTYPES[kind]).reshape(shape)
@@ -391,7 +396,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def encoded(array: Any) -> dict[str, Any]:
-    """An array as JSON can hold it, to the bit."""
+    """An array in a form that JSON can hold without loss."""
     array = np.asarray(array)
     if array.dtype.kind in "OSU":
         words = [w.encode() if isinstance(w, str) else bytes(w) for w in array.ravel().tolist()]
@@ -439,7 +444,7 @@ def main(arguments: Sequence[str]) -> int:
     if path is None:
         raise CApiError(f"{arguments[1]} has no libtensorflow_cc")
     lib = load_library(path)
-    job = json.load(sys.stdin)  # After the library is there: it comes when the export is written.
+    job = json.load(sys.stdin)  # The job arrives when the export is written.
     try:
         result = _answer(lib, job)
     except CApiError as error:
@@ -453,5 +458,5 @@ def main(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     status = main(sys.argv)
-    # The library's threads and statics end with the process; to wait for them takes seconds.
+    # Ends at once, because waiting for the library's threads takes seconds.
     os._exit(status)

@@ -1,12 +1,12 @@
-"""`client_examples/` of an export: requests of a real row, ready to be sent.
+"""`client_examples/` of an export: requests with a real row, ready to send.
 
-  request.json          by REST, with a tensor a feature (predict_raw)
-  request_examples.json by REST, with a serialized record (predict_examples)
-  curl.sh               sends both
-  request.pb            the second as a serialized PredictRequest
-  predict_grpc.py       sends it by gRPC
+  request.json           for REST, with one tensor for each feature (predict_raw)
+  request_examples.json  for REST, with a serialized record (predict_examples)
+  curl.sh                sends both
+  request.pb             the second one as a serialized PredictRequest
+  predict_grpc.py        sends it with gRPC
 
-The row has only the features that the model reads: no label, and nothing else of its record.
+The row has only the features that the model reads: no labels, and nothing else from its record.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ with grpc.insecure_channel(sys.argv[1] if len(sys.argv) > 1 else "localhost:8500
 def files(
     spec: FeatureSpec, record: bytes, raw: Mapping[str, np.ndarray], *, model: str
 ) -> dict[str, bytes]:
-    """`{name: content}` of the folder.
+    """The files of the folder, as `{name: content}`.
 
     Args:
       spec: the feature spec.
       record: a serialized row.
-      raw: a row as the tensors of a request; nothing, where the row cannot be sent so.
-      model: the name of the model on the server, where none is given to the programs.
+      raw: the row as the tensors of a request; empty if the row cannot be sent as tensors.
+      model: the default name of the model on the server.
     """
     record = without_others(spec, record)
     by_record = {"signature_name": PREDICT_EXAMPLES, "inputs": {EXAMPLES: [_json(record)]}}
@@ -90,7 +90,7 @@ def files(
 
 
 def without_others(spec: FeatureSpec, record: bytes) -> bytes:
-    """The record with only those features that a group reads."""
+    """The record with only the features that a group reads."""
     used = set(spec.used_features())
     if not spec.sequence_examples:
         example = tf.train.Example.FromString(record)
@@ -109,7 +109,7 @@ def _keep(entries: Any, names: set[str]) -> None:
 
 
 def _json(value: Any) -> Any:
-    """A value as TensorFlow Serving's REST takes it: bytes that are no text in base 64."""
+    """A value for TensorFlow Serving's REST; bytes that are not text are in base64."""
     if isinstance(value, list):
         return [_json(item) for item in value]
     if isinstance(value, bytes):

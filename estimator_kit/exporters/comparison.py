@@ -1,4 +1,4 @@
-"""Asks an export, and one in another form that was made of it, with the same rows."""
+"""Sends the same rows to an export and to the result of `--mode=transform`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from input_pipelines.reading import files
 from input_pipelines.record_files import kinds
 
 ROWS = 1000
-NOT_MEASURED = "what it changes in loss and AUC was not measured; --eval_files says on what"
+NOT_MEASURED = "the change of loss and AUC was not measured. Give --eval_files to measure it."
 
 
 def kept_spec(source: str) -> Optional[FeatureSpec]:
-    """The feature spec that an export keeps; None of another program's."""
+    """The feature spec that an export keeps; None if it keeps none."""
     path = spec_path(source)
     return parser.load(path) if tf.io.gfile.exists(path) else None
 
@@ -38,8 +38,8 @@ def sample(config: ExperimentConfig, spec: FeatureSpec, field: str, count: int) 
     """The first rows of the files of a flag.
 
     Raises:
-      ConfigError: a file is a table, by its name.
-      DataError: a record cannot be read, does not fit the spec, or there is none.
+      ConfigError: the name of a file says that it is a table.
+      DataError: a record cannot be read or does not fit the spec, or the files have no records.
     """
     paths = record_files(config, field)
     with explained(spec, paths, with_labels=False):
@@ -55,15 +55,15 @@ def record_files(config: ExperimentConfig, field: str) -> list[str]:
         kind = kinds.kind_of(path)
         if kind != kinds.TFRECORD:
             raise ConfigError(
-                f"--{field}: {path} is {kind} by its name; --mode=transform asks with the records "
-                "of TFRecord files: name some, as --mode=convert writes them"
+                f"--{field}: expected TFRecord files, got the {kind} file {path}. Convert it with "
+                "--mode=convert."
             )
     return paths
 
 
 def no_record(field: str, paths: list[str]) -> DataError:
     others = " and the other files" if len(paths) > 1 else ""
-    return DataError(f"--{field}: there is no record in {paths[0]}{others}; nothing to ask with")
+    return DataError(f"--{field}: no records in {paths[0]}{others}. Name files with records.")
 
 
 def check_quality(
@@ -73,26 +73,32 @@ def check_quality(
     before: dict[str, np.ndarray],
     after: dict[str, np.ndarray],
 ) -> list[str]:
-    """`quality_change.check` on records of --eval_files; a label that cannot be used is named."""
+    """`quality_change.check` on records of --eval_files; an error names a bad label."""
     limit = config.transform_max_loss_increase
     with explained(spec, record_files(config, "eval_files")):
         return quality_change.check(spec, records, before, after, limit=limit)
 
 
 def records_signature(meta: Any, source: str) -> tuple[str, str]:
-    """The name of a signature that takes serialized records, and of its input."""
+    """The name of a signature that takes serialized records, and the name of its input."""
     for name in ("predict_examples", tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY):
         inputs = dict(meta.signature_def[name].inputs) if name in meta.signature_def else {}
         if len(inputs) == 1 and next(iter(inputs.values())).dtype == tf.string.as_datatype_enum:
             return name, next(iter(inputs))
-    raise ConfigError(f"--export_dir={source}: no signature that takes serialized records")
+    raise ConfigError(
+        f"--export_dir={source} has no signature that takes serialized records. Use an export of "
+        "estimator_kit."
+    )
 
 
 def answers_of(export: str, name: str, key: str, records: list[bytes]) -> dict[str, np.ndarray]:
-    """What a signature of an export answers to records, in TensorFlow's C++ loader."""
+    """The answers of a signature to records, in TensorFlow's C++ loader."""
     with verification.started() as loader:
         if loader is None:
-            raise ExportError("TensorFlow is installed without its C library to compare with")
+            raise ExportError(
+                "this TensorFlow has no C library (libtensorflow_cc), which the comparison needs. "
+                "Install a TensorFlow package that contains it."
+            )
         request = {"signature": name, "inputs": {key: c_session.encoded(np.array(records, object))}}
         asked = loader.ask(export, [request])["answers"][0]
     return {key: c_session.decoded(value) for key, value in asked.items()}

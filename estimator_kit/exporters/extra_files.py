@@ -1,10 +1,10 @@
-"""What goes with a SavedModel beside TensorFlow's own files.
+"""The files that the kit adds to a SavedModel.
 
-assets.extra/feature_spec/   the spec as the model directory keeps it, with its vocabularies
+assets.extra/feature_spec/   the spec and its vocabularies, as in the model directory
 assets.extra/flags.txt       the resolved flags of the run; a flagfile
-assets.extra/metrics.json    of the evaluation that the checkpoint had
-assets.extra/lineage.json    what it was made from, and how it was checked
-assets.extra/tf_serving_warmup_requests, client_examples/   with rows alone
+assets.extra/metrics.json    the metrics of the checkpoint's evaluation
+assets.extra/lineage.json    what the export was made from, and how it was checked
+assets.extra/tf_serving_warmup_requests, client_examples/   only if there are rows
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from estimator_kit.exporters.writer import Written
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform import raw_inputs
 
-# Rows of a request that warms up.
+# Rows of a warm-up request.
 _WARM_ROWS = 8
 
-NOT_CHECKED = "not checked: no rows to ask with; give --eval_files"
-NO_LIBRARY = "not checked: TensorFlow is installed without its C library"
+NOT_CHECKED = "not checked: no rows to send. Give --eval_files."
+NO_LIBRARY = "not checked: TensorFlow has no C library"
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where an export is from, for `lineage.json` and its neighbours.
+    """Where an export comes from, for `lineage.json` and the other files.
 
     Attributes:
-      exporter: latest, best, ...
-      metrics: of the evaluation of the checkpoint; empty where it had none.
+      exporter: the name of the exporter: latest, best, ...
+      metrics: the metrics of the checkpoint's evaluation; empty if it had none.
       facts: more entries of lineage.json.
-      flags: the resolved flags, where the model directory keeps none.
+      flags: the resolved flags, or None to copy them from the model directory.
     """
 
     exporter: str = "final"
@@ -58,7 +58,7 @@ def write(
     written: Written,
     rows: Optional[SampleRows],
 ) -> None:
-    """Writes all of them but `lineage.json`."""
+    """Writes all files except `lineage.json`."""
     extra = os.path.join(staged, "assets.extra")
     tf.io.gfile.makedirs(extra)
     copied = os.path.join(extra, "feature_spec")
@@ -102,7 +102,7 @@ def write_lineage(
     missing: str,
     now: float,
 ) -> None:
-    """Writes `lineage.json`, after the checks: what they found is in it."""
+    """Writes `lineage.json` after the checks, because it contains their results."""
     moment = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
     lineage = {
         "created": moment.isoformat(timespec="seconds"),
@@ -120,5 +120,5 @@ def write_lineage(
 
 
 def model_name(model_dir: str) -> str:
-    """The name of the model in requests: that of its directory."""
+    """The name of the model in requests: the name of its directory."""
     return os.path.basename(os.path.normpath(model_dir)) or "model"

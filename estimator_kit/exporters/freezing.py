@@ -1,4 +1,4 @@
-"""The graph of an export with constants for its variables, and what Grappler makes of it."""
+"""Freezes the graph of an export (variables become constants) and optimizes it with Grappler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAIN_OPS = ("saved_model_main_op", "legacy_init_op")
 
 
 def _kept_nodes(meta: Any) -> list[str]:
-    """The nodes that a loaded SavedModel is asked by: outputs, inputs, what runs at its start."""
+    """The nodes that a loaded SavedModel needs: outputs, inputs, and what runs when it loads."""
     tensors = [
         info.name
         for signature in meta.signature_def.values()
@@ -29,7 +29,7 @@ def _kept_nodes(meta: Any) -> list[str]:
 
 
 def frozen(source: str, meta: Any) -> Any:
-    """The GraphDef of an export with constants for its variables."""
+    """The GraphDef of an export with constants in place of its variables."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(config=on_cpu()) as session:
         with loading.as_export_error(f"{source} does not load"):
             tf.compat.v1.saved_model.load(session, [tf.saved_model.SERVING], source)
@@ -39,7 +39,7 @@ def frozen(source: str, meta: Any) -> Any:
 
 
 def optimized(meta: Any, graph: Any) -> Any:
-    """Pruned and folded by Grappler; the constants of asset paths, which loaders fill, stay."""
+    """The graph after Grappler; it keeps the constants of asset paths, which loaders fill."""
     item = type(meta)()
     item.CopyFrom(meta)
     item.graph_def.CopyFrom(graph)

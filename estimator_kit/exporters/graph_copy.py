@@ -1,7 +1,7 @@
-"""A part of a graph once more, in the same graph, on other inputs.
+"""Copies a part of a graph within the same graph, with other inputs.
 
-So one model serves two kinds of request: its ops are there twice, its variables, tables and
-constants once. A model_fn could not simply be called again: it would make its variables again.
+This way one model answers two kinds of requests: the graph contains its ops twice, but its
+variables, tables and constants once. Calling the model_fn again would create the variables again.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ class CopyError(Exception):
     """The part cannot be copied; the message says why."""
 
 
-# Of the loops and conditions of TensorFlow 1, whose frames have names of their own.
+# Ops of TensorFlow 1 loops and conditions, whose frames have names that a copy would share.
 _OF_FRAMES = frozenset({"Enter", "RefEnter", "Switch", "RefSwitch"})
 
 
 def copied(
     outputs: Sequence[tf.Tensor], replaced: Sequence[tuple[tf.Tensor, tf.Tensor]], *, name: str
 ) -> list[tf.Tensor]:
-    """What `outputs` would be if other tensors stood in the place of some.
+    """Returns copies of `outputs` in which some tensors are replaced.
 
     Args:
-      outputs: of one graph.
-      replaced: pairs of a tensor that outputs depend on, the only one of its op, and the one in
-        its place.
-      name: the scope of the new ops. Everything that depends on no replaced tensor is shared.
+      outputs: tensors of one graph.
+      replaced: pairs of an old and a new tensor. The old tensor is the only output of its op.
+      name: the name scope of the new ops. Ops that do not depend on a replaced tensor are shared.
 
     Raises:
-      CopyError: see the class.
+      CopyError: the part between `replaced` and `outputs` cannot be copied.
     """
     graph = outputs[0].graph
     sources = {old.op: new for old, new in replaced}
@@ -39,7 +38,7 @@ def copied(
     part = _below(sources, above)
     bad = sorted(op.name for op in part if op.type in _OF_FRAMES)
     if bad:
-        raise CopyError(f"it has loops or conditions of TensorFlow 1, as {bad[0]}")
+        raise CopyError(f"the model has TensorFlow 1 loops or conditions, for example {bad[0]}")
     if not part:
         return [sources.get(tensor.op, tensor) for tensor in outputs]
     graph_def = tf.compat.v1.GraphDef(versions=graph.graph_def_versions)
@@ -48,7 +47,7 @@ def copied(
     for op in sorted(part, key=lambda op: op.name):
         node = graph_def.node.add()
         node.CopyFrom(op.node_def)
-        # Of ops that are shared, and need no neighbour to be where they are.
+        # It names ops that stay shared, and the copy does not have to be on their device.
         node.attr.pop("_class", None)
         for tensor in op.inputs:
             if tensor.op in sources:
@@ -70,7 +69,7 @@ def copied(
 
 
 def depends_on(outputs: Iterable[tf.Tensor], tensor: tf.Tensor) -> bool:
-    """Whether any of some tensors needs another one."""
+    """Whether any of the outputs depends on a tensor."""
     return tensor.op in _ancestors((output.op for output in outputs), stop={})
 
 
@@ -88,7 +87,7 @@ def _ancestors(ops: Iterable[tf.Operation], stop: Mapping[tf.Operation, object])
 
 
 def _below(sources: Iterable[tf.Operation], among: set) -> set:
-    """Which of some ops depend on the sources, these left out."""
+    """The ops among `among` that depend on the sources, without the sources."""
     users: dict[tf.Operation, list[tf.Operation]] = {}
     for op in among:
         for before in (*(tensor.op for tensor in op.inputs), *op.control_inputs):

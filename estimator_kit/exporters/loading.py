@@ -1,10 +1,10 @@
-"""What an export that cannot be used raises: `ExportError`, whatever TensorFlow raises for it.
+"""Turns errors of TensorFlow about an export that cannot be used into `ExportError`.
 
     with loading.as_export_error(f"--export_dir={path} does not load"):
         loaded = tf.saved_model.load(path)
 
-A damaged graph is read by code that expects a whole one, so its errors are of any type. Loads
-nothing itself.
+The code that reads a damaged graph expects a complete one, so it can raise any type of error. This
+module loads nothing itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from estimator_kit.tensorflow_errors import reason
 def as_export_error(
     sentence: str, errors: tuple[type[Exception], ...] = (Exception,)
 ) -> Iterator[None]:
-    """Raises ExportError in place of these errors, but for those that have a status of their own.
+    """Raises ExportError in place of these errors, except those with their own exit status.
 
     Args:
-      sentence: what the export does not do; the reason comes behind it.
-      errors: the types. All of them are for blocks that do nothing but load.
+      sentence: what the export cannot do; the message continues with the reason.
+      errors: the types of errors. Use the default only for blocks that do nothing but load.
     """
     try:
         yield
@@ -33,4 +33,5 @@ def as_export_error(
         if exit_codes.exit_code(error) != exit_codes.BUG:
             raise
         said = reason(error) or type(error).__name__
-        raise ExportError(f"{sentence}: {said}; export again, or name another one") from error
+        said = said.rstrip(".")
+        raise ExportError(f"{sentence}: {said}. Use another version, or export again.") from error

@@ -1,10 +1,10 @@
-"""What a transformed export loses: the losses and AUCs of both on the rows of `--eval_files`.
+"""Compares loss and AUC of an export and its transformed form on the rows of `--eval_files`.
 
     lines = quality_change.check(spec, records, before, after, limit=0.01)
 
-Answers that differ by less than a tolerance may still rank or calibrate worse, as those of int8 do.
-Metrics are those of an evaluation (`objectives`), from the logits that each export answered. Reads
-no file and asks no model.
+Answers that differ by less than a tolerance can still rank or calibrate worse, for example in int8.
+The metrics are computed from the logits of each export, as in an evaluation (`objectives`). Reads
+no files and runs no model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from estimator_kit.model.objectives import joint, make_objectives
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Transform
 
-# Of --eval_files; a runtime is asked row by row.
+# The number of rows of --eval_files. Runtimes take one row at a time.
 ROWS = 10_000
 
 Answers = Mapping[str, np.ndarray]
@@ -29,16 +29,16 @@ Answers = Mapping[str, np.ndarray]
 def check(
     spec: FeatureSpec, records: Sequence[bytes], before: Answers, after: Answers, *, limit: float
 ) -> list[str]:
-    """A line for each objective, with its loss and AUC before and after.
+    """Returns a line for each objective with its loss and AUC before and after.
 
     Args:
-      spec: of the export.
-      records: serialized, with labels.
-      before, after: what the export and the result answer to them, the logits among it.
-      limit: by what share of itself the loss of an objective may rise; 0.01 is one percent.
+      spec: the feature spec of the export.
+      records: serialized records with labels.
+      before, after: the answers of the export and of the result, including the logits.
+      limit: the relative increase of a loss that is allowed; 0.01 is one percent.
 
     Raises:
-      ExportError: a loss rose by more.
+      ExportError: a loss increased by more.
     """
     old, new = (metrics_of(spec, records, answers) for answers in (before, after))
     lines = []
@@ -46,7 +46,7 @@ def check(
         texts = [f"{key}/{name} {old[name][key]:.4g} -> {new[name][key]:.4g}" for key in old[name]]
         lines.append(f"{', '.join(texts)} on {len(records):,} rows")
         was, now = old[name]["loss"], new[name]["loss"]
-        if np.isnan(was):  # No row of the objective has a weight.
+        if np.isnan(was):  # All rows have weight 0 for this objective.
             continue
         if not now - was <= limit * abs(was):
             raise ExportError(
@@ -59,7 +59,7 @@ def check(
 def metrics_of(
     spec: FeatureSpec, records: Sequence[bytes], answers: Answers
 ) -> dict[str, dict[str, float]]:
-    """`loss`, and `auc` where the head has it, by objective, as an evaluation computes them."""
+    """`loss`, and `auc` if the head has it, by objective, computed as in an evaluation."""
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session(config=on_cpu()) as session:
         _, labels = Transform(spec).features_and_labels(tf.constant(list(records)))

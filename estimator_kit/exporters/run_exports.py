@@ -1,4 +1,4 @@
-"""The exports of one run: what `saved_model` needs of the config, put together once."""
+"""The exports of one run: collects what `saved_model` needs from the config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from input_pipelines.record_files import tfrecords
 
 
 def export_folder(model_dir: str, exporter: str) -> str:
-    """Where the SavedModels of an exporter are."""
+    """The folder of an exporter's SavedModels."""
     return os.path.join(model_dir, "export", exporter)
 
 
@@ -25,9 +25,9 @@ class RunExports:
     """Writes the exports of a run.
 
     Args:
-      config: of the run.
+      config: the config of the run.
       spec: its feature spec.
-      files: whose first and unusual rows each export is asked with; they are read once, at the
+      files: the files whose first and unusual rows check each export; they are read once, at the
         first export.
       damaged: the files of which only the good records are read.
     """

@@ -1,6 +1,6 @@
-"""The rows that an export is tested with: records, and what the input pipeline makes of them.
+"""The rows that check an export: records, and the features that the input pipeline makes of them.
 
-These are the first rows of the files, and those of their first 100,000 that are unusual: with
+They are the first rows of the files, and the unusual rows among the first 100,000: rows with
 missing, unknown and extreme values of each feature (`unusual_rows`).
 """
 
@@ -29,22 +29,22 @@ _log = logging.getLogger("estimator_kit")
 
 ROWS = 100
 
-# Rows that are looked at to find unusual ones, and how many of them at a time.
+# The number of rows that are searched for unusual ones, and the batch size.
 _LOOK = 100_000
 _BATCH = 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleRows:
-    """Some rows of files, in their order.
+    """Some rows of files, in order.
 
     Attributes:
-      places: which rows of the sorted files they are, from 0.
-      files: where they are from.
-      records: serialized, as they are stored.
-      features: what `predict_input_fn` gives for them, as a session returns it.
+      places: the numbers of the rows in the sorted files, from 0.
+      files: the files.
+      records: the serialized records, as they are stored.
+      features: the features of `predict_input_fn` for these rows, as a session returns them.
       raw: the same rows as the tensors of a request; see `raw_inputs`.
-      sendable: bool [rows]; which rows of `raw` mean what their records do.
+      sendable: bool [rows]; whether a row of `raw` means the same as its record.
     """
 
     files: tuple[str, ...]
@@ -67,9 +67,9 @@ def sample_rows(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     count: int = ROWS,
 ) -> Optional[SampleRows]:
-    """The first `count` rows of the sorted files, or None when there is none.
+    """The first `count` rows of the sorted files, or None if they have no rows.
 
-    Raises whatever reading them raises (in TensorFlow's words; see `session_errors.explained`).
+    Raises TensorFlow's errors of reading; see `session_errors.explained`.
     """
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
         features = _first(predict_input_fn(spec, files, batch_size=count, damaged=damaged)())
@@ -99,7 +99,7 @@ def unusual_rows(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     count: int = ROWS,
 ) -> Optional[SampleRows]:
-    """As `sample_rows`, with the unusual rows of the files behind the first ones."""
+    """Like `sample_rows`, followed by the unusual rows of the files."""
     found = UnusualRows()
     first = 0
     try:
@@ -108,8 +108,8 @@ def unusual_rows(
             first += len(records)
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
         _log.warning(
-            "rows to check exports with are chosen from the first %s: one of the next cannot be "
-            "read: %s",
+            "The rows that check exports are chosen from the first %s rows, because a later row "
+            "cannot be read: %s",
             f"{first:,}",
             checks.text_of(error) or errors.first_line(error),
         )
@@ -123,7 +123,7 @@ def unusual_rows(
         chosen += [records[place - first] for place in wanted if place in here]
         first += len(records)
         if first > wanted[-1]:
-            break  # What follows may be what cannot be read.
+            break  # The rows that follow may be unreadable.
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.tfrecord")
         with tf.io.TFRecordWriter(path) as writer:
@@ -137,7 +137,7 @@ def unusual_rows(
 def _batches(
     spec: FeatureSpec, files: Sequence[str], damaged: tfrecords.Damaged, *, with_values: bool
 ) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Of the rows that are looked at, what the model and a request read of them, and records."""
+    """Yields batches of rows: the values that the model and a request read, and the records."""
     decodes = any(feature.decode is not None for feature in spec.features.values())
     size = ROWS if decodes else _BATCH
     with tf.Graph().as_default(), tf.compat.v1.Session(config=on_cpu()) as session:
@@ -161,7 +161,7 @@ def _batches(
 
 
 def on_cpu() -> Any:
-    """A session's config that leaves accelerators to the training, and answers alike anywhere."""
+    """A session config for the CPU: it leaves GPUs to training, and answers alike everywhere."""
     return tf.compat.v1.ConfigProto(allow_soft_placement=True, device_count={"GPU": 0})
 
 

@@ -1,9 +1,9 @@
-"""Writes a SavedModel of a checkpoint: staged, asked, and only then named.
+"""Writes a SavedModel of a checkpoint: writes it under a staging name, checks it, then renames it.
 
-Below its folder each export is a version (`versions`). It needs nothing but TensorFlow to load;
-`signatures` says what it answers, `extra_files` what is beside it. With rows, it is asked with them
-in a fresh process before it gets its name (`verification`); an export that does not answer as the
-model does is deleted, and an error.
+Each export is a version in its folder (`versions`). It needs only TensorFlow to load. `signatures`
+lists its signatures, `extra_files` the files that the kit adds. If there are rows, a fresh process
+checks the export with them before it gets its name (`verification`). An export that does not answer
+like the model is deleted, and raises an error.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ def export_saved_model(
     origin: Optional[Origin] = None,
     now: Optional[float] = None,
 ) -> str:
-    """Exports the latest checkpoint, or the one given, and returns the path of the SavedModel.
+    """Exports the latest or the given checkpoint, and returns the path of the SavedModel.
 
     Args:
       trained: the `tf.estimator.Estimator`.
       spec: its feature spec.
-      folder: where versions are; made when missing.
-      checkpoint: its path prefix.
-      rows: what the export is asked with; without, it is not checked, which its lineage.json and
-        the log say.
-      default_signature: which of `signatures` is `serving_default`.
-      origin: for the files in assets.extra.
-      now: seconds since 1970, which the version is named after; by default the clock's.
+      folder: the folder of the versions; created if it does not exist.
+      checkpoint: the path prefix of the checkpoint; by default the latest one.
+      rows: the rows that check the export. Without rows it is not checked, and its lineage.json and
+        the log say so.
+      default_signature: the signature that is also `serving_default`.
+      origin: the content of files in assets.extra.
+      now: seconds since 1970, which become the version; by default the current time.
 
     Raises:
-      ConfigError: there is no such signature, or no checkpoint.
-      ExportError: the export does not load, or answers otherwise than the model; nothing of it is
-        left.
+      ConfigError: the model has no such signature.
+      ExportError: the export does not load, or answers differently from the model; it is deleted.
+      ValueError: the model has no checkpoint.
     """
     origin = origin or Origin()
     checkpoint = checkpoint or trained.latest_checkpoint()

@@ -1,4 +1,4 @@
-"""The graph of a SavedModel as it is on disk, read without loading the model."""
+"""Reads the graph of a SavedModel from disk without loading the model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def serving_graph(saved: Any, path: str) -> Any:
 
 
 def op_counts(graph: Any) -> collections.Counter[str]:
-    """How many ops of each type a GraphDef has, its functions included."""
+    """The number of ops of each type in a GraphDef, including its functions."""
     counts = collections.Counter(node.op for node in graph.node)
     for function in graph.library.function:
         counts.update(node.op for node in function.node_def)

@@ -1,4 +1,4 @@
-"""What `export_saved_model` asks for: the serving input as a `ServingInputReceiver`."""
+"""The serving input as a `ServingInputReceiver`, for `Estimator.export_saved_model`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from input_pipelines.transform.serving_inputs import features_and_receivers
 
 
 def serving_input_receiver_fn(spec: FeatureSpec) -> Callable[[], Any]:
-    """A `serving_input_receiver_fn` that takes serialized `tf.train.Example`s.
+    """Returns a `serving_input_receiver_fn` that takes serialized `tf.train.Example`s.
 
-    Or SequenceExamples, if the spec has feature lists. The receiver is a string tensor [rows]
-    under `examples`; the number of rows is free. Only features that a group reads are needed, so
-    labels and weights are not.
+    If the spec has feature lists, it takes SequenceExamples. The receiver is a string tensor [rows]
+    under `examples`, for any number of rows. Records need only the features that a group reads, and
+    no labels or weights.
     """
 
     def receiver() -> Any:

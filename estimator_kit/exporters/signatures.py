@@ -1,14 +1,15 @@
 """The signatures of an export.
 
-  serving_default       one of those below, by --default_signature
+  serving_default       one of the signatures below; --default_signature chooses it
   predict_examples      all objectives, from serialized records under `examples`
-  predict_raw           the same, from one tensor a feature; see
-  `input_pipelines.transform.raw_inputs` predict/<objective>   one objective, from `examples`
-  classify/<objective>  where its head has classes: `classes` and `scores`, from `inputs`
-  regress/<objective>   where its head has a number: `outputs`, from `inputs`
-  <name>                what the model gives beside them by `add_output`, from `examples`
+  predict_raw           the same, from one tensor for each feature
+                        (`input_pipelines.transform.raw_inputs`)
+  predict/<objective>   one objective, from `examples`
+  classify/<objective>  if the head has classes: `classes` and `scores`, from `inputs`
+  regress/<objective>   if the head has a number: `outputs`, from `inputs`
+  <name>                what the model adds with `add_output`, from `examples`
 
-The number of rows is free in all of them.
+All of them take any number of rows.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ PREDICT_RAW = "predict_raw"
 def make_signatures(
     export_outputs: Mapping[str, Any], inputs: ServingInputs, default: str
 ) -> dict[str, Any]:
-    """`{name: SignatureDef}` of the graph that a model_fn has made of `inputs.features`.
+    """`{name: SignatureDef}` for the graph that a model_fn has built from `inputs.features`.
 
     Args:
-      export_outputs: of its EstimatorSpec.
-      inputs: what requests fill.
-      default: the name of the one that is `serving_default`, too.
+      export_outputs: the `export_outputs` of its EstimatorSpec.
+      inputs: the inputs of requests.
+      default: the name of the signature that is also `serving_default`.
 
     Raises:
-      ConfigError: there is none of that name.
+      ConfigError: the model has no signature of that name.
     """
     joint = export_outputs.get(PREDICT_EXAMPLES, export_outputs[SERVING_DEFAULT])
     outputs = {**export_outputs, PREDICT_EXAMPLES: joint}
@@ -56,7 +57,7 @@ def make_signatures(
     try:
         raw = raw_outputs(joint.outputs, inputs)
     except CopyError as error:
-        _log.warning("the export has no signature %s: of this model %s", PREDICT_RAW, error)
+        _log.warning("The export has no signature %s: %s.", PREDICT_RAW, error)
     else:
         found[PREDICT_RAW] = tf.compat.v1.saved_model.predict_signature_def(inputs.raw, raw)
     check_name(default, found)
@@ -64,23 +65,23 @@ def make_signatures(
 
 
 def raw_outputs(outputs: Mapping[str, tf.Tensor], inputs: ServingInputs) -> dict[str, tf.Tensor]:
-    """The same outputs, of the features that come one by one."""
+    """Copies of the outputs that read one tensor for each feature."""
     old, new = (
         tf.nest.flatten(features, expand_composites=True)
         for features in (inputs.features, inputs.raw_features)
     )
     values = copied(list(outputs.values()), list(zip(old, new)), name="raw")
     if depends_on(values, inputs.examples):
-        raise CopyError("an output reads the records past the features")
+        raise CopyError("an output reads the records directly, not through the features")
     return dict(zip(outputs, values))
 
 
 def check_default(name: str, model: ModelFn) -> None:
-    """Raises ConfigError when no export of the model could have that signature."""
+    """Raises ConfigError if an export of the model cannot have this signature."""
     if name in (PREDICT_EXAMPLES, PREDICT_RAW):
         return
     with tf.Graph().as_default() as graph:
-        graph.seed = 1  # Nothing is drawn in it; see `checkpoints`.
+        graph.seed = 1  # The graph draws no random numbers; see `checkpoints`.
         tf.compat.v1.train.get_or_create_global_step()
         examples = tf.compat.v1.placeholder(tf.string, [None])
         made = model(Transform(model.spec).features(examples), None, ModeKeys.PREDICT)

@@ -1,6 +1,6 @@
-"""Whether an export answers as the input pipeline and the model do: the train-serve skew test.
+"""The train-serve skew test: compares an export with the input pipeline and the model.
 
-Features first, so that the message names the one that differs, then the answers.
+It compares features first, so that the message names the feature that differs, and then answers.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 
 from feature_specs.spec import FeatureSpec
 
-# Numbers that a model reads, absolute, or relative above 1; ids are the same to the bit.
+# The tolerance for numbers that a model reads: absolute, or relative above 1. Ids must be equal.
 FEATURES = 1e-6
 
-# Its answers. The order in which float32 numbers are summed depends on the rows of a request:
-# logits of one small model differed by 1.2e-6 between 3 rows and 100.
+# The tolerance for answers. The order in which float32 numbers are added depends on the number of
+# rows in a request: the logits of one small model differed by 1.2e-6 between 3 and 100 rows.
 ANSWERS = 1e-5
 
 
 class Skew(Exception):
-    """The export answers otherwise; the message says where."""
+    """The export answers differently; the message says where."""
 
 
 def check_features(
@@ -30,15 +30,16 @@ def check_features(
     found: Mapping[str, np.ndarray],
     names: Mapping[str, tuple[str, ...]],
 ) -> None:
-    """Compares what the model reads; ids and lengths to the bit, numbers to `FEATURES`.
+    """Compares what the model reads: ids and lengths exactly, numbers with tolerance `FEATURES`.
 
     Args:
-      expected: of the input pipeline, as a session gives it.
+      spec: the feature spec.
+      expected: the features of the input pipeline, as a session returns them.
       found: tensors of the export by name.
-      names: column -> names of the tensors that it is made of, in the order of `parts_of`.
+      names: column -> the names of its tensors, in the order of `parts_of`.
 
     Raises:
-      Skew: the columns that differ, with their features and the first row of each.
+      Skew: columns differ; the message has their features and the first row of each.
     """
     problems = []
     for column, value in expected.items():
@@ -47,10 +48,10 @@ def check_features(
         where = _first_difference(parts, others)
         if where is not None:
             features = sorted(set(spec.features_of(column.partition("/")[0])))
-            problems.append(f"  column {column!r}, of the feature {', '.join(features)}: {where}")
+            problems.append(f"  column {column!r} of the feature {', '.join(features)}: {where}")
     if problems:
         listing = "\n".join(problems)
-        raise Skew(f"features that the input pipeline and the export read differently:\n{listing}")
+        raise Skew(f"the input pipeline and the export read these features differently:\n{listing}")
 
 
 def check_answers(
@@ -62,11 +63,11 @@ def check_answers(
 ) -> float:
     """Compares outputs [rows, ...]; returns the largest difference of numbers.
 
-    Where a row's numbers differ by less than the tolerance (absolute, or relative above 1), its ids
-    and words may differ: those of a tie.
+    If the numbers of a row differ by less than the tolerance (absolute, or relative above 1), its
+    ids and words may differ, because of ties.
 
     Raises:
-      Skew: the first output that differs.
+      Skew: an output differs; the message names the first one.
     """
     largest = 0.0
     equal: Any = True
@@ -101,7 +102,7 @@ def check_answers(
 
 
 def parts_of(value: Any) -> list[Any]:
-    """What a feature is made of: itself, or the values and the row splits of a ragged one."""
+    """The tensors of a feature: the feature, or the values and row splits of a ragged feature."""
     if hasattr(value, "nested_row_splits"):
         return [value.flat_values, *value.nested_row_splits]
     return [value]
@@ -130,7 +131,7 @@ def _first_difference(parts: list[Any], others: list[np.ndarray]) -> Optional[st
     other, *other_splits = others
     for mine, its in zip(splits, other_splits):
         if mine.shape != its.shape or (mine != its).any():
-            return "its lists have other lengths"
+            return "the lengths of its lists differ"
     if values.shape != other.shape:
         return f"its shape is {values.shape} in the input pipeline and {other.shape} in the export"
     wrong = values != other

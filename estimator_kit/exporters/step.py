@@ -1,7 +1,7 @@
-"""The step exporter: the model of every so many steps, whatever its metrics.
+"""The step exporter: exports the model every N steps, whatever its metrics.
 
-Evaluations come with checkpoints, so an export is of the first evaluated checkpoint at or after
-each multiple; `step.json` beside the exports has the step of the last one, for the next start.
+Evaluations come with checkpoints, so the exporter takes the first evaluated checkpoint at or after
+each multiple of N. `step.json`, in the folder of the exports, has the last step for the next start.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class StepRecord:
     """The record of the step exporter.
 
     Args:
-      folder: of the exports.
-      every: steps between exports.
+      folder: the folder of the exports.
+      every: the number of steps between exports.
 
     Raises:
       ConfigError: the file is damaged.

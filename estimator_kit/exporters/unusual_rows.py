@@ -1,13 +1,14 @@
-"""Which rows tell most of whether an export reads as the input pipeline does: unusual ones.
+"""Finds unusual rows, which show best whether an export reads like the input pipeline.
 
     unusual = UnusualRows()
-    unusual.add(0, features)          # batch by batch, what a session returns of them
+    unusual.add(0, features)          # batch by batch, as a session returns the features
     unusual.places                    # [3, 812, 6001]
 
-Of each column the first row that has no id (a missing value, or one outside a vocabulary), and
-those with the smallest and the largest number or id, the shortest and the longest list; of each
-feature as it is stored the first with an empty string, and the longest. A break on such rows alone
-is not seen in the first hundred. Holds a few numbers a column; never holds a row.
+For each column: the first row without an id (a missing value, or a value outside a vocabulary), and
+the rows with the smallest and largest number or id, and the shortest and longest list. For each
+stored feature: the first row with an empty string, and the row with the longest string. An error
+that only such rows show is rarely seen in the first hundred rows. This module keeps a few numbers
+for each column, and never keeps a row.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ class UnusualRows:
     """The unusual rows of those added so far."""
 
     def __init__(self) -> None:
-        # By name and what is unusual: how much, and the row, over all that were added.
+        # (name, what is unusual) -> (its size, the row), over all rows that were added.
         self._found: dict[tuple[str, str], tuple[float, int]] = {}
 
     @property
     def places(self) -> list[int]:
-        """Their numbers, each once, in order."""
+        """The sorted numbers of the unusual rows."""
         return sorted({row for _, row in self._found.values()})
 
     def add(self, first: int, values: Mapping[str, Any]) -> None:
-        """Looks at rows that come after `first` others: arrays [rows, ...] or ragged, by name."""
+        """Looks at a batch of rows.
+
+        Args:
+          first: the number of the batch's first row.
+          values: arrays [rows, ...] or ragged values, by name.
+        """
         for name, value in values.items():
             if hasattr(value, "nested_row_splits"):
                 splits = value.nested_row_splits
@@ -66,7 +72,7 @@ class UnusualRows:
             self._see(name, f"largest {what}", -float(flat[highest]), first, rows[[highest]])
 
     def _see(self, name: str, what: str, size: float, first: int, rows: np.ndarray) -> None:
-        """Keeps the first of some rows where its size is below what was seen."""
+        """Keeps the first of these rows if its size is smaller than before."""
         if len(rows):
             before = self._found.get((name, what))
             if before is None or size < before[0]:

@@ -1,8 +1,8 @@
-"""Asks a SavedModel that was just written, in a fresh process that has no Python of TensorFlow.
+"""Checks a new SavedModel in a fresh process without TensorFlow's Python code.
 
-A half-copied or wrong SavedModel often loads and fails at its first request, so it is asked with
-real rows, through every signature, before it gets its name. The process is started before the
-export is written, and waits for it with TensorFlow's library loaded.
+An incomplete or wrong SavedModel often loads and then fails at its first request. So this module
+sends real rows to every signature before the export gets its name. The process starts before the
+export is written, and loads TensorFlow's library meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from input_pipelines.transform.serving_inputs import EXAMPLES
 
 _log = logging.getLogger("estimator_kit")
 
-# Rows of the requests to the signatures beside the joint ones.
+# Rows of the requests to the signatures that do not answer all objectives.
 _FEW = 3
 
 _START = (
@@ -42,7 +42,7 @@ _START = (
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was found: the rows that were asked, the largest difference, seconds of the loader."""
+    """The result of a check: the rows, the largest difference, and the seconds it took."""
 
     rows: int
     rows_as_tensors: int
@@ -54,13 +54,13 @@ class Report:
 
 
 class Loader:
-    """A process with TensorFlow's C++ loader, for one export."""
+    """A process with TensorFlow's C++ loader. It can load one export."""
 
     def __init__(self, process: Any):
         self._process = process
 
     def ask(self, export_dir: str, requests: list[dict[str, Any]]) -> dict[str, Any]:
-        """The answers of `c_session` to a job.
+        """Runs a job of `c_session` and returns its answers.
 
         Raises:
           ExportError: the SavedModel does not load or answer.
@@ -71,7 +71,7 @@ class Loader:
         if self._process.returncode:
             lines = err.strip().splitlines()
             raise ExportError(
-                f"the process that was to load the export ended with status "
+                f"the process that loads the export ended with status "
                 f"{self._process.returncode}: {lines[-1] if lines else 'no message'}"
             )
         result: dict[str, Any] = json.loads(out)
@@ -82,16 +82,17 @@ class Loader:
 
 @contextlib.contextmanager
 def started() -> Iterator[Optional[Loader]]:
-    """A loader that is getting ready; None, with a warning, where TensorFlow has no C library."""
+    """Starts a loader. Yields None and logs a warning if TensorFlow has no C library."""
     folder = os.path.dirname(os.path.abspath(tf.__file__))
     if c_session.library_path(folder) is None:
-        _log.warning("%s has no libtensorflow_cc: the export is not tried out", folder)
+        _log.warning("%s has no libtensorflow_cc. The export is not checked.", folder)
         yield None
         return
     environment = {
         **os.environ,
         "TF_CPP_MIN_LOG_LEVEL": "3",
-        "CUDA_VISIBLE_DEVICES": "-1",  # The training has it; and all machines answer alike.
+        # Training uses the GPU, and on the CPU all machines give the same answers.
+        "CUDA_VISIBLE_DEVICES": "-1",
     }
     script = os.path.abspath(c_session.__file__)
     process = subprocess.Popen(
@@ -113,10 +114,10 @@ def started() -> Iterator[Optional[Loader]]:
 def verify(
     loader: Loader, export_dir: str, spec: FeatureSpec, written: Written, rows: SampleRows
 ) -> Report:
-    """Compares the answers of an export with those of the input pipeline and the model.
+    """Compares the answers of an export with the input pipeline and the model.
 
     Raises:
-      ExportError: it does not answer, or answers otherwise by more than `skew.ANSWERS`.
+      ExportError: the export does not answer, or differs by more than `skew.ANSWERS`.
     """
     names = [tensor for tensors in written.features.values() for tensor in tensors]
     examples = np.array(rows.records, object)
@@ -132,7 +133,7 @@ def verify(
         }
         for name, inputs, tensors in asked
     ]
-    # In one run: the loader optimizes the graph for each, which costs more than the answer.
+    # In one run: the loader optimizes the graph for each run, which takes longer than answering.
     others = sorted(set(written.signatures) - {name for name, _, _ in asked})
     requests.append({"together": others, "value": c_session.encoded(examples[:_FEW])})
     result = loader.ask(export_dir, requests)
@@ -155,7 +156,7 @@ def verify(
                 expected = {key: value[:_FEW] for key, value in expected.items()}
             largest = max(largest, skew.check_answers(expected, found, f"signature {name}"))
     except skew.Skew as error:
-        # Rows as they are in the files.
+        # Replace row numbers of the sample by row numbers of the files.
         text = re.sub(r"\brow (\d+)\b", lambda row: f"row {places[int(row[1])]}", str(error))
         raise ExportError(text) from error
     return Report(

@@ -1,12 +1,12 @@
-"""Versions of an export: folders named by a number, which appear whole or not at all.
+"""Versions of an export: folders whose name is a number, and which are always complete.
 
-    <folder>/1717171717/             a version, as servers want them; the highest is the newest
-    <folder>/.staging-<second>-<n>/  one that is being written, or was left by a process that died
+    <folder>/1717171717/             a version, as servers expect it; the highest is the newest
+    <folder>/.staging-<second>-<n>/  a version that is being written, or that a dead process left
     <folder>/keep.json               {"pinned": {version: why}, "live": [version]}
 
-A version is written under the staging name and renamed when it was verified, so that nothing
-half-written ever has the name of a version. (A store without a rename of folders, such as a bucket,
-copies file by file.) Retention deletes no version that `keep.json` names.
+A version is written under the staging name and renamed after its checks, so an incomplete export
+never has the name of a version. (A store that cannot rename folders, such as a bucket, copies file
+by file.) Retention never deletes a version that `keep.json` names.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from estimator_kit.errors import ConfigError
 
 _STAGING = re.compile(r"\.staging-(\d+)-\d+")
 
-# Seconds after which a staging folder is taken for one that a dead process has left.
+# Seconds after which a staging folder counts as left by a dead process.
 _LEFTOVER_SECS = 24 * 3600
 
 
 def versions(folder: str) -> list[str]:
-    """Paths of the complete exports in a folder, the oldest first."""
+    """Paths of the versions in a folder, the oldest first."""
     if not tf.io.gfile.isdir(folder):
         return []
     names = [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
@@ -38,20 +38,20 @@ def versions(folder: str) -> list[str]:
 
 
 def new_staging(folder: str, now: float) -> str:
-    """A name for a version that is to be written at a time; removes what was left long ago."""
+    """The staging name for a new version. Removes old staging folders of dead processes."""
     tf.io.gfile.makedirs(folder)
     for entry in tf.io.gfile.listdir(folder):
         match = _STAGING.fullmatch(entry.rstrip("/"))
         if match and now - int(match[1]) > _LEFTOVER_SECS:
             tf.io.gfile.rmtree(os.path.join(folder, entry))
     path = os.path.join(folder, f".staging-{int(now)}-{os.getpid()}")
-    if tf.io.gfile.exists(path):  # Of an export of this process that failed in this second.
+    if tf.io.gfile.exists(path):  # An export of this process failed in the same second.
         tf.io.gfile.rmtree(path)
     return path
 
 
 def publish(staged: str, folder: str, now: float) -> str:
-    """Gives what was written its final name, higher than any that is there; returns the path."""
+    """Renames a staged version to a number higher than all others; returns its path."""
     while True:
         newest = versions(folder)[-1:]
         number = max([int(now), *(int(os.path.basename(path)) + 1 for path in newest)])
@@ -66,9 +66,9 @@ def publish(staged: str, folder: str, now: float) -> str:
 
 
 def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
-    """Deletes all but the newest `keep` exports of a folder; returns the paths.
+    """Deletes all but the newest `keep` versions of a folder; returns the deleted paths.
 
-    Those that are pinned or live, or named in `also`, stay and do not count.
+    Versions that are pinned or live, or named in `also`, stay and do not count.
     """
     protected = {*kept(folder), *also}
     free = [path for path in versions(folder) if os.path.basename(path) not in protected]
@@ -79,7 +79,7 @@ def delete_old(folder: str, keep: int, also: Sequence[str] = ()) -> list[str]:
 
 
 def delete(folder: str, version: str) -> bool:
-    """Deletes a version unless it is pinned or live; whether it did."""
+    """Deletes a version unless it is pinned or live; returns whether it did."""
     path = os.path.join(folder, version)
     if version in kept(folder) or not tf.io.gfile.isdir(path):
         return False
@@ -88,13 +88,13 @@ def delete(folder: str, version: str) -> bool:
 
 
 def kept(folder: str) -> set[str]:
-    """The versions that are pinned or live."""
+    """The names of the versions that are pinned or live."""
     entries = _read(folder)
     return {*entries["pinned"], *entries["live"]}
 
 
 def time_of(now: Optional[float]) -> float:
-    """The time that is given, or the clock's."""
+    """`now`, or the current time by default."""
     return time.time() if now is None else now
 
 
@@ -111,7 +111,7 @@ def _read(folder: str) -> dict:
     live = entries.get("live", []) if good else None
     if not isinstance(live, list) or not all(isinstance(version, str) for version in live):
         raise ConfigError(
-            f'{_path(folder)}: expected {{"pinned": {{version: why}}, "live": [version]}}; repair '
-            "it: without it versions that are pinned or live could be deleted"
+            f'{_path(folder)}: expected {{"pinned": {{version: why}}, "live": [version]}}. Repair '
+            "the file: without it, versions that are pinned or live could be deleted."
         )
     return {"pinned": dict(entries.get("pinned", {})), "live": live}

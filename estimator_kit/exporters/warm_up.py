@@ -1,9 +1,10 @@
-"""`assets.extra/tf_serving_warmup_requests`: what a server asks a new version before it is live.
+"""`assets.extra/tf_serving_warmup_requests`: requests that a server sends to a new version first.
 
-A TFRecord file of `tensorflow.serving.PredictionLog`s, one a signature, of real rows. The few
-messages are written field by field, with the numbers of TensorFlow Serving's prediction_log.proto,
-predict.proto, classification.proto, regression.proto, input.proto and model.proto, so that an
-export does not need its package; a test reads them with that package.
+A TFRecord file of `tensorflow.serving.PredictionLog`s, one for each signature, with real rows. This
+module writes the few messages field by field, with the field numbers of TensorFlow Serving's
+prediction_log.proto, predict.proto, classification.proto, regression.proto, input.proto and
+model.proto. So an export does not need the package `tensorflow-serving-api`. A test reads the file
+with that package.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ def write(
     model: str,
     sequence_examples: bool,
 ) -> int:
-    """Writes one request a signature; returns how many.
+    """Writes one request for each signature; returns the number of requests.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       signatures: `{name: SignatureDef}`.
-      records: serialized rows for signatures that take them.
-      raw: the rows for those that take a tensor a feature; without a row, there is no such request.
-      model: its name in the requests; servers put their own in its place.
-      sequence_examples: classify and regress requests cannot hold SequenceExamples, so that these
-        signatures are asked by predict requests.
+      records: serialized rows, for signatures that take records.
+      raw: the rows as tensors, for signatures that take one tensor for each feature. Without rows,
+        these signatures get no request.
+      model: the name of the model in the requests; servers replace it.
+      sequence_examples: whether records are SequenceExamples. Classify and regress requests cannot
+        hold them, so these signatures get predict requests.
     """
     logs = []
     for name, signature in sorted(signatures.items()):
@@ -70,7 +72,7 @@ def predict_request(model: str, signature: str, inputs: Mapping[str, Any]) -> by
 
 
 def _of_examples(model: str, signature: str, records: Sequence[bytes]) -> bytes:
-    """A ClassificationRequest or RegressionRequest, which are alike."""
+    """A ClassificationRequest or RegressionRequest, which have the same fields."""
     examples = b"".join(_field(1, record) for record in records)
     return _field(1, _model_spec(model, signature)) + _field(2, _field(1, examples))
 
@@ -80,7 +82,7 @@ def _model_spec(model: str, signature: str) -> bytes:
 
 
 def _field(number: int, value: bytes) -> bytes:
-    """A field of a protobuf message that has a length: a string, bytes or a message."""
+    """A length-delimited field of a protobuf message: a string, bytes or a message."""
     return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 

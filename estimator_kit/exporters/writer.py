@@ -1,8 +1,8 @@
-"""Writes the graph and the variables of a checkpoint as a SavedModel, in a folder that is given.
+"""Writes the graph and the variables of a checkpoint as a SavedModel into a given folder.
 
-What `Estimator.export_saved_model` does, but that it makes both inputs of `serving_inputs`, gives
-the signatures of `signatures`, renames nothing, and can ask the model with features that came
-through the input pipeline, before the session ends.
+It does what `Estimator.export_saved_model` does, with these differences: it makes both inputs of
+`serving_inputs` and the signatures of `signatures`, renames nothing, and can run the model on
+features of the input pipeline before the session ends.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Arrays = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Written:
-    """What is in the SavedModel.
+    """The content of a SavedModel.
 
     Attributes:
       signatures: `{name: SignatureDef}`.
-      raw_signatures: names of those that take a tensor a feature.
-      features: column -> names of the tensors that it is made of; see `skew.parts_of`.
-      answers: `{signature: {output: array}}` of the features that were given. Those of
-        `predict_raw` are those of `predict_examples`.
+      raw_signatures: the names of the signatures that take one tensor for each feature.
+      features: column -> the names of its tensors; see `skew.parts_of`.
+      answers: `{signature: {output: array}}` for the given features. `predict_raw` has the answers
+        of `predict_examples`.
     """
 
     signatures: Mapping[str, Any]
@@ -58,10 +58,10 @@ def write_saved_model(
     Args:
       trained: the `tf.estimator.Estimator`; its model_fn makes the graph.
       spec: its feature spec.
-      folder: must not exist.
-      checkpoint: its path prefix.
+      folder: the new folder; it must not exist.
+      checkpoint: the path prefix of the checkpoint.
       default_signature: see `signatures`.
-      features: values, as a session gives them, that the model is asked with; see `Written`.
+      features: features to run the model on, as a session returns them; see `Written`.
     """
     builder = tf.compat.v1.saved_model.Builder(folder)
     with tf.Graph().as_default() as graph:
@@ -107,7 +107,7 @@ def _answers(
 ) -> dict[str, Arrays]:
     feeds = {tensors[name]: value for name, value in values.items()}
     joint = signatures[PREDICT_EXAMPLES].outputs
-    # The outputs of what takes tensors are ops of their own, on other features.
+    # The outputs of raw signatures are separate ops that read other tensors.
     same = {
         name: joint if _is_raw(name, signature, signatures) else signature.outputs
         for name, signature in signatures.items()

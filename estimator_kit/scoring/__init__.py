@@ -1,13 +1,15 @@
-"""Predictions of many files by an export: what `--mode=predict --predict_dir` does.
+"""Predictions and metrics of an export: `--mode=predict` and `--mode=evaluate --export_dir`.
 
-    export      the SavedModel: whose it is, what it answers
-    plan        which file becomes which, and what has to be the same at a second start
-    rows        TFRecords, or a table by the export's own spec -> batches of serialized records
-    outputs     predictions beside columns that are kept -> TFRecord, CSV, JSON lines or Parquet
-    work        one file from its first to its last row, in a process of its own
-    scoring     all of it
+    export             the SavedModel: its signature, its outputs, its spec
+    prediction         predictions in one output (--predict_output)
+    plan               the output file of each input file, and what a restart must have in common
+    rows               TFRecords, or a table with the export's spec -> batches of serialized records
+    outputs            predictions and kept columns -> TFRecord, CSV, JSON lines or Parquet
+    work               predicts one file, in a separate process
+    scoring            predictions in a folder (--predict_dir): runs all of these
+    export_evaluation  the metrics of an export
 
-One output file an input file, of the same kind; one row a row, in the same order. Processes, the
-output folder, its manifest and going on after a kill are those of
-`input_pipelines/prepare/convert`. Trains nothing, and reads no checkpoint.
+With `--predict_dir`, each input file gets one output file of the same kind, with one row for each
+row, in the same order. The processes, the output folder, its manifest and the restart after a kill
+come from `input_pipelines/prepare/convert`. Trains nothing. Only `prediction` reads a checkpoint.
 """

@@ -1,10 +1,10 @@
-"""The export that is asked: what tells it from others, its signature, its spec, its answers.
+"""The export that predicts: how it differs from other exports, its signature, spec and answers.
 
     export = read(newest(path), spec_path)
     model = load(export.path)
     ask(model, export.signature, export.argument, records, ["click/logits"])
 
-    for batch in predictions(export, paths, 128): ...    # all of it, for TFRecord files
+    for batch in predictions(export, paths, 128): ...    # does all of this for TFRecord files
 
 Never writes into an export.
 """
@@ -45,12 +45,12 @@ _SPEC = os.path.join("assets.extra", "feature_spec")
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What an export answers for each row.
+    """An output of an export.
 
     Attributes:
-      name: in the signature, as `click/probabilities`.
-      dtype: NumPy's name of it; `string` for bytes.
-      width: the number of values of a row, or None where the signature leaves it open.
+      name: its name in the signature, for example `click/probabilities`.
+      dtype: its NumPy dtype; `string` for bytes.
+      width: the number of values for each row, or None if the signature does not fix it.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Export:
 
     Attributes:
       path: its folder.
-      digest: of its graph, its variables, its assets and the spec that it keeps.
-      signature: the one of all objectives, from serialized records.
-      argument: what that calls the records.
-      outputs: what it answers, by name.
-      spec: its feature spec, or None where neither it nor the user has one.
+      digest: a digest of its graph, its variables, its assets and the spec that it keeps.
+      signature: the signature that answers all objectives for serialized records.
+      argument: the name of the signature's input.
+      outputs: the outputs of the signature, sorted by name.
+      spec: its feature spec, or None if neither the export nor the user has one.
     """
 
     path: str
@@ -87,33 +87,35 @@ def newest(path: str) -> str:
     """The export at a path: the folder itself, or the newest complete version in it.
 
     Raises:
-      ConfigError: it is neither an export nor a folder of versions.
+      ConfigError: the path is neither an export nor a folder of versions.
     """
     if saved_model_file(path) is not None:
         return path
     found = versions(path)
     complete = [version for version in found if saved_model_file(version) is not None]
     if not complete:
-        got = "a folder without either" if tf.io.gfile.isdir(path) else "no folder"
+        is_folder = tf.io.gfile.isdir(path)
+        got = "a folder with neither" if is_folder else "a folder that does not exist"
         raise ConfigError(
             f"--export_dir={path}: expected an export (a folder with saved_model.pb) or a folder "
-            f"of versions with one, got {got}"
+            f"of versions with one, got {got}. Check the path, or write an export with "
+            "--mode=export."
         )
     for version in found[found.index(complete[-1]) + 1 :]:
-        _log.warning("%s has no saved_model.pb; %s is asked", version, complete[-1])
+        _log.warning("%s has no saved_model.pb. Using %s.", version, complete[-1])
     return complete[-1]
 
 
 def read(path: str, spec_path: str) -> Export:
-    """What is known of an export without loading it.
+    """Reads what can be known about an export without loading it.
 
     Args:
       path: its folder.
-      spec_path: the `--spec` of the user; mostly empty, since exports keep theirs.
+      spec_path: the `--spec` of the user; usually empty, because an export keeps its spec.
 
     Raises:
-      ConfigError: there is no such export, it does not take records, or it was made with a spec
-        that means something else.
+      ConfigError: the export does not exist, its signature does not take serialized records, or
+        `spec_path` means something else than the spec that it keeps.
       ExportError: its graph is damaged.
       SpecError: a spec cannot be read.
     """
@@ -127,8 +129,9 @@ def read(path: str, spec_path: str) -> Export:
     inputs = dict(graph.signature_def[name].inputs) if name in graph.signature_def else {}
     if len(inputs) != 1 or next(iter(inputs.values())).dtype != tf.string.as_datatype_enum:
         raise ConfigError(
-            f"--export_dir={path}: no signature that takes serialized records: neither "
-            f"{PREDICT_EXAMPLES} nor {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY} does"
+            f"--export_dir={path} has no signature that takes serialized records: neither "
+            f"{PREDICT_EXAMPLES} nor {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY} does. Use "
+            "an export of estimator_kit."
         )
     outputs = graph.signature_def[name].outputs
     return Export(
@@ -160,10 +163,10 @@ def spec_of(export: Export, what_it_says: str) -> FeatureSpec:
 
 
 def choose(export: Export, names: Sequence[str]) -> Export:
-    """The export with these outputs alone, in their order; all of them when none is named.
+    """The export with only these outputs, in this order; with all outputs if `names` is empty.
 
     Raises:
-      ConfigError: it has no output of a name.
+      ConfigError: the export has no output of that name.
     """
     if not names:
         return export
@@ -175,10 +178,10 @@ def choose(export: Export, names: Sequence[str]) -> Export:
 def load(
     path: str, *, intra_op_threads: int = 0, inter_op_threads: int = 0, memory_growth: bool = True
 ) -> LoadedModel:
-    """An export in memory; the caller closes it.
+    """Loads an export. The caller closes it.
 
     Raises:
-      ExportError: it does not load.
+      ExportError: the export does not load.
     """
     with loading.as_export_error(f"--export_dir={path} does not load"):
         return LoadedModel(
@@ -193,10 +196,10 @@ def load(
 def ask(
     model: LoadedModel, signature: str, argument: str, records: np.ndarray, names: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """What an export answers to serialized records: outputs by name, [rows, ...].
+    """Asks an export with serialized records; returns `{output: [rows, ...]}`.
 
     Raises:
-      ExportError: an output has not a value for each row.
+      ExportError: an output does not have one value for each row.
       tf.errors.OpError: a record cannot be used.
     """
     answers = model.run(signature, {argument: records}, names)
@@ -204,8 +207,8 @@ def ask(
         shape = np.shape(answers[name])
         if shape[:1] != (len(records),):
             raise ExportError(
-                f"--export_dir={model.path}: the output {name!r} has the shape {list(shape)} for "
-                f"{len(records)} rows, and so no value for each"
+                f"--export_dir={model.path}: the output {name!r} must have one value for each of "
+                f"{len(records)} rows, got the shape {list(shape)}"
             )
     return answers
 
@@ -257,15 +260,18 @@ def _output(name: str, info: Any, path: str) -> Output:
     sizes = [dimension.size for dimension in shape.dim]
     if not shape.unknown_rank and (not sizes or sizes[0] >= 0):
         raise ConfigError(
-            f"--export_dir={path}: the output {name!r} has the shape {sizes}, and so no value for "
-            "each row"
+            f"--export_dir={path}: the output {name!r} must have one value for each row, got the "
+            f"shape {sizes}. Export the model with another output."
         )
     is_open = shape.unknown_rank or min(sizes[1:], default=0) < 0
     return Output(name, dtype.name, None if is_open else math.prod(sizes[1:]))
 
 
 def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
-    """The export's own spec; the user's, which must mean the same, where it has none."""
+    """The spec that the export keeps, or the user's spec if it keeps none.
+
+    Raises ConfigError if both exist and do not mean the same.
+    """
     given = parser.load(spec_path) if spec_path else None
     folder = os.path.join(path, _SPEC)
     kept = os.path.join(folder, "spec.json")
@@ -275,16 +281,16 @@ def _spec(path: str, spec_path: str) -> Optional[FeatureSpec]:
     if changes:
         listing = "\n".join(f"  {change}" for change in changes)
         raise ConfigError(
-            f"--spec={spec_path} is not the spec of the export {path}:\n{listing}\n"
-            "leave --spec out: an export is asked by the spec that it keeps"
+            f"--spec={spec_path} differs from the spec of the export {path}:\n{listing}\n"
+            "Remove --spec: an export is used with the spec that it keeps."
         )
     return parser.load(kept)
 
 
 def _digest(path: str) -> str:
-    """Sixteen hex digits of all that decides what an export answers.
+    """Sixteen hex digits of everything that decides what an export answers.
 
-    The index of the variables stands for them: it has a checksum of each.
+    Of the variables, only the index is read: it has a checksum of each variable.
     """
     found = hashlib.sha256()
     for folder, _, names in sorted(tf.io.gfile.walk(path)):

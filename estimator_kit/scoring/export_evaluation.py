@@ -1,12 +1,12 @@
 """`--mode=evaluate --export_dir`: the metrics of an export on `--eval_files`, without a checkpoint.
 
     evaluated = evaluate(config)
-    evaluated.result.metrics       # {"auc/click": 0.77, ...}, as of an evaluation of the checkpoint
+    evaluated.result.metrics       # {"auc/click": 0.77, ...}, as in an evaluation of the checkpoint
 
-The export answers the logits of each row, and the objectives make losses and metrics of them and of
-the labels, as in a model's evaluation. What is not in an export is listed in `metrics_left_out`.
-The numbers go into `evaluation-<eval_name>.json` in `--model_dir`, or, without it, to standard
-output. Nothing is ever written into the export, and no checkpoint is read.
+The export returns the logits of each row. The objectives compute losses and metrics from logits and
+labels, as in the evaluation of a model. `metrics_left_out` lists what an export does not contain.
+The numbers go into `evaluation-<eval_name>.json` in `--model_dir`, or to standard output without
+`--model_dir`. Never writes into the export, and never reads a checkpoint.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from input_pipelines.transform.transforms import Transform
 _log = logging.getLogger("estimator_kit")
 
 _NO_LOSS = (
-    "the model makes it of the losses of its objectives and adds its regularization, neither of "
-    "which an export holds"
+    "the model combines the losses of its objectives and adds its regularization, and an export "
+    "contains neither"
 )
-_NO_FACTOR = "the training learned it beside the model, and an export does not hold it"
-_NO_STEP = "the export does not say of which step it is"
-_OTHER = "the evaluation of its checkpoint had it; the logits and the labels do not give it"
+_NO_FACTOR = "training learned it outside the model, and an export does not contain it"
+_NO_STEP = "the export does not say at which step it was written"
+_OTHER = "the evaluation of the checkpoint had it, but logits and labels are not enough for it"
 
 # The usual remedy, another spec, would need another export.
 _MISSING_LABEL = (
@@ -63,9 +63,9 @@ class Evaluated:
 
     Attributes:
       result: what the run did.
-      document: the same and what was evaluated on what, as it is kept.
-      path: where it is kept; None where it is not.
-      text: for people.
+      document: the content of the file: the result, the export and the files.
+      path: the path of the file; None without a model directory.
+      text: the summary that the user reads.
     """
 
     result: RunResult
@@ -77,13 +77,13 @@ class Evaluated:
 def evaluate(config: ExperimentConfig) -> Evaluated:
     """Evaluates `config.export_dir` on `config.eval_files`.
 
-    The spec is `config.spec` where it is given, which must mean the same as the export's own, or
-    the export's own.
+    The spec is `config.spec`, which must mean the same as the spec that the export keeps; if it is
+    empty, the spec that the export keeps.
 
     Raises:
-      ConfigError: there is no such export, it lacks a spec or an objective, or the numbers have no
-        place in the model directory.
-      DataError: a record cannot be used, or lacks a label; names it.
+      ConfigError: the export does not exist, it lacks a spec or an objective, or the file of the
+        numbers cannot be in the model directory.
+      DataError: a record cannot be used, or has no label; the message names it.
       ExportError: the export does not load, or does not answer for each row.
     """
     assert config.export_dir is not None
@@ -99,7 +99,7 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     _check_outputs(export, objectives)
     step, before = _step(path), _extra(path, "metrics.json")
     if config.input_cache_dir is not None:
-        _log.info("--input_cache_dir is not used: an export is asked with records")
+        _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
         config, spec, {"--eval_files": eval_paths(config)}, missing_label=_MISSING_LABEL
     )
@@ -127,11 +127,11 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
 
 
 def _place(config: ExperimentConfig, export: str) -> Optional[str]:
-    """Where the numbers are kept; None without a model directory.
+    """The path of the file for the numbers; None without a model directory.
 
     Raises:
-      ConfigError: that is inside the export, cannot be written, or holds an evaluation of a
-        checkpoint under this name.
+      ConfigError: the model directory is inside the export or cannot be written, or the file has
+        an evaluation of a checkpoint.
     """
     if config.model_dir is None:
         return None
@@ -142,21 +142,22 @@ def _place(config: ExperimentConfig, export: str) -> Optional[str]:
     )
     if f"{inside}/".startswith(f"{outside}/"):
         raise ConfigError(
-            f"--model_dir={config.model_dir} is in the export {export}, which nothing is written "
-            "into, since it may be served; name another folder, or leave --model_dir out"
+            f"--model_dir={config.model_dir} is inside the export {export}. The kit never writes "
+            "into an export, because a server may use it. Name another folder, or remove "
+            "--model_dir."
         )
     storage.check_writable(config.model_dir, flag="--model_dir")
     path = result_file.evaluation_path(config.model_dir, config.eval_name)
     if "checkpoint" in (storage.read_json(path) or {}):
         raise ConfigError(
-            f"{path} holds the evaluation of a checkpoint; give the one of the export another name "
-            "with --eval_name, as --eval_name=export"
+            f"{path} has the evaluation of a checkpoint. Give the evaluation of the export another "
+            "name, for example --eval_name=export."
         )
     return path
 
 
 def _check_outputs(export: Export, objectives: Mapping[str, Objective]) -> None:
-    """Raises ConfigError when an export does not answer the logits of each objective."""
+    """Raises ConfigError unless the export has the logits of each objective."""
     answered = {output.name: output for output in export.outputs}
     for name, objective in objectives.items():
         output = f"{name}/{objective.logits_output}"
@@ -168,18 +169,18 @@ def _check_outputs(export: Export, objectives: Mapping[str, Objective]) -> None:
         width = answered[output].width
         if width is not None and width != objective.logits_dimension:
             raise ConfigError(
-                f"--export_dir={export.path}: the output {output!r} has {width} numbers a row, "
-                f"expected {objective.logits_dimension}, as the spec says of the objective {name!r}"
+                f"--export_dir={export.path}: the output {output!r} has {width} numbers for each "
+                f"row, expected {objective.logits_dimension} for the objective {name!r} of the spec"
             )
 
 
 class _MetricGraph(NamedTuple):
-    """A graph that adds up metrics, batch by batch: what is fed, and what is run.
+    """A graph that computes metrics batch by batch.
 
     Attributes:
       graph: the graph.
-      records, logits: of a batch; logits by objective.
-      begin, updates, values: run at the start, with each batch, and at the end.
+      records, logits: the placeholders of a batch; logits by objective.
+      begin, updates, values: what to run at the start, with each batch, and at the end.
     """
 
     graph: tf.Graph
@@ -255,14 +256,14 @@ def _left_out(
 
     Args:
       before: the metrics that the export keeps of its checkpoint; empty if it keeps none.
-      objectives: those of the spec.
-      metrics: those of this evaluation.
+      objectives: the objectives of the spec.
+      metrics: the metrics of this evaluation.
     """
     found = {"loss": _NO_LOSS}
     if "global_step" not in metrics:
         found["global_step"] = _NO_STEP
     if not before and len(objectives) > 1:
-        found["loss_factor/*"] = f"if there is any: {_NO_FACTOR}"
+        found["loss_factor/*"] = f"if the model has any: {_NO_FACTOR}"
     for name in before:
         if name not in metrics and name not in found:
             found[name] = _NO_FACTOR if name.startswith("loss_factor/") else _OTHER

@@ -1,14 +1,14 @@
-"""Predictions written in the form of the input: TFRecord, CSV, JSON lines or Parquet.
+"""Writes predictions in the format of the input: TFRecord, CSV, JSON lines or Parquet.
 
-    form            an output of one value a row    of several
-    TFRecord        a feature of an Example         a feature with all of them
-    JSON lines      a number or text                a list
-    Parquet         a column                        a column of lists
-    CSV             a column                        a column each: probabilities/0, probabilities/1
+    format          one value for each row    several values for each row
+    TFRecord        a feature of an Example   a feature with all values
+    JSON lines      a number or text          a list
+    Parquet         a column                  a column of lists
+    CSV             a column                  one column each: probabilities/0, probabilities/1
 
-Kept columns stand first. A kept CSV field is the text that it was, a missing one is empty; a kept
-feature of a TFRecord is copied as it is stored. What is written has no time in it: the same rows
-and the same export make the same file.
+Kept columns come first. A kept CSV field keeps its text, and a missing one is empty. A kept feature
+of a TFRecord is copied unchanged. The output contains no time: the same rows and the same export
+give the same file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LARGEST_INT64 = 2**63 - 1
 # Rows of a row group of Parquet.
 _ROW_GROUP = 2**16
 
-_NO_TEXT = "is no text in UTF-8, which such a file would need; predict TFRecords"
+_NO_TEXT = "is not UTF-8 text, which this kind of file needs. Predict TFRecord files."
 
 Answers = Mapping[str, np.ndarray]
 
@@ -45,13 +45,13 @@ class Writer(Protocol):
     """Writes one file, batch by batch."""
 
     def write(self, answers: Answers, batch: Batch) -> None:
-        """Adds the rows of a batch with what was answered: [rows, width] for each output."""
+        """Adds the rows of a batch with their answers: [rows, width] for each output."""
 
     def finish(self) -> None:
-        """Writes what is still to be written; the file itself is the caller's."""
+        """Writes what is left; the caller closes the file."""
 
     def discard(self) -> None:
-        """Ends without a word: nothing of the file is kept."""
+        """Ends without an error and drops the file's content."""
 
 
 def writer(
@@ -62,15 +62,15 @@ def writer(
     keep: Sequence[str],
     csv: CsvOptions,
 ) -> Writer:
-    """A writer of a kind of file.
+    """A writer for a kind of file.
 
     Args:
-      kind: as `record_files.kinds` names it.
-      file: where it goes.
-      path: of the input, which may say how CSV is separated and what types kept columns have.
-      outputs: what is predicted.
-      keep: names of the columns that are kept.
-      csv: how CSV is written.
+      kind: the kind; see `record_files.kinds`.
+      file: the file to write.
+      path: the input file, which may decide the CSV separator and the types of kept columns.
+      outputs: the predictions.
+      keep: the names of the columns to keep.
+      csv: the CSV format.
     """
     if kind == kinds.TFRECORD:
         return _Examples(file, keep)
@@ -82,7 +82,7 @@ def writer(
 
 
 def csv_columns(output: Output) -> list[str]:
-    """The columns of CSV that an output of a known width has."""
+    """The CSV columns of an output whose width is known."""
     if output.width == 1:
         return [output.name]
     return [f"{output.name}/{i}" for i in range(output.width or 0)]
@@ -94,7 +94,7 @@ def _add(file: ShardFile, content: bytes) -> None:
 
 
 def _flat(values: np.ndarray) -> np.ndarray:
-    """[rows, all values of a row]."""
+    """The values as [rows, values of a row]."""
     return values.reshape(len(values), -1)
 
 
@@ -110,25 +110,25 @@ class _Examples:
             example = tf.train.Example()
             features = example.features.feature
             if self._keep:
-                # The context of a SequenceExample is where an Example has its features.
+                # A SequenceExample stores its context in the field of an Example's features.
                 stored = tf.train.Example.FromString(record).features.feature
                 for name in self._keep:
                     if name in stored:
                         features[name].CopyFrom(stored[name])
-            # Not by `tfrecords.example`, which looks at each value: that takes ten times as long.
+            # `tfrecords.example` looks at each value, which takes ten times as long.
             for name, kind, values in columns:
                 getattr(features[name], kind).value.extend(values[i])
             rows.append(example.SerializeToString(deterministic=True))
         _add(self._file, framed(rows))
 
     def finish(self) -> None:
-        """Nothing is left."""
+        """Does nothing: each batch is already written."""
 
     discard = finish
 
 
 def _listed(name: str, values: np.ndarray, batch: Batch) -> tuple[str, list[list[Any]]]:
-    """The list of a Feature that an output goes to, and the values of each row."""
+    """The list of a Feature that holds an output, and the values of each row."""
     if values.dtype == np.object_:
         return "bytes_list", values.tolist()
     if values.dtype.kind in "iub":
@@ -146,8 +146,8 @@ def _listed(name: str, values: np.ndarray, batch: Batch) -> tuple[str, list[list
 def _too_large(name: str, wrong: np.ndarray, batch: Batch, dtype: str) -> DataError:
     row = int(np.flatnonzero(wrong.any(axis=1))[0])
     return DataError(
-        f"{batch.where(row)}: the output {name!r} is a number that no {dtype} holds, and an "
-        "Example has no other; predict Parquet, CSV or JSON lines"
+        f"{batch.where(row)}: the output {name!r} is too large for {dtype}, the type that an "
+        "Example stores. Predict Parquet, CSV or JSON lines files."
     )
 
 
@@ -169,16 +169,16 @@ class _JsonLines:
         _add(self._file, "".join(lines).encode())
 
     def finish(self) -> None:
-        """Nothing is left."""
+        """Does nothing: each batch is already written."""
 
     discard = finish
 
 
 class _Sink:
-    """A `ShardFile` as pyarrow writes to a file."""
+    """A `ShardFile` with the methods that pyarrow needs to write."""
 
     closed = False
-    discards = False  # As when a row was bad: pyarrow writes the end of a file in any case.
+    discards = False  # True after a bad row, because pyarrow always writes the end of a file.
 
     def __init__(self, file: ShardFile):
         self._file = file
@@ -189,14 +189,14 @@ class _Sink:
         return len(content)
 
     def flush(self) -> None:
-        """Nothing: the shard is flushed when it is closed."""
+        """Does nothing: the shard is flushed when it is closed."""
 
     def close(self) -> None:
         self.closed = True
 
 
 class _ByArrow:
-    """What the writers of pyarrow have in common; they set `_writer`."""
+    """Base of the writers that use pyarrow; subclasses set `_writer`."""
 
     _writer: Any
 
@@ -274,7 +274,7 @@ class _Parquet(_ByArrow):
         super().finish()
 
     def _flush(self) -> None:
-        """Writes a row group of the batches that are held."""
+        """Writes the batches in memory as one row group."""
         if self._held:
             self._writer.write_table(arrow().Table.from_batches(self._held, self._schema))
             self._held, self._rows = [], 0
@@ -290,7 +290,7 @@ def _type(output: Output) -> Any:
 
 
 def _column(values: np.ndarray, output: Output, batch: Batch) -> Any:
-    """Values of an output, of the rows of a batch one after the other."""
+    """The values of an output, one row of the batch after the other, as an Arrow array."""
     pa = arrow()
     if output.dtype != "string":
         return pa.array(values.astype(np.float32) if output.dtype == "bfloat16" else values)
@@ -298,5 +298,5 @@ def _column(values: np.ndarray, output: Output, batch: Batch) -> Any:
         return pa.array([value.decode() for value in values.tolist()], pa.string())
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{batch.where(0)} and those that follow it: the output {output.name!r} {_NO_TEXT}"
+            f"{batch.where(0)} or a later row of its batch: the output {output.name!r} {_NO_TEXT}"
         ) from error

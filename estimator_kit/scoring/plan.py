@@ -1,4 +1,4 @@
-"""Which file becomes which, and what a second start has to have in common with the first."""
+"""The output file of each input file, and what a restart must have in common with the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from input_pipelines.prepare.tables.options import CsvOptions
 
 _VERSION = 1
 
-# What entries of the document are called in errors, in the order of their weight.
+# The names of the document's entries in errors, the most important first.
 CALLED = {
     "version": "the version of the kit",
     "export": "the export",
@@ -31,10 +31,10 @@ class ScoredFile:
     """An output file.
 
     Attributes:
-      name: in the output folder.
-      path: of the input.
-      stamp: its size and the time of its last change, as `places.stamp` has them.
-      rows: of the input, where they were counted: those of a table.
+      name: its name in the output folder.
+      path: the path of the input file.
+      stamp: the size and last change of the input file; see `places.stamp`.
+      rows: the number of rows of the input file if it is a table; otherwise None.
     """
 
     name: str
@@ -45,16 +45,16 @@ class ScoredFile:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be predicted.
+    """What to predict.
 
     Attributes:
-      export: by what.
-      kind: of the files, as `record_files.kinds` names it.
+      export: the export that predicts.
+      kind: the kind of the files; see `record_files.kinds`.
       shards: the output files, in the order of the inputs.
-      keep: names of columns or features that go beside the predictions.
-      csv: how CSV files are written.
-      chosen: the outputs that were asked for by name, in their order; empty for all.
-      left_out: of damaged files that are read in part, a digest of what is not.
+      keep: the columns or features that are copied to the output.
+      csv: the CSV format.
+      chosen: the names in --predict_outputs, in their order; empty for all outputs.
+      left_out: for each damaged file that is read in part, a digest of the part that is not read.
     """
 
     export: Export
@@ -66,7 +66,7 @@ class Plan:
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """The plan in JSON: two with the same one predict the same."""
+        """The plan in JSON. Two plans with the same document predict the same."""
         return {
             "version": _VERSION,
             "export": {
@@ -88,7 +88,7 @@ class Plan:
     def manifest(
         self, document: Mapping[str, Any], written: Mapping[str, Written]
     ) -> dict[str, Any]:
-        """The document with what was written: rows, bytes and CRC-32 of every file."""
+        """The document with the rows, bytes and CRC-32 of every file that was written."""
         return {
             **document,
             "signature": self.export.signature,
@@ -108,13 +108,13 @@ class Plan:
 
 
 def output_names(paths: Sequence[str]) -> dict[str, str]:
-    """A name in one folder for the output of each input.
+    """The name of each input's output in one folder.
 
-    That of the input; where two inputs have one name, with the folders that differ before it, as in
-    `dt=2026-01-08__part-0.tfrecord`.
+    It is the name of the input. If two inputs have the same name, the names of the folders that
+    differ come before it, for example `dt=2026-01-08__part-0.tfrecord`.
 
     Raises:
-      ConfigError: two of them still have one, or one would be hidden.
+      ConfigError: two outputs still have the same name, or a name would hide its file.
     """
     names = {path: os.path.basename(path) for path in paths}
     if len(set(names.values())) < len(paths):
@@ -125,12 +125,12 @@ def output_names(paths: Sequence[str]) -> dict[str, str]:
     for name, count in collections.Counter(names.values()).items():
         if count > 1:
             raise ConfigError(
-                f"--predict_files: the predictions of {count} of them would be named {name!r}; "
-                "predict them into folders of their own"
+                f"--predict_files: the predictions of {count} files would have the same name "
+                f"{name!r}. Predict these files into separate folders."
             )
         if name.startswith(("_", ".")):
             raise ConfigError(
-                f"--predict_files: the predictions of a file would be named {name!r}, which "
-                "readers of folders pass over; rename the file"
+                f"--predict_files: the predictions of a file would have the name {name!r}, which "
+                "readers of folders ignore. Rename the file."
             )
     return names

@@ -1,7 +1,7 @@
 """Predictions of files, from a checkpoint or from an export, as JSON lines or TFRecord.
 
-One output row an input row, in the order of the input. Nothing appears under the output's name
-before it is complete.
+Each input row gives one output row, in the order of the input. The output gets its name only when
+it is complete.
 """
 
 from __future__ import annotations
@@ -27,34 +27,38 @@ _SUFFIXES = (".jsonl", ".tfrecord", ".tfrecord.gz")
 
 
 def check_inputs(inputs: list[str]) -> None:
-    """Raises ConfigError when one is a table, by its name."""
+    """Raises ConfigError if a name says that the file is a table."""
     for path in inputs:
         kind = kinds.kind_of(path)
         if kind != kinds.TFRECORD:
             raise ConfigError(
-                f"--predict_files: {path} is {kind} by its name; an export predicts tables: give "
-                "--export_dir and --predict_dir"
+                f"--predict_files: expected TFRecord files, got the {kind} file {path}. To predict "
+                "tables, use an export: give --export_dir and --predict_dir."
             )
 
 
 def check_output(path: Optional[str], inputs: list[str]) -> None:
-    """Raises ConfigError when the output's name does not say its form, or is that of an input."""
+    """Raises ConfigError if the output's name has an unknown suffix, or is also an input."""
     if path is not None and os.path.realpath(path) in map(os.path.realpath, inputs):
-        raise ConfigError(f"--predict_output={path} is one of --predict_files; name another file")
+        raise ConfigError(f"--predict_output={path} is one of --predict_files. Name another file.")
     if path is not None and not path.endswith(_SUFFIXES):
-        raise ConfigError(f"--predict_output={path}: expected a name in {', '.join(_SUFFIXES)}")
+        raise ConfigError(
+            f"--predict_output={path}: unknown suffix. Use one of: {', '.join(_SUFFIXES)}."
+        )
 
 
 def from_estimator(trained: Any, input_fn: Any) -> Iterator[Batch]:
-    """Batches of predictions of an Estimator's latest checkpoint."""
+    """Yields batches of predictions of an Estimator's latest checkpoint."""
     yield from trained.predict(input_fn, yield_single_examples=False)
 
 
 def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:
-    """Batches with these outputs alone, in their order; all, by their names, when none is named.
+    """Batches with only these outputs, in this order; with all, sorted by name, if none is named.
+
+    Reads the first batch at once.
 
     Raises:
-      ConfigError: the first batch, which is asked for at once, has no output of a name.
+      ConfigError: the first batch has no output of that name.
     """
     first = next(batches, None)
     if first is None:
@@ -67,7 +71,7 @@ def chosen(batches: Iterator[Batch], names: Sequence[str]) -> Iterator[Batch]:
 
 
 def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
-    """Raises ConfigError for a name of --predict_outputs that is none of a model's."""
+    """Raises ConfigError if the model has no output of a name in --predict_outputs."""
     known = sorted(known)
     for name in names:
         if name not in known:
@@ -77,7 +81,7 @@ def check_outputs(names: Sequence[str], known: Iterable[str]) -> None:
 
 
 def rows(batches: Iterator[Batch], limit: Optional[int] = None) -> Iterator[dict[str, Any]]:
-    """One dict a row, of at most `limit` rows."""
+    """One dict for each row, for at most `limit` rows."""
     each = (
         {name: values[i] for name, values in batch.items()}
         for batch in batches
@@ -108,7 +112,7 @@ def _text_output(path: Union[str, TextIO, None]) -> Iterator[Any]:
     temporary = os.path.join(folder, f".tmp-{name}")
     try:
         with tf.io.gfile.GFile(temporary, "w") as stream:
-            stream.write("")  # Makes the file, even if no row follows.
+            stream.write("")  # Makes the file even without rows.
             yield stream
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
@@ -118,6 +122,6 @@ def _text_output(path: Union[str, TextIO, None]) -> Iterator[Any]:
 
 
 def json_value(value: Any) -> Any:
-    """A number or string for one value, a list for several."""
+    """A number or string for one value, a list for several values."""
     values = [v.decode() if isinstance(v, bytes) else v for v in np.asarray(value).ravel().tolist()]
     return plain(values[0] if len(values) == 1 else values)

@@ -1,7 +1,7 @@
-"""The rows of one file in batches: serialized records, and beside them the columns that are kept.
+"""The rows of one file in batches: serialized records, and the columns that are kept.
 
-A table becomes records as in a conversion (`input_pipelines/prepare/convert`), by the features
-that the export reads; labels need not be there.
+Rows of a table become records with the features that the export reads, as in a conversion
+(`input_pipelines/prepare/convert`). They need no labels.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from input_pipelines.record_files import kinds, tfrecords
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Some rows that follow each other.
+    """Consecutive rows of a file.
 
     Attributes:
-      records: serialized, as objects [rows].
-      kept: of a table, an Arrow array of each column that is kept; of TFRecords nothing, since
-        the records have them.
-      path, first: the file, and how many of its rows come before.
-      csv: of a CSV file, how its rows are told apart.
+      records: serialized records, an object array [rows].
+      kept: for a table, an Arrow array for each column that is kept; empty for TFRecords, whose
+        records contain them.
+      path, first: the file, and the number of rows before this batch.
+      csv: for a CSV file, where its rows start.
     """
 
     records: np.ndarray
@@ -43,7 +43,7 @@ class Batch:
     csv: Optional[CsvRows] = None
 
     def where(self, i: int) -> str:
-        """Names row `i` of the batch, as errors do: records from 0, rows and lines from 1."""
+        """Names row `i` of the batch for errors: records count from 0, rows and lines from 1."""
         if kinds.kind_of(self.path) == kinds.TFRECORD:
             return f"{self.path}: record {self.first + i}"
         return row_places.name(self.path, self.first + i + 1, self.csv)
@@ -53,7 +53,7 @@ class Batch:
 def of_tfrecords(
     path: str, size: int, damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE
 ) -> Iterator[Batch]:
-    """The records of a file in batches of `size`, without those that are known to be bad.
+    """Yields the records of a file in batches of `size`, without the known bad records.
 
     Raises:
       TensorFlow's errors of reading; see `tfrecords.naming_what_is_corrupt`.
@@ -72,15 +72,15 @@ def of_table(
     size: int,
     rounded: Optional[Counter[str]] = None,
 ) -> Iterator[Batch]:
-    """The rows of a file of a table in batches of up to `size`.
+    """Yields the rows of a table's file in batches of at most `size`.
 
     Args:
       part: the file.
       fields: the features of the records.
-      keep: columns that go beside them, as the file has them.
-      spec_source: the spec that values are held to.
-      size: rows of a batch.
-      rounded: gets, by column, how many values lost digits as float32.
+      keep: the columns to keep, unchanged.
+      spec_source: the path of the spec, for errors.
+      size: the largest number of rows in a batch.
+      rounded: receives, by column, the number of values that lost digits as float32.
 
     Raises:
       DataError: the file cannot be read, or a row lacks what the spec requires.
@@ -101,6 +101,6 @@ def of_table(
         count += rows.batch.num_rows
     if count != part.count:
         raise DataError(
-            f"{part.path}: {part.count:,} rows were counted and {count:,} are there now; was the "
-            "file changed while it was read?"
+            f"{part.path}: expected {part.count:,} rows, got {count:,}. The file changed while it "
+            "was read; start again when it no longer changes."
         )

@@ -2,7 +2,7 @@
 
     result, text = run(config)      # of --mode=predict with --predict_dir
 
-Started again with the same flags it predicts the files that are missing, and nothing else.
+A restart with the same flags predicts only the files that are missing.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ from input_pipelines.prepare.tables.reader import Table
 from input_pipelines.reading import files
 from input_pipelines.record_files import file_systems, kinds, tfrecords
 
-# What a process should have to do, against the seconds that it takes to load TensorFlow.
+# The work that is worth a process, which takes seconds to load TensorFlow.
 _BYTES_OF_A_PROCESS = 32 * 2**20
 
 _NOUN = "prediction"
 
 _KILLED = (
-    "a process of the prediction was killed from outside, as the system does when memory is used "
-    "up; the files that are finished are kept: start the same command again, with a smaller "
-    "--predict_processes or --eval_batch_size"
+    "another program killed a process of the prediction, as the system does when memory runs out. "
+    "The finished files are kept. Run the same command again with a smaller --predict_processes or "
+    "--eval_batch_size."
 )
 
 
 def run(config: ExperimentConfig) -> tuple[RunResult, str]:
-    """Predicts `config.predict_files` into `config.predict_dir`, by `config.export_dir`.
+    """Predicts `config.predict_files` into `config.predict_dir` with `config.export_dir`.
 
-    Returns what the run did, and what to tell the user. Many or large files are predicted by
-    several processes, which import the program's main module again: a program of your own needs the
-    usual `if __name__ == "__main__":` around what it runs.
+    Returns what the run did, and the summary for the user. Several processes predict many or large
+    files. They import the program's main module again, so your own program needs the usual
+    `if __name__ == "__main__":` around what it runs.
 
     Raises:
-      ConfigError: the folder holds something else, the export cannot be used, or a column that is
-        to be kept is not there; nothing was touched.
-      DataError: a file or row cannot be predicted; what was finished before it was found stays, and
-        there is no `_SUCCESS`.
+      ConfigError: the folder has other content, the export cannot be used, or a column to keep
+        does not exist; nothing was changed.
+      DataError: a file or row cannot be predicted; finished files stay, and the folder has no
+        `_SUCCESS`.
       ExportError: the export does not load.
-      NothingToDo: an earlier start had predicted everything; nothing was touched.
-      OSError: a file cannot be written; none is there in half.
+      NothingToDo: an earlier start predicted everything; nothing was changed.
+      OSError: a file cannot be written; no file is incomplete.
     """
     assert config.predict_dir is not None and config.export_dir is not None
     for flag in ("export_dir", "predict_dir"):
@@ -114,7 +114,7 @@ def run(config: ExperimentConfig) -> tuple[RunResult, str]:
 def _screened(
     config: ExperimentConfig, spec: Optional[FeatureSpec], paths: list[str], kind: str
 ) -> bad_data.Screened:
-    """The files as the policy for bad data leaves them."""
+    """The files that `--corrupt_data_policy` leaves."""
     if kind == kinds.TFRECORD and spec is not None:
         screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
         stored_records.check_kind(
@@ -122,29 +122,34 @@ def _screened(
         )
         return screened
     if config.corrupt_data_policy != "fail":
-        what = "TFRecord files" if spec is None else kind
-        lacks = "has no feature spec to tell them by" if spec is None else "is read by rows"
+        policy = f"--corrupt_data_policy={config.corrupt_data_policy}"
+        if kind != kinds.TFRECORD:
+            raise ConfigError(
+                f"{policy} works only with TFRecord files, got {kind} files. Remove the flag."
+            )
         raise ConfigError(
-            f"--corrupt_data_policy={config.corrupt_data_policy} finds bad records in TFRecord "
-            f"files by the spec of the export; {what} {lacks}"
+            f"{policy} needs a feature spec, and --export_dir={config.export_dir} has none. Pass "
+            "the spec that it was made with as --spec."
         )
     return bad_data.Screened({"--predict_files": paths})
 
 
 def _first_records(paths: Sequence[str], damaged: tfrecords.Damaged) -> dict[str, list[bytes]]:
-    """As `tfrecords.first_records`, of the files that have a byte; an error when none has."""
+    """`tfrecords.first_records` of the files that are not empty; an error if all are empty."""
     filled = [path for path in paths if path in damaged or places.stamp(path)[0]]
     return tfrecords.first_records(filled or paths, damaged=damaged)
 
 
 def _notes_of_empty(paths: Sequence[str], kind: str, damaged: tfrecords.Damaged) -> list[str]:
-    """What a user should know of TFRecord files without a byte: they are taken for no rows."""
+    """Notes for the user about empty TFRecord files, which count as files without rows."""
     if kind != kinds.TFRECORD:
         return []
     empty = [path for path in paths if path not in damaged and not places.stamp(path)[0]]
     if len(empty) == len(paths):
-        raise DataError(f"there is no record in {paths[0]}{_others(paths)}; nothing to predict")
-    return [f"{path} is empty, and so is the file of its predictions" for path in empty]
+        raise DataError(
+            f"--predict_files: no records in {paths[0]}{_others(paths)}. Name files with records."
+        )
+    return [f"{path} is empty, so the file of its predictions is empty too" for path in empty]
 
 
 def _others(paths: Sequence[str]) -> str:
@@ -154,13 +159,14 @@ def _others(paths: Sequence[str]) -> str:
 def _table(
     config: ExperimentConfig, export: Export, paths: Sequence[str], kind: str
 ) -> tuple[Optional[Table], tuple[Field, ...], list[str]]:
-    """The files as a table, the features of its records, and notes of how it is read."""
+    """The files as a table, the features of its records, and notes about how it is read."""
     csv = config.csv_options()
     if kind == kinds.TFRECORD:
         if csv != CsvOptions():
             raise ConfigError(
                 "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and "
-                f"--csv_missing are for CSV files; {paths[0]} is TFRecord by its name"
+                f"--csv_missing work only with CSV files, got the TFRecord file {paths[0]}. Remove "
+                "these flags."
             )
         return None, (), []
     spec = exports.spec_of(export, "how rows of a table become records")
@@ -170,7 +176,9 @@ def _table(
     csv = table_settings.csv_options(config, spec, paths)
     table = reader.open_table(paths, csv=csv, dtypes=dtypes, only=used)
     if not sum(sum(table.row_groups(path)) for path in paths):
-        raise DataError(f"there is no row in {paths[0]}{_others(paths)}; nothing to predict")
+        raise DataError(
+            f"--predict_files: no rows in {paths[0]}{_others(paths)}. Name files with rows."
+        )
     fields, missing = field_rules.of_spec(
         table, spec, only=used, learning=False, remedy="correct the table"
     )
@@ -185,33 +193,36 @@ def _check_kept(
     table: Optional[Table],
     damaged: tfrecords.Damaged,
 ) -> None:
-    """Raises ConfigError when a column that is to be kept is not there, or has no place."""
+    """Raises ConfigError if a column to keep does not exist, or cannot be in the output."""
     taken = [output.name for output in export.outputs]
     if kind == kinds.CSV:
         for output in export.outputs:
             if output.width is None:
                 raise ConfigError(
-                    f"--predict_files: the output {output.name!r} has any number of values, for "
-                    "which CSV has no columns; predict Parquet, JSON lines or TFRecords"
+                    f"--predict_files: the output {output.name!r} has a variable number of values, "
+                    "and CSV has a fixed number of columns. Predict Parquet, JSON lines or "
+                    "TFRecord files."
                 )
         taken = [name for output in export.outputs for name in csv_columns(output)]
     for name in keep:
         if name in taken:
-            raise ConfigError(f"--keep_columns: {name!r} is the name of a prediction; rename it")
+            raise ConfigError(
+                f"--keep_columns: {name!r} is also the name of a prediction. Rename the column."
+            )
     spec = export.spec
     if table is not None:
         known: Iterable[str] = [*(column.name for column in table.columns), *table.left_out]
-        where = f"the table has no column {{!r}}, as {paths[0]} says"
+        where = f"{paths[0]} has no column {{!r}}"
     elif keep:
         lists = spec.feature_lists if spec is not None else ()
         for name in keep:
             if name in lists:
                 raise ConfigError(
-                    f"--keep_columns: {name!r} is a feature list, and predictions are written as "
-                    "Examples, which have none; keep a feature of the context"
+                    f"--keep_columns: {name!r} is a feature list, and the Examples of predictions "
+                    "have no feature lists. Keep a feature of the context."
                 )
         known = [*_stored_names(paths, damaged), *(spec.features if spec is not None else ())]
-        where = "no record at the start of the files has a feature {!r}"
+        where = "the first records of the files have no feature {!r}"
     for name in keep:
         if name not in known:
             hint = did_you_mean(name, sorted(set(known)))
@@ -219,7 +230,7 @@ def _check_kept(
 
 
 def _stored_names(paths: Sequence[str], damaged: tfrecords.Damaged) -> set[str]:
-    """The features of the first records of each file; of SequenceExamples those of the context."""
+    """The features of the first records of each file; of a SequenceExample, of its context."""
     found: set[str] = set()
     for records in _first_records(paths, damaged).values():
         for record in records:
@@ -240,13 +251,13 @@ def _predicted(
     screened: bad_data.Screened,
     notes: Sequence[str],
 ) -> tuple[RunResult, str]:
-    """What is missing of a plan, predicted."""
+    """Predicts the files of a plan that are missing."""
     whole = output.begin()
     missing = folders.missing(plan.shards, whole)
     if not missing and output.is_finished:
         raise NothingToDo(
-            f"--predict_dir: {output.folder!r} has the predictions of all {len(whole):,} files, "
-            "whole; nothing was touched"
+            f"--predict_dir: {output.folder!r} already has the predictions of all {len(whole):,} "
+            "files. Nothing was changed."
         )
     workers = _processes(config, missing)
     context = _context(config, plan, output, fields, screened.damaged, workers)
@@ -323,7 +334,7 @@ def _context(
 def _text(
     plan: Plan, folder: str, written: Mapping[str, Written], new: int, notes: Sequence[str]
 ) -> str:
-    """The result in lines, for people."""
+    """The summary that the user reads."""
     rows = sum(file.rows for file in written.values())
     lines = [
         f"{folder}: predicted {rows:,} rows of {len(written):,} {plan.kind} files",
@@ -332,5 +343,5 @@ def _text(
     if plan.keep:
         lines.append(f"  with {', '.join(plan.keep)} of each row")
     if new < len(written):
-        lines.append(f"  {len(written) - new:,} files were there from before")
+        lines.append(f"  {len(written) - new:,} files were already complete")
     return "\n".join([*lines, *(f"  note: {note}" for note in notes)])

@@ -1,6 +1,6 @@
-"""One file from its first to its last row: a task of `input_pipelines.prepare.convert.processes`.
+"""Predicts one file: a task of `input_pipelines.prepare.convert.processes`.
 
-Each process loads the export once. An error leaves it in a form that another process can be told.
+Each process loads the export once. Errors leave a process in a form that can be sent to another.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _NOTHING = np.zeros(0, np.uint8)
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the files have in common.
+    """What all tasks have in common.
 
     Attributes:
-      folder, temporary: where outputs go, and where they are written.
-      export_dir, signature, argument: the export, and how it is asked.
-      outputs: what it answers.
-      spec: the path of its feature spec; empty without one.
-      kind: of the files.
-      fields: of tables, the features of the records.
-      keep: columns or features that are kept.
-      csv: how CSV is written.
-      batch_size: rows that are asked for at once.
-      damaged: TFRecord files that are read in part.
-      threads: inside an op, and ops at the same time; 0 lets TensorFlow choose.
-      memory_growth: whether memory of a GPU is taken as it is needed.
+      folder, temporary: the folder of the outputs, and the folder for unfinished outputs.
+      export_dir, signature, argument: the export, its signature and the input of the signature.
+      outputs: the outputs to write.
+      spec: the path of the feature spec; empty if the export has none.
+      kind: the kind of the files; see `record_files.kinds`.
+      fields: for tables, the features of the records.
+      keep: the columns or features that are copied to the output.
+      csv: the CSV format.
+      batch_size: the number of rows in a batch.
+      damaged: the TFRecord files that are read in part.
+      threads: intra-op and inter-op threads; 0 lets TensorFlow choose.
+      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it.
     """
 
     folder: str
@@ -75,7 +75,7 @@ class Context:
 
 @dataclasses.dataclass(frozen=True)
 class FileTask:
-    """A file to predict; `part` is all of it, where it is one of a table."""
+    """A file to predict. `part` is the whole file if it is a table; otherwise None."""
 
     file: ScoredFile
     part: Optional[Part] = None
@@ -83,7 +83,7 @@ class FileTask:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """A file that was written, and by column the values that were rounded."""
+    """A file that was written, and the number of rounded values by column."""
 
     written: Written
     rounded: Counter[str]
@@ -96,19 +96,19 @@ def perform(task: FileTask, context: Context, advance: OnRows) -> Done:
     """Predicts one file.
 
     Raises:
-      DataError: a row cannot be predicted; names it.
+      DataError: a row cannot be predicted; the message names it.
       ExportError: the export does not load, or does not answer for each row.
       OSError: the file cannot be written.
     """
     try:
         return _score(task, context, advance)
     except tf.errors.OpError as error:
-        # Without its op, which no process can be told of.
+        # Without its op, which cannot be sent to another process.
         raise type(error)(None, None, error.message) from None
 
 
 def release() -> None:
-    """Gives back what this process has loaded."""
+    """Closes the models that this process has loaded."""
     while _loaded:
         _loaded.popitem()[1].close()
 
@@ -151,7 +151,7 @@ def _model(context: Context) -> LoadedModel:
 def _answered(
     model: LoadedModel, task: FileTask, context: Context, rounded: Counter[str]
 ) -> Iterator[tuple[Batch, outputs.Answers]]:
-    """The batches of a file, with what the export answers for them."""
+    """Yields the batches of a file with the answers of the export."""
     path, size = task.file.path, context.batch_size
     if task.part is not None:
         found = rows.of_table(task.part, context.fields, context.keep, context.spec, size, rounded)
@@ -162,7 +162,7 @@ def _answered(
                 raise _bad_row(model, context, batch, error) from error
         return
     if not task.file.stamp[0] and path not in context.damaged:
-        return  # A file without a byte has no rows; the user is told.
+        return  # An empty file has no rows; `scoring` tells the user.
     found = rows.of_tfrecords(path, size, context.damaged)
     if context.spec:
         spec = parser.load(context.spec)
@@ -184,7 +184,7 @@ def _ask(model: LoadedModel, context: Context, records: np.ndarray) -> outputs.A
 
 
 def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> Exception:
-    """The error of a batch as one of its first row that alone has one, too."""
+    """The error of a batch as an error of its first bad row, if a single row causes it."""
     for i, record in enumerate(batch.records):
         try:
             _ask(model, context, batch.records[i : i + 1])
@@ -193,4 +193,6 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
             found = diagnosis.explain(spec, record, with_labels=False) if spec else None
             reason = found or checks.text_of(of_row) or errors.first_line(of_row)
             return DataError(f"{batch.where(i)}: {reason}")
-    return DataError(f"{batch.where(0)} and those that follow it: {checks.text_of(error) or error}")
+    return DataError(
+        f"{batch.where(0)} or a later row of its batch: {checks.text_of(error) or error}"
+    )

@@ -1,15 +1,15 @@
 """`--mode=serve`: TensorFlow Serving's protocols over a version directory, for development.
 
-    versions.py        which versions of a model are live; loads, checks, swaps, lets go
+    versions.py        which versions of a model are live; loads, checks, replaces and closes them
     loaded_model.py    one SavedModel in a session
-    warm_up.py         what a version has to answer before it goes live
+    warm_up.py         the requests that a version must answer before it is live
     answers.py         predict, classify, regress: arrays in, arrays out
-    grpc_service.py    the official gRPC services; grpc_server.py, their server, with reflection
-    health.py          gRPC's health service; lasting_calls.py, calls that go on until clients go
-    rest_app.py        the REST paths; json_requests.py and json_answers.py, their bodies;
-                       json_parser.py reads JSON without stopping other threads
-    server.py          both servers, until a signal; rest_server.py, that of REST
-    config_files.py    `--mode=serving_config`: TensorFlow Serving's own files
+    grpc_service.py    the official gRPC services; grpc_server.py is their server, with reflection
+    health.py          gRPC's health service; lasting_calls.py has the calls that stay open
+    rest_app.py        the REST paths; json_requests.py and json_answers.py have their bodies;
+                       json_parser.py reads JSON without blocking other threads
+    server.py          runs both servers until a signal; rest_server.py is the REST server
+    config_files.py    `--mode=serving_config`: the files of TensorFlow Serving
 
-The transport is grpcio's and waitress's. Production belongs to TensorFlow Serving itself.
+grpcio and waitress are the transport. Use TensorFlow Serving for production.
 """

@@ -1,8 +1,8 @@
 """Predict, classify and regress with a loaded model: arrays in, arrays out.
 
-What a request may do wrong is told with TensorFlow Serving's codes, and much as it tells it
-(tensorflow_serving/servables/tensorflow: predict_util.cc, classifier.cc, regressor.cc, util.cc). No
-protocol is known here but the requests' own messages, of the official classes.
+Errors of a request have TensorFlow Serving's codes and nearly its messages
+(tensorflow_serving/servables/tensorflow: predict_util.cc, classifier.cc, regressor.cc, util.cc).
+This module knows the messages of requests, of the official classes, but no transport.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from estimator_kit.serving.errors import CODES, RequestError, invalid
 from estimator_kit.serving.loaded_model import DEFAULT_SIGNATURE, LoadedModel
 from input_pipelines.transform import checks
 
-# How the lines begin that TensorFlow puts before what went wrong.
+# The beginnings of the lines that TensorFlow puts before the reason of an error.
 _AROUND = ("Graph execution error:", "Detected at node", "<stack traces unavailable>", "Node: ")
 
 _METHOD = "tensorflow/serving/"
@@ -31,7 +31,7 @@ def predict(
     inputs: Mapping[str, np.ndarray],
     output_filter: Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """Outputs of a signature; all of them where no filter names some."""
+    """The outputs of a signature: all, or those that the filter names."""
     name, definition = _to_predict(model, signature, inputs)
     for alias in output_filter:
         if alias not in definition.outputs:
@@ -49,7 +49,7 @@ def predict(
 def classify(
     model: LoadedModel, signature: str, examples: Sequence[bytes]
 ) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
-    """Labels and scores, [rows, classes] each, of serialized Examples; a signature may lack one."""
+    """Labels and scores of serialized Examples, [rows, classes]; None if the signature has none."""
     name, definition = _of_method(model, signature, "classify", "classification")
     if len(definition.outputs) not in (1, 2):
         raise invalid(f"Expected one or two output Tensors, found {len(definition.outputs)}")
@@ -79,7 +79,7 @@ def classify(
 
 
 def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np.ndarray:
-    """Values, float32 [rows], of serialized Examples."""
+    """The values of serialized Examples, float32 [rows]."""
     name, definition = _of_method(model, signature, "regress", "regression")
     if len(definition.outputs) != 1:
         raise invalid("Expected one output Tensor.")
@@ -105,9 +105,9 @@ def regress(model: LoadedModel, signature: str, examples: Sequence[bytes]) -> np
 def predict_message(
     model: LoadedModel, request: Any, max_bytes: Optional[int] = None
 ) -> dict[str, np.ndarray]:
-    """`predict` of a `PredictRequest`, whose arrays may take so many bytes each."""
+    """`predict` for a `PredictRequest`. Each of its arrays may take at most `max_bytes` bytes."""
     name = request.model_spec.signature_name
-    # First, so that there are no more arrays than the signature has.
+    # Before the arrays are made, so that there are at most as many as the signature has inputs.
     _to_predict(model, name, request.inputs)
     inputs = {}
     for alias in sorted(request.inputs):
@@ -121,24 +121,24 @@ def predict_message(
 def classify_message(
     model: LoadedModel, request: Any, max_bytes: Optional[int] = None
 ) -> tuple[Optional[np.ndarray], Optional[np.ndarray]]:
-    """`classify` of a `ClassificationRequest`, whose examples may take so many bytes."""
+    """`classify` for a `ClassificationRequest`. Its examples may take at most `max_bytes` bytes."""
     return classify(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
 
 
 def regress_message(
     model: LoadedModel, request: Any, max_bytes: Optional[int] = None
 ) -> np.ndarray:
-    """`regress` of a `RegressionRequest`, whose examples may take so many bytes."""
+    """`regress` for a `RegressionRequest`. Its examples may take at most `max_bytes` bytes."""
     return regress(model, request.model_spec.signature_name, _examples(request.input, max_bytes))
 
 
 def with_context(
     context: bytes, examples: Sequence[bytes], max_bytes: Optional[int] = None
 ) -> list[bytes]:
-    """Serialized examples, each with what all of them have in common.
+    """Serialized examples, each with the common context.
 
     Raises:
-      RequestError: all together they take more than `max_bytes`.
+      RequestError: together they take more than `max_bytes`.
     """
     size = len(context) * len(examples) + sum(map(len, examples))
     if context and max_bytes is not None and size > max_bytes:
@@ -146,17 +146,17 @@ def with_context(
             f"{len(examples):,} examples with their context of {len(context):,} bytes each take "
             f"{size:,} bytes, and at most {max_bytes:,} are allowed"
         )
-    # Two messages one after the other are one message with what both have.
+    # Two concatenated messages are one message with the fields of both.
     return [context + example for example in examples]
 
 
 def reason(error: tf.errors.OpError) -> str:
-    """What a TensorFlow error says, without the nodes and stacks that it puts around it."""
+    """The reason in a TensorFlow error, without the nodes and stacks around it."""
     text = checks.text_of(error)
     if text is not None:
-        return text.replace("] [", " ")  # An assertion has each of its parts in brackets.
+        return text.replace("] [", " ")  # An assertion puts each of its parts in brackets.
     lines = [line.strip() for line in error.message.strip().splitlines()]
-    # The sentence ends where the node is named; before it, nodes may be named, too.
+    # The reason ends where the failed node is named. Other nodes may be named before it.
     end = next((i for i, line in enumerate(lines) if line.startswith("[[{{node")), len(lines))
     kept = lines[:end]
     starts = [i for i, line in enumerate(kept) if line.startswith(_AROUND)]
@@ -165,7 +165,7 @@ def reason(error: tf.errors.OpError) -> str:
 
 
 def signature_inputs(model: LoadedModel, signature: str) -> Mapping[str, Any]:
-    """`{input: TensorInfo}` of a signature, for what reads JSON by it."""
+    """`{input: TensorInfo}` of a signature, for reading JSON."""
     name = signature or DEFAULT_SIGNATURE
     if name not in model.signatures:
         raise invalid(f'Serving signature name: "{name}" not found in signature def')
@@ -184,7 +184,7 @@ def _examples(given: Any, max_bytes: Optional[int]) -> list[bytes]:
 
 
 def _to_predict(model: LoadedModel, signature: str, inputs: Mapping[str, Any]) -> tuple[str, Any]:
-    """A signature's name and definition, which has inputs of these names."""
+    """The name and definition of a signature that has exactly these inputs."""
     name = signature or DEFAULT_SIGNATURE
     definition = model.signatures.get(name)
     if definition is None:
@@ -241,7 +241,7 @@ def _check_names(definition: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def _text(shape: Sequence[Any]) -> str:
-    """A shape as TensorFlow Serving writes it, `[2,3]`."""
+    """A shape in the form of TensorFlow Serving, `[2,3]`."""
     return f"[{','.join(map(str, shape))}]"
 
 
@@ -262,5 +262,5 @@ def _run(
     except tf.errors.OpError as error:
         raise RequestError(CODES[error.error_code], reason(error)) from error
     except UnicodeDecodeError as error:
-        # TensorFlow's message has the request's own bytes in it, and Python fails to read it.
+        # The message contains bytes of the request that are not UTF-8, so Python cannot read it.
         raise invalid(bytes(error.object).decode("utf-8", "replace")) from error

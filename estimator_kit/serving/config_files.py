@@ -1,4 +1,4 @@
-"""`--mode=serving_config`: the files that TensorFlow Serving is started with.
+"""`--mode=serving_config`: writes the files to start TensorFlow Serving with.
 
     models.config              models, version policies, labels      ModelServerConfig
     batching_parameters.txt    how requests share batches             BatchingParameters
@@ -6,9 +6,9 @@
     docker-compose.yaml        one server on this machine
     kubernetes.yaml            ConfigMap, Deployment and Service
 
-The first three are text protocol buffers, each read back by its message before it is written. The
-message of the first is the official one; those of the other two are in no package, and made in
-`estimator_kit.client.messages`. Nothing is started here.
+The first three are text protocol buffers. Each one is parsed again before it is written. The first
+is an official message. No package has the messages of the other two, so
+`estimator_kit.client.messages` makes them. Starts nothing.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from estimator_kit.config.mode_configs import ServingFilesConfig
 from estimator_kit.config.rules.serving import ServedModel, served_models
 from input_pipelines.errors import MissingPackageError
 
-_HEAD = "# Written by estimator-kit --mode=serving_config; it is written anew by the next.\n"
+_HEAD = "# Written by estimator-kit --mode=serving_config; the next run overwrites it.\n"
 _MODELS, _CONFIG = "/models", "/config"
 _PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
 _GRPC, _REST = 8500, 8501
 
-# Seconds in which a pod that is ending takes requests, while others learn that it goes.
+# Seconds in which an ending pod still accepts requests, until clients know that it ends.
 _LAME_DUCK_SECS = 10
 
-# Memory of a server without its models, and of a model that cannot be looked at from here.
+# Memory of a server without its models, and of a model that this machine cannot read.
 _SERVER_MIB, _MODEL_MIB = 512, 512
 
 
 def write(config: ServingFilesConfig) -> str:
-    """Writes the files and returns what is to be said.
+    """Writes the files and returns the summary for the user.
 
     Raises:
       MissingPackageError: the extra `serving` is not installed.
@@ -70,9 +70,9 @@ def write(config: ServingFilesConfig) -> str:
 
 
 def default_image() -> str:
-    """The image of the release of TensorFlow Serving whose protos are installed.
+    """The image of the TensorFlow Serving release whose protos are installed.
 
-    Its TensorFlow is that of the same minor version, which reads what that one exported.
+    It contains the TensorFlow of the same minor version, which reads the exports of that version.
     """
     try:
         return f"tensorflow/serving:{metadata.version('tensorflow-serving-api')}"
@@ -108,12 +108,12 @@ def models_config(models: Sequence[ServedModel]) -> str:
 def batching_parameters(config: ExperimentConfig) -> str:
     """`BatchingParameters` in text format.
 
-    The model is given `--serving_batch_rows` rows at once, and larger requests are split.
-    `num_batch_threads` is left to the server, which takes the number of its cores, and
-    `pad_variable_length_inputs` is false: padding with a list's own first value would change it.
+    The model gets `--serving_batch_rows` rows at once, and the server splits larger requests.
+    `num_batch_threads` keeps its default, the number of cores. `pad_variable_length_inputs` is
+    false, because padding a list with its first value would change its meaning.
     """
     made = messages.message("tensorflow.serving.BatchingParameters")()
-    # A request of more rows than that is refused, and the client's have so many.
+    # The server refuses larger requests, and the client sends BATCH_ROWS rows.
     made.max_batch_size.value = max(config.serving_batch_rows, BATCH_ROWS)
     made.enable_large_batch_splitting.value = True
     made.max_execution_batch_size.value = config.serving_batch_rows
@@ -131,10 +131,10 @@ def monitoring_config() -> str:
 
 
 def docker_compose(config: ExperimentConfig, models: Sequence[ServedModel], image: str) -> str:
-    """A compose file whose server is reached at `--serving_host` and the ports of the flags."""
+    """A compose file whose server listens at `--serving_host` and the ports of the flags."""
     host = config.serving_host
     host = f"[{host}]" if ":" in host else host
-    # The folder, not its files: one that is renamed into place would stay the old one inside.
+    # Mounts the folder: a mounted file would keep its old content when the file is replaced.
     mounts = [f".:{_CONFIG}:ro"]
     mounts += [
         f"{os.path.abspath(m.path)}:{_base_path(m)}:ro" for m in models if "://" not in m.path
@@ -147,7 +147,7 @@ def docker_compose(config: ExperimentConfig, models: Sequence[ServedModel], imag
             f"{host}:{config.serving_grpc_port}:{_GRPC}",
             f"{host}:{config.serving_rest_port}:{_REST}",
         ],
-        # A `$` would be a variable to compose.
+        # Compose reads a single `$` as the start of a variable.
         "volumes": [mount.replace("$", "$$") for mount in mounts],
         "restart": "unless-stopped",
     }
@@ -159,10 +159,11 @@ def kubernetes(
 ) -> str:
     """A ConfigMap of the other files, a Deployment and a Service.
 
-    Versions are read from a PersistentVolumeClaim `serving-models`, which has a folder a model. A
-    pod is ready when each model has a version, which may take ten minutes at its start. It is alive
-    while gRPC answers. TensorFlow Serving's health service says SERVING once the port is open,
-    whatever its models are, so readiness asks for the models.
+    The server reads versions from the PersistentVolumeClaim `serving-models`, which has a folder
+    for each model. A pod is ready when each model has a version, which may take ten minutes after
+    the start. A pod is alive while gRPC answers. TensorFlow Serving's health service says SERVING
+    once the port is open, whatever the state of the models, so the readiness probe asks for the
+    models.
     """
     labels = {"app": "serving"}
     ready = {"exec": {"command": ["bash", "-c", readiness(models)]}, "timeoutSeconds": 5}
@@ -239,10 +240,10 @@ def kubernetes(
 
 
 def readiness(models: Sequence[ServedModel]) -> str:
-    """A script of bash, which the image has, that fails unless all models can be asked.
+    """A bash script that fails unless all models answer. The image contains bash.
 
-    An `httpGet` probe asks for one path. A model's metadata are there once a version of it is; its
-    status is there before.
+    An `httpGet` probe can request only one path. A model has metadata once it has a live version;
+    it has a status before that.
     """
     names = " ".join(model.name for model in models)
     return (
@@ -257,12 +258,12 @@ def readiness(models: Sequence[ServedModel]) -> str:
 
 
 def memory_mib(models: Sequence[ServedModel]) -> int:
-    """An estimate of what a server needs: its models, and each once more while versions change."""
+    """An estimate of a server's memory: each model twice, because versions overlap."""
     return _SERVER_MIB + 2 * sum(map(_model_mib, models))
 
 
 def _model_mib(model: ServedModel) -> int:
-    """Of its versions that are served, by the size of the newest one."""
+    """The memory of the served versions, estimated by the size of the newest one."""
     if "://" in model.path or not os.path.isdir(model.path):
         return _MODEL_MIB
     numbers = [name for name in os.listdir(model.path) if name.isascii() and name.isdigit()]
@@ -291,7 +292,7 @@ def _arguments(config: ExperimentConfig, models: Sequence[ServedModel]) -> list[
             f"--batching_parameters_file={_CONFIG}/batching_parameters.txt",
         ]
     if any(model.labels for model in models):
-        # Without it a server that starts knows no version yet, and refuses its own labels.
+        # Otherwise a starting server refuses the labels, because it has no versions yet.
         arguments.append("--allow_version_labels_for_unavailable_models=true")
     return arguments
 
@@ -310,18 +311,18 @@ def _policy_text(model: ServedModel) -> str:
 
 
 def _missing_versions(model: ServedModel) -> list[str]:
-    """What of a model is not there yet; a folder elsewhere is not looked at."""
+    """The versions of a model that do not exist yet. Does not look at remote folders."""
     if "://" in model.path:
         return []
     if not os.path.isdir(model.path):
-        return [f"{model.name}: there is no folder {model.path}"]
+        return [f"{model.name}: the folder {model.path} does not exist"]
     names = os.listdir(model.path)
     found = {name.lstrip("0") or "0" for name in names if name.isascii() and name.isdigit()}
     if not found:
-        return [f"{model.name}: no version is in {model.path}"]
+        return [f"{model.name}: {model.path} has no version"]
     wanted = sorted({*model.specific, *model.labels.values()})
     gone = [str(version) for version in wanted if str(version) not in found]
-    return [f"{model.name}: not in {model.path}: version {', '.join(gone)}"] if gone else []
+    return [f"{model.name}: {model.path} has no version {', '.join(gone)}"] if gone else []
 
 
 def _checked(message: Any) -> str:
@@ -332,7 +333,7 @@ def _checked(message: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Long texts as they are, and no references to what was said before."""
+    """Writes long texts as blocks, and never uses YAML anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -352,6 +353,6 @@ def _yaml(document: Any) -> str:
 
 def _missing(error: Exception) -> MissingPackageError:
     return MissingPackageError(
-        "--mode=serving_config needs tensorflow-serving-api: pip install estimator-kit[serving] "
-        f"({error})"
+        f"--mode=serving_config needs the package tensorflow-serving-api ({error}). Install it "
+        "with `pip install 'estimator-kit[serving]'`."
     )

@@ -1,11 +1,11 @@
-"""`RequestError`: what is wrong with a request, by gRPC's codes, which HTTP's follow from.
+"""`RequestError`: an error of a request with a gRPC code, from which the HTTP status follows.
 
-The codes and the table are TensorFlow Serving's.
+The codes and the table are the same as in TensorFlow Serving.
 """
 
 from __future__ import annotations
 
-# gRPC's codes by their numbers, which are TensorFlow's, too.
+# gRPC's codes by number. TensorFlow uses the same numbers.
 CODES = (
     "OK",
     "CANCELLED",
@@ -46,7 +46,7 @@ HTTP = {
     "UNAUTHENTICATED": "401 Unauthorized",
 }
 
-# gRPC has 8 KiB for all metadata, in which a byte of what is not ASCII takes three.
+# gRPC allows 8 KiB for all metadata, where each byte that is not ASCII takes three.
 _MOST_BYTES = 2048
 
 
@@ -55,7 +55,7 @@ class RequestError(Exception):
 
     Attributes:
       code: one of `CODES`.
-      message: for the client.
+      message: the message for the client.
     """
 
     def __init__(self, code: str, message: str):
@@ -65,12 +65,12 @@ class RequestError(Exception):
 
 
 def invalid(message: str) -> RequestError:
-    """A request that is wrong whatever model it meets."""
+    """The error of an invalid request."""
     return RequestError("INVALID_ARGUMENT", message)
 
 
 def shortened(message: str) -> str:
-    """A message for an answer: gRPC makes another error of one that is too long."""
+    """A message that fits into an answer. gRPC replaces longer ones by another error."""
     data = message.encode("utf-8", "replace")
     if len(data) <= _MOST_BYTES:
         return message

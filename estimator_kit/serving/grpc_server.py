@@ -1,7 +1,7 @@
 """The gRPC server: predictions, states of models, health, and reflection.
 
-Reflection lists the services that are there and describes their messages, for tools such as
-grpcurl. Health is in `health`, the services of TensorFlow Serving in `grpc_service`.
+Reflection lists the services and describes their messages, for tools such as grpcurl. The health
+service is in `health`, the services of TensorFlow Serving are in `grpc_service`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from estimator_kit.serving.health import Health
 from estimator_kit.serving.lasting_calls import LastingCalls
 from estimator_kit.serving.versions import Models
 
-# Calls of reflection that are answered at the same time.
+# Reflection calls that are answered at the same time.
 _REFLECTIONS = 4
 
-# Of the official messages, which have to be imported to be described.
+# From the official messages. Reflection describes only messages that are imported.
 _SERVICES = (
     prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name,
     model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name,
@@ -40,18 +40,18 @@ _SERVICES = (
 
 
 class GrpcServer:
-    """A gRPC server of models, bound when made.
+    """A gRPC server of models. Its port is bound at once.
 
     Args:
-      models: of the server.
-      address: `host:port`; the port 0 is any that is free.
-      threads: requests that are worked on at the same time. Health and reflection have threads of
-        their own.
-      waiting: requests that may wait for a thread; others get RESOURCE_EXHAUSTED.
-      max_bytes: of a message, and that an array of a request may take.
+      models: the models.
+      address: `host:port`; port 0 is any free port.
+      threads: the number of requests that are answered at the same time. Health and reflection
+        have separate threads.
+      waiting: the most requests that wait for a thread; further requests get RESOURCE_EXHAUSTED.
+      max_bytes: the most bytes of a message, and of an array of a request.
 
     Attributes:
-      port: that it is bound to.
+      port: the bound port.
 
     Raises:
       RuntimeError: the port cannot be bound.
@@ -65,7 +65,7 @@ class GrpcServer:
             options=[
                 ("grpc.max_receive_message_length", max_bytes),
                 ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),  # A port that is taken is an error.
+                ("grpc.so_reuseport", 0),  # A port in use is an error.
             ],
         )
         self._health = Health(models)
@@ -86,14 +86,14 @@ class GrpcServer:
         self._server.start()
 
     def leave(self) -> None:
-        """Says by the health service that it will stop; it goes on answering."""
+        """Tells the health service that the server will stop. The server still answers."""
         self._health.leave()
 
     def stop(self, grace: float) -> threading.Event:
-        """Takes no more requests, and gives those under way so many seconds.
+        """Refuses new requests, and gives open requests `grace` seconds.
 
         Returns:
-          An event that is set when all are answered.
+          An event that is set when all requests are answered.
         """
         self.leave()
         stopped = self._server.stop(grace)
@@ -117,7 +117,7 @@ class _Reflection(reflection.ReflectionServicer):
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Of bytes of a client that are no message, grpcio logs the stack of its own parser."""
+    """A log filter. If a client sends an invalid message, grpcio logs a stack; this drops it."""
     if record.exc_info:
         kind, error, _ = record.exc_info
         record.msg = f"{record.getMessage()} {kind.__name__ if kind else ''}: {error}"

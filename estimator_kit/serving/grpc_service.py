@@ -1,4 +1,4 @@
-"""The gRPC services PredictionService and ModelService, of the official stubs."""
+"""The gRPC services PredictionService and ModelService, with the official stubs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SIGNATURE_DEF = "signature_def"
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
-    """Answers by the models that are live.
+    """Answers requests with the live models.
 
     Args:
-      models: of the server.
-      max_bytes: that an array of a request may take, and all its examples with their context.
+      models: the models of the server.
+      max_bytes: the most bytes of an array of a request, and of all examples with their context.
     """
 
     def __init__(self, models: Models, max_bytes: int):
@@ -109,7 +109,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
 
 
 class ModelService(model_service_pb2_grpc.ModelServiceServicer):
-    """Says which versions there are."""
+    """Reports the versions of models."""
 
     def __init__(self, models: Models):
         self._models = models
@@ -118,7 +118,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         return _answered(self._status, request, context)
 
     def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:  # noqa: N802
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "models are those of --serving_models")
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "--serving_models decides the models")
 
     def _status(self, request: Any) -> Any:
         _check_spec(request)
@@ -147,13 +147,13 @@ def status_message(states: dict[int, State]) -> Any:
 
 
 def _answered(answer: Callable[[Any], Any], request: Any, context: Any) -> Any:
-    if not context.is_active():  # Its client gave up while it waited.
+    if not context.is_active():  # The client gave up while the request waited.
         context.abort(grpc.StatusCode.CANCELLED, "the client waits no longer")
     try:
         return answer(request)
     except RequestError as error:
         context.abort(grpc.StatusCode[error.code], shortened(error.message))
-    except Exception as error:  # A bug here, or TensorFlow's; the server goes on.
+    except Exception as error:  # A bug of the server or of TensorFlow; the server goes on.
         _log.exception("a request failed")
         message = f"{type(error).__name__}: {error}"
         context.abort(grpc.StatusCode.INTERNAL, shortened(message))

@@ -1,14 +1,14 @@
-"""The gRPC service grpc.health.v1.Health: whether the models can be asked.
+"""The gRPC service grpc.health.v1.Health: whether the models can answer.
 
 | service | SERVING when |
 | --- | --- |
-| empty, `tensorflow.serving.PredictionService` | every model has a version that is live |
-| the name of a model | that model has one |
+| empty, `tensorflow.serving.PredictionService` | every model has a live version |
+| the name of a model | this model has a live version |
 
-All are NOT_SERVING after `leave`, while the server still answers. `versions.Models` is the only
-source: `Check` asks it each time, and nothing is kept here but what each `Watch` was last told.
-grpcio-health-checking has the messages. Its own servicer is not used: it sends messages under a
-lock, so one client that does not read stops all others.
+After `leave`, all services are NOT_SERVING, although the server still answers. `versions.Models` is
+the only source: `Check` asks it each time, and this module keeps only the last status that each
+`Watch` got. The messages come from grpcio-health-checking. This module does not use its servicer,
+which sends messages under a lock, so that one client that does not read blocks all others.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _Response = health_pb2.HealthCheckResponse
 
 PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
 
-# More than one, so that a client that does not read keeps no other one waiting.
+# More than one, so that a client that does not read does not block other clients.
 _THREADS = 4
 
 
 @dataclasses.dataclass(eq=False)
 class _Watch:
-    """A call of `Watch`: what it asks for, and what it was told last."""
+    """A call of `Watch`: its service, and the last status that it got."""
 
     service: str
     send: Callable[[Any], None]
@@ -45,10 +45,10 @@ class _Watch:
 
 
 class Health(health_pb2_grpc.HealthServicer):
-    """Answers `Check` and `Watch`; `List`, which newer clients know, is not served.
+    """Answers `Check` and `Watch`, but not `List`, which newer clients know.
 
     Args:
-      models: of the server. `changed` becomes what they call after each look at a folder.
+      models: the models of the server. They call `changed` after each look at a folder.
     """
 
     def __init__(self, models: Models):
@@ -62,7 +62,7 @@ class Health(health_pb2_grpc.HealthServicer):
         models.after_look = self.changed
 
     def check(self, request: Any, context: Any) -> Any:
-        """The status of a service; NOT_FOUND when there is no such service."""
+        """The status of a service; NOT_FOUND if the service does not exist."""
         status = self._status(request.service)
         if status == _Response.SERVICE_UNKNOWN:
             name = request.service[:200]
@@ -87,7 +87,7 @@ class Health(health_pb2_grpc.HealthServicer):
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "List is not served here; use Check or Watch")
 
     def changed(self) -> None:
-        """Tells each `Watch` whose status is another one now. It does not wait for the clients."""
+        """Sends the status to each `Watch` whose status changed. Does not wait for the clients."""
         with self._lock:
             for watch in self._watches:
                 if not watch.is_busy and self._status(watch.service) != watch.told:

@@ -1,7 +1,7 @@
 """The bodies of REST answers, in TensorFlow Serving's format.
 
-Floats have the fewest digits that read back as the same float32 or float64; NaN and infinities are
-`NaN`, `Infinity` and `-Infinity`, which are no JSON and what TensorFlow Serving writes, too.
+Floats have the fewest digits that read back as the same float32 or float64. NaN and infinities are
+`NaN`, `Infinity` and `-Infinity`. These are not JSON, but TensorFlow Serving writes them too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from google.protobuf import json_format
 
 from estimator_kit.serving.errors import invalid
 
-# Strings of an output of such a name are bytes; others are text.
+# The strings of an output whose name ends so are bytes; other strings are text.
 _BYTES_SUFFIX = "_bytes"
 
 
 def predictions(outputs: Mapping[str, np.ndarray], by_row: bool) -> str:
-    """Of predict: a list of rows, or an array an output; plain where there is but one output."""
+    """The body for predict: a list of rows, or an array for each output.
+
+    If there is only one output, its values are not in objects.
+    """
     values = {name: _values(name, outputs[name]) for name in sorted(outputs)}
     only = next(iter(values.values())) if len(values) == 1 else None
     if not by_row:
@@ -44,7 +47,7 @@ def predictions(outputs: Mapping[str, np.ndarray], by_row: bool) -> str:
 
 
 def classes(labels: Optional[np.ndarray], scores: Optional[np.ndarray]) -> str:
-    """Of classify: a list of `[label, score]` a row."""
+    """The body for classify: a list of `[label, score]` for each row."""
     shape = next(array.shape for array in (labels, scores) if array is not None)
     names = np.full(shape, b"", np.object_) if labels is None else labels
     numbers = np.zeros(shape, np.float32) if scores is None else scores
@@ -55,7 +58,7 @@ def classes(labels: Optional[np.ndarray], scores: Optional[np.ndarray]) -> str:
 
 
 def values(array: np.ndarray) -> str:
-    """Of regress: a number a row."""
+    """The body for regress: a number for each row."""
     return json.dumps({"results": _values("outputs", array)})
 
 
@@ -64,7 +67,7 @@ def error(message: str) -> str:
 
 
 def metadata(name: str, version: int, signature_map: Any) -> str:
-    """Of the path `metadata`."""
+    """The body for the path `metadata`."""
     return json.dumps(
         {
             "model_spec": {"name": name, "signature_name": "", "version": str(version)},
@@ -75,12 +78,12 @@ def metadata(name: str, version: int, signature_map: Any) -> str:
 
 
 def status(response: Any) -> str:
-    """Of a model's path: a `GetModelStatusResponse`."""
+    """The body for the path of a model: a `GetModelStatusResponse`."""
     return json.dumps(_message(response), indent=1)
 
 
 def _message(message: Any) -> Any:
-    # protobuf 5 gave it another name.
+    # protobuf 5 renamed the option.
     known = inspect.signature(json_format.MessageToDict).parameters
     names = ("always_print_fields_with_no_presence", "including_default_value_fields")
     whole = {name: True for name in names if name in known}
@@ -91,7 +94,7 @@ def _values(name: str, array: np.ndarray) -> Any:
     kind = array.dtype.kind
     if kind == "f":
         if array.dtype != np.float64:
-            # By way of the fewest digits that a float32 has.
+            # Through text, which has the fewest digits of the float32.
             array = array.astype(np.float32).astype("U32").astype(np.float64)
         return array.tolist()
     if kind in "iub":
@@ -111,6 +114,6 @@ def _text(name: str, item: bytes) -> Any:
         return item.decode()
     except UnicodeDecodeError as problem:
         raise invalid(
-            f"the output {name} holds bytes that are no UTF-8, which JSON cannot; ask by gRPC, or "
-            f"export it under a name that ends in {_BYTES_SUFFIX}",
+            f"the output {name} has bytes that are not UTF-8, which JSON cannot hold. Use gRPC, or "
+            f"export it with a name that ends in {_BYTES_SUFFIX}.",
         ) from problem

@@ -1,12 +1,13 @@
-"""Reads JSON without stopping other threads, however large or deep a body is.
+"""Reads JSON without blocking other threads, however large or deep a body is.
 
-Python's own parser reads a text in one call, which no other thread can interrupt, and it has an end
-to how deep lists may be nested. Here it reads only pieces of a text; what is around them is read
-step by step, so that other requests are answered in between. What is in a text is counted, and
-reading ends where that is more than is allowed.
+Python's parser reads a text in one call that other threads cannot interrupt, and it limits how deep
+lists may be nested. Here Python's parser reads only pieces of a text. This module reads what is
+around them step by step, so the server can answer other requests meanwhile. It counts the values of
+a text, and stops with an error if there are more than the limit.
 
-It takes what Python's parser takes, and gives the same; but a number too large for a double is an
-error, and an integer that 64 bits do not hold is a float, as to TensorFlow Serving.
+It accepts the same texts as Python's parser and returns the same values, with two differences, as
+in TensorFlow Serving: a number too large for a double is an error, and an integer that does not fit
+into 64 bits is a float.
 """
 
 from __future__ import annotations
@@ -16,40 +17,40 @@ import math
 import re
 from typing import Any, Optional
 
-# Of so many characters at once, which take some milliseconds.
+# The number of characters that are parsed at once, which takes some milliseconds.
 _PIECE = 2**16
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-# Patterns without two ways to match one text, so that failing takes no longer than matching.
+# Each pattern can match a text in only one way, so that failing takes no longer than matching.
 _PLAIN = r'[^\[\]{}"]*'
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-# A list or object with none in it.
+# A list or object that contains no list or object.
 _FLAT = rf"[\[{{]{_PLAIN}(?:{_STRING}{_PLAIN})*[\]}}]"
-# Entries of a list which are such ones, or none, with the comma after each.
+# Entries of a list that are flat lists, flat objects or plain values, with the comma after each.
 _ENTRIES = re.compile(rf"{_PLAIN}(?:(?:{_STRING}|{_FLAT}){_PLAIN})*,", re.S)
 _WHOLE = re.compile(_FLAT, re.S)
 
 
 class TooManyValuesError(ValueError):
-    """A text has more values than are allowed."""
+    """A text has more values than the limit."""
 
 
 def parse(text: str, most_values: int) -> Any:
     """The value of a JSON text.
 
     Args:
-      text: the whole of it.
-      most_values: numbers, strings, lists, objects and so on that it may have.
+      text: the complete text.
+      most_values: the most values (numbers, strings, lists, objects and so on) that it may have.
 
     Raises:
-      TooManyValuesError: it has more.
-      ValueError: it is no JSON, or has a number too large for a double.
+      TooManyValuesError: the text has more values.
+      ValueError: the text is not JSON, or has a number too large for a double.
     """
     if len(text) <= min(_PIECE, most_values):
         try:
             return _DECODER.decode(text)
         except RecursionError:
-            pass  # Deep lists are read below.
+            pass  # `_read` reads deep lists.
     value, end = _read(text, most_values)
     if end < len(text):
         raise json.JSONDecodeError("Extra data", text, end)
@@ -57,14 +58,14 @@ def parse(text: str, most_values: int) -> Any:
 
 
 def _read(text: str, most_values: int) -> tuple[Any, int]:
-    """The value at the start of a text, and where what comes after it begins."""
-    outside: list[tuple[Any, Optional[str]]] = []  # Lists and objects around, and the names there.
+    """The value at the start of a text, and the place where it ends."""
+    outside: list[tuple[Any, Optional[str]]] = []  # The lists and objects around, with their names.
     holder: Any = None
     name: Optional[str] = None
     count = 0
     at = _after_space(text, 0)
     while True:
-        # Here begins a value.
+        # A value begins here.
         if isinstance(holder, list):
             many, at = _entries(text, at)
             holder += many
@@ -86,7 +87,7 @@ def _read(text: str, most_values: int) -> tuple[Any, int]:
                 continue
             at += 1
         _check(count, most_values)
-        # It ends here, and so may what is around it.
+        # The value ends here, and so may the lists and objects around it.
         while True:
             at = _after_space(text, at)
             if holder is None:
@@ -110,14 +111,14 @@ def _read(text: str, most_values: int) -> tuple[Any, int]:
 
 
 def _entries(text: str, at: int) -> tuple[list[Any], int]:
-    """Entries of a list that are a piece of it, maybe none, and where the next begins."""
+    """Some entries of a list, possibly none, and the place where the next entry begins."""
     found = _ENTRIES.match(text, at, at + _PIECE)
     if found is None:
         return [], at
     try:
         many = _DECODER.decode(f"[{found[0][:-1]}]")
     except ValueError:
-        many = []  # Read one by one, the error has its place in the whole text.
+        many = []  # Read them one by one, so that the error has its place in the complete text.
     return (many, _after_space(text, found.end())) if many else ([], at)
 
 
@@ -131,7 +132,7 @@ def _size(value: Any) -> int:
 
 
 def _name(text: str, at: int) -> tuple[str, int]:
-    """The name of an object's entry, and where its value begins."""
+    """The name of an object's entry, and the place where its value begins."""
     if text[at : at + 1] != '"':
         raise json.JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
     name, at = _DECODER.raw_decode(text, at)

@@ -1,11 +1,11 @@
-"""The bodies of REST requests: JSON becomes arrays by a signature, or Examples.
+"""The bodies of REST requests: JSON becomes the arrays of a signature, or Examples.
 
-TensorFlow Serving's format and errors (its documentation of the RESTful API;
-tensorflow_serving/util/json_tensor.cc): `instances`, a list of rows, or `inputs`, an array an
-input, for predict; `examples` with a common `context` for classify and regress. Bytes are
-`{"b64": ...}`. A number with a point or an exponent is a float, any other an integer. A float input
-takes both, and what it cannot hold is rounded, to infinity if need be; an integer input takes
-integers. An array has the shape of its lists, whatever the signature says.
+The format and the errors are those that TensorFlow Serving documents for its RESTful API and
+implements in tensorflow_serving/util/json_tensor.cc. Predict takes `instances`, a list of rows, or
+`inputs`, an array for each input. Classify and regress take `examples` with a common `context`.
+Bytes are `{"b64": ...}`. A number with a point or an exponent is a float, any other number an
+integer. A float input takes both, and rounds what it cannot hold, if necessary to infinity. An
+integer input takes integers. An array has the shape of its lists, whatever the signature says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from estimator_kit.client import messages, tensors
 from estimator_kit.serving import json_parser
 from estimator_kit.serving.errors import RequestError, invalid
 
-# NumPy's, in every release.
+# The limit of all NumPy releases.
 _MOST_DIMENSIONS = 32
 
 _INTEGERS = {
@@ -40,11 +40,11 @@ def parse(body: bytes, most_values: int) -> dict[str, Any]:
     """The JSON object of a body.
 
     Args:
-      body: the whole of it.
-      most_values: numbers, strings, lists and objects that it may have.
+      body: the complete body.
+      most_values: the most values (numbers, strings, lists and objects) that it may have.
 
     Raises:
-      RequestError: it is none, or has more values.
+      RequestError: the body is not a JSON object, or has more values.
     """
     if not body.strip():
         raise invalid("JSON Parse error: The document is empty")
@@ -55,7 +55,7 @@ def parse(body: bytes, most_values: int) -> dict[str, Any]:
             f"the body has {error}; send fewer rows at once, or start the server with a larger "
             "--serving_max_request_mib"
         ) from error
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError are.
+    except ValueError as error:  # Also JSONDecodeError and UnicodeDecodeError.
         raise invalid(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
         raise invalid(f"JSON Value: {_text(document)} Is not object")
@@ -75,11 +75,11 @@ def signature_name(document: Mapping[str, Any]) -> str:
 def predict_inputs(
     document: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> tuple[dict[str, np.ndarray], bool]:
-    """The arrays of a predict request, and whether they came as rows.
+    """The arrays of a predict request, and whether the request has `instances`.
 
     Args:
       document: the request.
-      inputs: `{input: TensorInfo}` of its signature.
+      inputs: `{input: TensorInfo}` of the signature.
     """
     by_row, by_input = "instances" in document, "inputs" in document
     if by_row and by_input:
@@ -149,7 +149,7 @@ def _of_inputs(given: Any, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     for name in sorted(inputs):
         if name not in given:
             raise invalid(f"Missing named input: {name} in 'inputs' object.")
-    for name in sorted(given):  # TensorFlow Serving takes no notice of these; a typo is one.
+    for name in sorted(given):  # TensorFlow Serving ignores these, but they may be typos.
         if name not in inputs:
             raise invalid(f"JSON object: does not have named input: {name}")
     return {name: _array(name, given[name], info) for name, info in inputs.items()}
@@ -242,7 +242,7 @@ def _string(value: Any) -> bytes:
         try:
             return value.encode()
         except UnicodeEncodeError as error:  # Half of a surrogate pair.
-            raise invalid(f"JSON Value: {ascii(value)[:100]} is no text") from error
+            raise invalid(f"JSON Value: {ascii(value)[:100]} is not text") from error
     if not isinstance(value, dict):
         raise _type_error(value, "string")
     if value.keys() != {"b64"} or not isinstance(value["b64"], str):
@@ -252,7 +252,7 @@ def _string(value: Any) -> bytes:
 
 def _unescaped(text: str) -> bytes:
     try:
-        # TensorFlow Serving does without the padding at the end, too.
+        # TensorFlow Serving also accepts base64 without padding.
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError) as error:
         raise invalid("Unable to base64 decode") from error
@@ -281,7 +281,7 @@ def _example(value: Any) -> bytes:
         try:
             feature = example.features.feature[name]
         except (UnicodeEncodeError, ValueError) as error:
-            raise invalid(f"Feature: {ascii(name)[:100]} is no text") from error
+            raise invalid(f"Feature: {ascii(name)[:100]} is not text") from error
         for item in content if isinstance(content, list) else [content]:
             _add(feature, name, item)
     return example.SerializeToString()
@@ -308,7 +308,7 @@ def _add(feature: Any, name: str, value: Any) -> None:
 
 
 def _is_object(value: Any) -> bool:
-    """Whether it is an object, and not one string of bytes."""
+    """Whether a value is an object, and not a string of bytes."""
     is_bytes = isinstance(value, dict) and value.keys() == {"b64"} and isinstance(value["b64"], str)
     return isinstance(value, dict) and not is_bytes
 
@@ -323,7 +323,7 @@ def _type_name(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value in a message, which is never long: a request may be."""
+    """A value for a message, shortened if it is long."""
     try:
         text = json.dumps(value) if not isinstance(value, (dict, list)) else _short(value)
     except (RecursionError, ValueError):
@@ -332,7 +332,7 @@ def _text(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """The beginning of a list or object, whatever its size."""
+    """The beginning of a list or object, which may be large."""
     parts = []
     length = 0
     for part in json.JSONEncoder().iterencode(value):

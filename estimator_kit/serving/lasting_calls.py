@@ -1,9 +1,9 @@
-"""gRPC calls that go on until their client ends them: threads of their own, and an end.
+"""gRPC calls that stay open until their client ends them: separate threads, and a way to end.
 
-Such a call would keep a thread that predictions need, and a server that stops would wait for it
-until its time is over. So their methods run in a small pool of their own, and `end` cancels the
-calls that are left. This module uses two attributes of a method that grpcio calls experimental,
-`experimental_thread_pool` and `experimental_non_blocking`, as grpcio-health-checking does.
+Such a call would occupy a thread that predictions need, and a server that stops would wait for it
+until its deadline. So these methods run in a small separate pool, and `end` cancels open calls. The
+module uses two attributes of methods that grpcio calls experimental, `experimental_thread_pool` and
+`experimental_non_blocking`, as grpcio-health-checking does.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 
 class LastingCalls:
-    """The calls of one service.
+    """The open calls of one service.
 
     Args:
-      name: of its threads.
-      threads: how many there are.
+      name: the name of its threads.
+      threads: the number of threads.
     """
 
     def __init__(self, name: str, threads: int):
@@ -30,12 +30,12 @@ class LastingCalls:
         self._ended = False
 
     def method(self, method: Callable[..., Any], *, non_blocking: bool = False) -> Any:
-        """A method of a service, which grpcio then calls in these threads.
+        """Makes a method of a service that grpcio calls in these threads.
 
         Args:
-          method: takes a request and a context.
-          non_blocking: gives the method a third argument, `send_response_callback`. The call goes
-            on when the method returns, without a thread.
+          method: a function of a request and a context.
+          non_blocking: whether the method gets a third argument, `send_response_callback`. Then the
+            call stays open after the method returns, and needs no thread.
         """
         made: Any = functools.partial(method)
         made.experimental_thread_pool = self._pool
@@ -43,21 +43,21 @@ class LastingCalls:
         return made
 
     def run(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Runs something in these threads."""
+        """Runs a function in these threads."""
         self._pool.submit(work, *arguments)
 
     def add(self, context: Any) -> None:
-        """Remembers a call until it is over; after `end` cancels it at once."""
+        """Keeps track of a call until it ends. After `end`, cancels it at once."""
         with self._lock:
             self._contexts.add(context)
             is_late = self._ended
         if not context.add_callback(lambda: self._remove(context)):
-            self._remove(context)  # It was over before.
+            self._remove(context)  # The call has already ended.
         if is_late:
             context.cancel()
 
     def end(self) -> None:
-        """Cancels the calls that are left, and those that come later."""
+        """Cancels all open and all later calls."""
         with self._lock:
             self._ended = True
             left = list(self._contexts)

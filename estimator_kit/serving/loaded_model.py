@@ -1,9 +1,10 @@
-"""One version of a model: a SavedModel in a session, asked by the names of its signatures.
+"""One version of a model: a SavedModel in a session, which runs its signatures by name.
 
-A session, as TensorFlow Serving's own, and not `tf.saved_model.load`: closing it gives back what
-the model held, and the functions of a program's global context do not grow with every version. It
-is asked by way of `_make_callable_from_options`, as tf.keras' v1 backend does, since `run` and
-`make_callable` refuse a shape that the placeholder has not, which TensorFlow Serving leaves to ops.
+It uses a session, like TensorFlow Serving, and not `tf.saved_model.load`. Closing a session frees
+the memory of the model, and the functions in the program's global context do not grow with each
+version. It runs the session with `_make_callable_from_options`, like tf.keras' v1 backend, because
+`run` and `make_callable` refuse shapes that differ from the placeholder's. TensorFlow Serving lets
+the ops check them.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ class LoadedModel:
     """A version in memory.
 
     Args:
-      path: of the SavedModel.
+      path: the folder of the SavedModel.
       version: its number.
-      intra_op_threads, inter_op_threads: of its session; 0 lets TensorFlow choose.
-      memory_growth: whether memory of a GPU is taken as it is needed, and not all of it at once.
-      longest_run_secs: after which `run` gives up; 0 is never.
+      intra_op_threads, inter_op_threads: the threads of its session; 0 lets TensorFlow choose.
+      memory_growth: whether TensorFlow allocates the memory of a GPU as it needs it, and not at
+        once.
+      longest_run_secs: the time limit of `run`; 0 for no limit.
 
     Attributes:
-      path, version: as given.
-      signatures: `{name: SignatureDef}`, without the one that initializes.
+      path, version: the arguments.
+      signatures: `{name: SignatureDef}`, without the signature that initializes the model.
 
     Raises:
-      OSError, tf.errors.OpError, ValueError, RuntimeError: it cannot be loaded, or needs ops of a
-        package that is not there.
+      OSError, tf.errors.OpError, ValueError, RuntimeError: the model does not load, or needs the
+        ops of a package that is not installed.
     """
 
     def __init__(
@@ -77,12 +79,12 @@ class LoadedModel:
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """Outputs of a signature for its inputs; both are named as there, and have to exist.
+        """Runs a signature. The names of inputs and outputs must exist in it.
 
-        Inputs have the signature's types. Their shapes are for the model's ops to judge.
+        Inputs have the types of the signature. The ops of the model check their shapes.
 
         Raises:
-          tf.errors.OpError: an op fails, or `longest_run_secs` are over.
+          tf.errors.OpError: an op fails, or the run takes longer than `longest_run_secs`.
         """
         names, wanted = tuple(sorted(inputs)), tuple(outputs)
         definition = self.signatures[signature]
@@ -95,16 +97,16 @@ class LoadedModel:
         if call is None:
             options = config_pb2.CallableOptions(feed=sorted(fed), fetch=made)
             options.run_options.timeout_in_ms = self._longest_run_ms
-            with self._lock:  # A graph is changed by one thread at a time.
+            with self._lock:  # Only one thread at a time may change a graph.
                 call = self._session._make_callable_from_options(options)
-                # Any subset of outputs may be asked for, and there may be many.
+                # Requests may choose any of very many subsets of outputs.
                 if len(self._callables) < 1000:
                     self._callables[signature, names, wanted] = call
         found = dict(zip(made, map(_array, call(*(fed[name] for name in sorted(fed))))))
         return {name: {**fed, **found}[tensor] for name, tensor in zip(wanted, fetched)}
 
     def close(self) -> None:
-        """Gives back what the model holds. No request may be under way."""
+        """Frees the model. No request may be running."""
         self._callables.clear()
         self._session.close()
         del self._session
@@ -113,6 +115,6 @@ class LoadedModel:
 def _array(value: Any) -> np.ndarray:
     if not isinstance(value, bytes):
         return np.asarray(value)
-    array = np.empty([], np.object_)  # Of one string without a dimension, TensorFlow makes bytes.
+    array = np.empty([], np.object_)  # TensorFlow returns a scalar string as bytes.
     array[()] = value
     return array

@@ -20,8 +20,8 @@ from estimator_kit.serving.versions import Models
 
 _log = logging.getLogger("estimator_kit")
 
-# A value and what is between it and the next takes so many bytes, on average at least. Smaller ones
-# are only in bodies that are made to use memory and time: an empty list takes 3 bytes there.
+# The fewest bytes that a value and its separator take on average. Only bodies that are made to use
+# memory and time have smaller values: an empty list takes 3 bytes.
 _BYTES_A_VALUE = 8
 
 _VERSION = r"(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
@@ -41,10 +41,11 @@ class RestApp:
     """A WSGI application.
 
     Args:
-      models: of the server.
-      max_bytes: of a body, and of all its examples with their context.
-      hosts: names by which requests may call the server, beside `localhost` and addresses; `*` is
-        any. A web page from elsewhere can let a browser ask here only by a name of its own.
+      models: the models of the server.
+      max_bytes: the most bytes of a body, and of all its examples with their context.
+      hosts: the names by which requests may call the server, in addition to `localhost` and
+        addresses; `*` allows any name. This keeps out web pages of other sites, which can make a
+        browser send requests here only with a name of their site.
     """
 
     def __init__(self, models: Models, max_bytes: int, hosts: Sequence[str] = ()):
@@ -68,7 +69,7 @@ class RestApp:
             return "413 Request Entity Too Large", json_answers.error(str(error))
         except RequestError as error:
             return HTTP[error.code], json_answers.error(shortened(error.message))
-        except Exception as error:  # A bug here, or TensorFlow's; the server goes on.
+        except Exception as error:  # A bug of the server or of TensorFlow; the server goes on.
             _log.exception("a request failed")
             message = f"{type(error).__name__}: {error}"
             return HTTP["INTERNAL"], json_answers.error(shortened(message))
@@ -78,7 +79,7 @@ class RestApp:
         verb = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"]
         if not path.lower().startswith("/v1/"):
-            raise RequestError("NOT_FOUND", f"no such path: {path}")
+            raise RequestError("NOT_FOUND", f"the path {path} does not exist")
         found = (_ASK if verb == "POST" else _LOOK).fullmatch(path)
         if verb not in ("GET", "POST") or found is None:
             raise invalid(f"Malformed request: {verb} {path}")
@@ -86,7 +87,7 @@ class RestApp:
         if verb == "GET":
             return self._look(*asked, more=found["more"])
         if environ.get("HTTP_CONTENT_ENCODING", "identity") != "identity":
-            raise invalid("Content-Encoding: a compressed body is not read here")
+            raise invalid("Content-Encoding: this server does not read compressed bodies")
         size = int(environ.get("CONTENT_LENGTH") or 0)
         if size > self._max_bytes:
             raise _TooLarge(
@@ -106,14 +107,14 @@ class RestApp:
         except ValueError as error:
             raise RequestError(
                 "PERMISSION_DENIED",
-                f"the host {given[:100]!r} is not allowed; if it is a name of this server, start "
-                "the server with it in --serving_allowed_hosts",
+                f"the host {given[:100]!r} is not allowed. If it is a name of this server, add it "
+                "to --serving_allowed_hosts.",
             ) from error
 
     def _look(
         self, model: str, version: Optional[int], label: Optional[str], more: Optional[str]
     ) -> str:
-        from estimator_kit.serving import grpc_service  # The messages of both are the same.
+        from estimator_kit.serving import grpc_service  # Both have the same messages.
 
         if not more:
             states = self._models.states(model, version, label)
@@ -135,7 +136,7 @@ def _ask(model: Any, method: str, document: Any, signature: str, max_bytes: int)
 
 
 def _host(text: str) -> str:
-    """A host's name or address, without a port, brackets and a dot at the end."""
+    """A host's name or address, without its port, brackets and final dot."""
     is_bare = text.count(":") > 1 and not text.startswith("[")  # An IPv6 address.
     name = text if is_bare else re.sub(r":\d*\Z", "", text)
     return name.strip("[]").rstrip(".").lower()

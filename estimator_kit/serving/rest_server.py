@@ -1,8 +1,8 @@
-"""waitress, in a thread, that ends without dropping a request, and is not held up by slow clients.
+"""Runs waitress in a thread. It stops without dropping a request, and slow clients do not block it.
 
-A request that finds the queue full is answered 429 by a thread of its own. A connection has a time
-to send a whole request, and to take its answer; where there are too many connections, those are
-closed that have kept the server waiting longest. None of that touches a request that is whole.
+If the queue is full, a separate thread answers a request with 429. A connection has limited time to
+send a complete request and to read its answer. If there are too many connections, the server closes
+those that have kept it waiting longest. None of this affects a request that is complete.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from estimator_kit.serving.errors import HTTP
 
 _READ_TO_ITS_END = 8
 
-# Connections at the same time; processes often may have no more than 1024 files.
+# Open connections. Processes are often limited to 1024 open files.
 _CONNECTIONS = 800
 
-# Seconds for a request to come, from its first byte, and for an answer not to go on.
+# Seconds for a request to arrive, from its first byte, and for an answer without progress.
 _SLOW_SECS = 30.0
 
-# Seconds for a connection to be kept without a request.
+# Seconds that a connection without a request stays open.
 _IDLE_SECS = 120.0
 
 
@@ -38,18 +38,18 @@ class RestServer:
 
     Args:
       app: the application.
-      sock: bound, and closed at the end.
-      threads: requests at the same time.
-      waiting: requests that wait for a thread, at most; others get 429.
-      max_bytes: of a request's body, which the application sees to. A body that is some times as
-        large is read to its end nevertheless, because a client that is cut off while it sends does
-        not look for an answer.
+      sock: a bound socket; the server closes it.
+      threads: the number of requests that are answered at the same time.
+      waiting: the most requests that wait for a thread; further requests get 429.
+      max_bytes: the most bytes of a request's body. The application checks this. The server reads
+        somewhat larger bodies to the end, because a client that is cut off while it sends does not
+        read the answer.
     """
 
     def __init__(
         self, app: Any, sock: socket.socket, *, threads: int, waiting: int, max_bytes: int
     ):
-        # Requests that wait for a thread are usual under load, and no reason for a warning each.
+        # Under load, requests often wait for a thread. This does not need a warning each time.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._map: dict[int, Any] = {}
         self._dispatcher = _Dispatcher(threads, waiting)
@@ -68,21 +68,21 @@ class RestServer:
         self._closing = threading.Lock()
         self._closed = False
         self._end = 0.0
-        self._coming: dict[Any, tuple[Any, float]] = {}  # Connections' requests that are not whole.
+        self._coming: dict[Any, tuple[Any, float]] = {}  # Connections with incomplete requests.
         self._tidied = 0.0
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self, grace: float) -> None:
-        """Closes the port, answers what was asked, at most so many seconds, and returns."""
+        """Closes the port, answers open requests for at most `grace` seconds, and returns."""
         self._end = time.monotonic() + grace
         self._ending.set()
         if self._thread.ident is None:
             self._close()
             return
         with self._closing:
-            if not self._closed:  # Its thread may have seen the end by itself.
+            if not self._closed:  # The thread may already have ended.
                 self._server.pull_trigger()
         self._thread.join()
 
@@ -90,7 +90,7 @@ class RestServer:
         while not self._ending.is_set():
             self._turn(1.0)
             self._tidy(time.time())
-        waitress.wasyncore.dispatcher.close(self._server)  # Its socket; connections stay.
+        waitress.wasyncore.dispatcher.close(self._server)  # Closes the port; connections stay open.
         while self._is_busy() and time.monotonic() < self._end:
             self._turn(0.05)
         self._close()
@@ -104,7 +104,7 @@ class RestServer:
         if now < self._tidied + min(1.0, _SLOW_SECS) and len(channels) < _CONNECTIONS:
             return
         self._tidied = now
-        waits = []  # Since when, and for which connection.
+        waits = []  # (since when, connection).
         coming = {}
         for channel in channels:
             request = channel.request
@@ -142,10 +142,10 @@ class RestServer:
 
 
 class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
-    """Threads with a queue that has an end.
+    """Threads with a queue of limited length.
 
     Attributes:
-      accepted: requests that wait or are worked on.
+      accepted: the number of requests that wait or are being answered.
     """
 
     def __init__(self, threads: int, waiting: int):
@@ -177,7 +177,7 @@ class _Dispatcher(waitress.task.ThreadedTaskDispatcher):
 
 
 class _Accepted:
-    """A task that says when it is done."""
+    """A task that reports when it is done."""
 
     def __init__(self, task: Any, let_go: Callable[[], None]):
         self._task = task
@@ -195,15 +195,15 @@ class _Accepted:
 
 
 class _TooManyError:
-    """What waitress answers in the place of the application."""
+    """The answer that waitress gives instead of the application."""
 
     def __init__(self, waiting: int):
         self._waiting = waiting
 
     def to_response(self, ident: Optional[str] = None) -> tuple[str, list[Any], bytes]:
         body = json_answers.error(
-            f"{self._waiting} requests wait already; try again later, or start the server with "
-            "more --serving_threads"
+            f"{self._waiting} requests are already waiting. Try again later, or start the server "
+            "with more --serving_threads."
         )
         headers = [("Content-Type", "application/json"), ("Retry-After", "1")]
         return HTTP["RESOURCE_EXHAUSTED"], headers, body.encode()

@@ -1,9 +1,9 @@
 """`--mode=serve`: gRPC and REST on loopback, for development and small loads.
 
-It prints one line with both addresses, looks at the folders of versions again and again, and runs
-until SIGTERM or Ctrl-C, which end it with exit status 0 after the requests under way are answered.
-After SIGTERM new requests are taken for some seconds more, in which gRPC's health service says
-NOT_SERVING. There is no authentication and no encryption.
+The server prints one line with both addresses, polls the folders of versions, and runs until
+SIGTERM or Ctrl-C. Then it answers the open requests and exits with status 0. After SIGTERM it still
+accepts requests for some seconds, while gRPC's health service says NOT_SERVING. It has no
+authentication and no encryption.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from input_pipelines.errors import MissingPackageError
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds that requests under way have at the end.
+# Seconds that open requests have when the server stops.
 _GRACE = 30.0
 
-# Seconds that a model has for a request; then it is answered with DEADLINE_EXCEEDED.
+# Seconds that a model has for a request. After that the answer is DEADLINE_EXCEEDED.
 _LONGEST_RUN = 60.0
 
-# Requests that wait for each thread, at most; others are refused.
+# The most requests that wait for each thread. The server refuses further requests.
 _WAITING = 16
 
 
@@ -39,7 +39,7 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
     """Runs both servers until a signal ends them; tells their addresses.
 
     Raises:
-      ConfigError: a folder is not there, or a port cannot be bound.
+      ConfigError: a folder does not exist, or a port cannot be bound.
       MissingPackageError: the extra `serving` is not installed.
     """
     with until_signalled() as ended, running(config) as (server, models):
@@ -50,7 +50,8 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
         if ended.number == signal.SIGTERM and config.serving_lame_duck_secs:
             server.leave()
             _log.info(
-                "SIGTERM: requests are taken for %g seconds more", config.serving_lame_duck_secs
+                "SIGTERM: the server accepts requests for %g more seconds",
+                config.serving_lame_duck_secs,
             )
             ended.clear()
             ended.wait(config.serving_lame_duck_secs)
@@ -58,16 +59,16 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
 
 @contextmanager
 def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
-    """The servers of a config, and their models, which were looked at twice.
+    """Starts the servers of a config, after two polls of their models.
 
-    From then on `poll` is the caller's. At the end, requests under way are answered and versions
-    let go.
+    Yields the servers and the models. The caller then calls `poll`. At the end, the server answers
+    open requests and closes all versions.
     """
     models = _models(config)
     server = Server(config, models)
     try:
         models.poll()
-        # A version whose files are still changing is not taken; this tells.
+        # The second poll sees whether the files of a version are still changing.
         time.sleep(min(config.serving_poll_secs, 1.0))
         models.poll()
         server.start()
@@ -78,7 +79,7 @@ def running(config: ExperimentConfig) -> Iterator[tuple[Server, Any]]:
 
 
 class Server:
-    """A gRPC and a REST server of the same models; bound when made.
+    """A gRPC and a REST server for the same models. Both ports are bound at once.
 
     Attributes:
       addresses: `host:port` of gRPC and `http://host:port` of REST.
@@ -113,18 +114,18 @@ class Server:
         self._rest.start()
 
     def leave(self) -> None:
-        """Tells gRPC's health service that this server will stop; it goes on answering."""
+        """Tells gRPC's health service that this server will stop. The server still answers."""
         self._grpc.leave()
 
     def stop(self) -> None:
-        """Takes no more requests, and returns when those under way are answered."""
+        """Refuses new requests, and returns when the open ones are answered."""
         stopped = self._grpc.stop(_GRACE)
         self._rest.stop(_GRACE)
         stopped.wait(_GRACE)
 
 
 def _models(config: ExperimentConfig) -> Any:
-    """The models of a config; nothing is loaded yet."""
+    """The models of a config. Does not load them yet."""
     try:
         import grpc_health.v1.health_pb2_grpc  # noqa: F401
         import grpc_reflection.v1alpha.reflection  # noqa: F401
@@ -132,7 +133,8 @@ def _models(config: ExperimentConfig) -> Any:
         import waitress  # noqa: F401
     except ImportError as error:
         raise MissingPackageError(
-            f"--mode=serve needs {error.name}: pip install estimator-kit[serving]"
+            f"--mode=serve needs the package {error.name}. Install it with "
+            "`pip install 'estimator-kit[serving]'`."
         ) from error
     from estimator_kit.serving.loaded_model import LoadedModel
     from estimator_kit.serving.versions import Models
@@ -141,7 +143,7 @@ def _models(config: ExperimentConfig) -> Any:
     for model in served:
         if not os.path.isdir(model.path) and "://" not in model.path:
             raise ConfigError(
-                f"--serving_models: {model.name}={model.path}: there is no such folder"
+                f"--serving_models: {model.name}={model.path}: the folder does not exist"
             )
 
     def load(path: str, version: int) -> LoadedModel:

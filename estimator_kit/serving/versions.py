@@ -1,9 +1,9 @@
-"""Which versions of a model are live: finds, loads, checks and swaps them, and lets old ones go.
+"""The live versions of a model: finds, loads, checks and replaces them, and closes old ones.
 
-A version goes live when its folder stopped changing, it loads and it answers (`warm_up`); the one
-before it stays live until then, and is closed when its last request is through. A version that
-fails is looked at again when its files change; until then it is not served, and the log says why.
-One thread calls `poll`; any number take leases.
+A version becomes live when its folder no longer changes, it loads, and it answers (`warm_up`). The
+version before it stays live until then, and is closed after its last request. A version that fails
+is not served, and the log says why. It is tried again when its files change. One thread calls
+`poll`; any number of threads take leases.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from estimator_kit.tensorflow_errors import reason
 
 _log = logging.getLogger("estimator_kit")
 
-# Of versions that ended, so many states are remembered.
+# The number of ended versions whose states are kept.
 _ENDED = 20
 
-# What listing files may raise; a name that is no UTF-8 is a ValueError.
+# The errors of listing files; a name that is not UTF-8 is a ValueError.
 _UNREADABLE = (tf.errors.OpError, OSError, ValueError)
 
-# How the files of a version look: names, sizes and times.
+# The names, sizes and times of the files of a version.
 Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Of a version: `START`, `LOADING`, `AVAILABLE`, `UNLOADING` or `END`, and what went wrong."""
+    """The state of a version: START, LOADING, AVAILABLE, UNLOADING or END, and its error."""
 
     name: str
     error: str = ""
 
 
 class _Live:
-    """A loaded version, how its files looked then, and how many requests use it."""
+    """A loaded version, the fingerprint of its files, and the number of requests that use it."""
 
     def __init__(self, model: LoadedModel, looks: Fingerprint):
         self.model = model
@@ -61,7 +61,7 @@ class Versions:
 
     Args:
       served: its name, folder, policy and labels.
-      load: makes a `LoadedModel` of a path and a number.
+      load: makes a `LoadedModel` from a path and a version number.
     """
 
     def __init__(self, served: ServedModel, load: Callable[[str, int], LoadedModel] = LoadedModel):
@@ -73,7 +73,7 @@ class Versions:
         self._seen: dict[int, Fingerprint] = {}
         self._failed: dict[int, Fingerprint] = {}
         self._said: dict[Any, str] = {}
-        self._names: dict[int, str] = {}  # Of folders; `007` is version 7.
+        self._names: dict[int, str] = {}  # Names of folders; `007` is version 7.
         self._closed = 0
 
     @property
@@ -83,7 +83,7 @@ class Versions:
             return sorted(self._live)
 
     def states(self) -> dict[int, State]:
-        """All versions that were met, by number."""
+        """The states of all known versions, by number."""
         with self._lock:
             return dict(sorted(self._states.items()))
 
@@ -91,10 +91,10 @@ class Versions:
     def lease(
         self, version: Optional[int] = None, label: Optional[str] = None
     ) -> Iterator[LoadedModel]:
-        """A version for the length of one request: the newest, or the one asked for.
+        """A version for the duration of one request: the newest one, or the given one.
 
         Raises:
-          RequestError: it is not served.
+          RequestError: the version is not served.
         """
         if label is not None:
             if label not in self._served.labels:
@@ -119,10 +119,10 @@ class Versions:
                 self._close(live)
 
     def poll(self) -> None:
-        """Looks at the folder once: loads what is new and good, lets go what it replaced."""
+        """Looks at the folder once: loads good new versions, and closes those they replace."""
         try:
             found = self._found()
-        except _UNREADABLE as error:  # A disk that is away for a while ends no server.
+        except _UNREADABLE as error:  # A disk may be away for a while.
             self._say("none", f"{self._served.path} cannot be listed: {_one_line(error)}")
             return
         chosen, looked_at = [], set()
@@ -135,7 +135,7 @@ class Versions:
         for version in [v for v in self._seen if v not in found]:
             for known in (self._seen, self._failed, self._said):
                 known.pop(version, None)
-        with self._lock:  # Nothing is about to become of a version that is not wanted, or gone.
+        with self._lock:  # Forget versions that are unwanted or gone, and were never loaded.
             for version, state in list(self._states.items()):
                 if state.name == "START" and version not in looked_at:
                     del self._states[version]
@@ -144,21 +144,21 @@ class Versions:
         elif self.live:
             self._say("none", f"no version is left in {self._served.path}; {self._what_stays()}")
         elif all(version in self._failed for version in found):
-            self._say("none", f"there is no version in {self._served.path} that can be served")
+            self._say("none", f"{self._served.path} has no version that can be served")
         live = self.live
         for label, version in sorted(self._served.labels.items()):
             if live and version not in live:
                 self._say(
                     ("label", label, *live),
-                    f"the label {label} is version {version}, which is not served; live: "
+                    f"the label {label} means version {version}, which is not served; live: "
                     f"{', '.join(map(str, live))}",
                 )
         if self._closed:
             self._closed = 0
-            gc.collect()  # A graph refers to itself.
+            gc.collect()  # Graphs contain reference cycles.
 
     def close(self) -> None:
-        """Lets all versions go."""
+        """Closes all versions."""
         self._retire(self.live)
 
     def _found(self) -> list[int]:
@@ -170,18 +170,18 @@ class Versions:
             if not re.fullmatch("[0-9]+", name):
                 continue
             digits = name.lstrip("0") or "0"
-            if len(digits) > 19 or int(digits) > LARGEST_VERSION:  # gRPC's are int64.
+            if len(digits) > 19 or int(digits) > LARGEST_VERSION:  # gRPC sends versions as int64.
                 self._say(
                     f"{name} is too large",
-                    f"the folder {name[:40]} is no version: numbers end at {LARGEST_VERSION}",
+                    f"the folder {name[:40]} is not a version: the largest is {LARGEST_VERSION}",
                 )
                 continue
             version = int(digits)
-            if version in found:  # TensorFlow Serving, too, takes the last of them.
+            if version in found:  # TensorFlow Serving also takes the last one.
                 self._say(
                     ("names", version),
-                    f"the folders {found[version]} and {name} are both version {version}; {name} "
-                    "is the one that is served",
+                    f"the folders {found[version]} and {name} are both version {version}; serving "
+                    f"{name}",
                 )
             found[version] = name
         self._names = found
@@ -206,22 +206,22 @@ class Versions:
             return False
         if before != looks:
             self._set_state(version, State("START"))
-            return False  # It may be being copied; the next poll tells.
+            return False  # It may still be copied; the next poll shows.
         if not _has_graph(looks):
             return self._refuse(version, "it has no saved_model.pb; is it still being copied?")
         return self._try(version, path, looks)
 
     def _renew(self, version: int, live: _Live) -> None:
-        """Loads a live version anew, where other files have come under its number."""
+        """Loads a live version again if its files were replaced."""
         path = self._path(version)
         try:
             looks = _fingerprint(path)
-        except _UNREADABLE:  # What is live needs its files no more.
+        except _UNREADABLE:  # A live version no longer needs its files.
             return
         before, self._seen[version] = self._seen.get(version), looks
         if looks in (live.looks, self._failed.get(version)):
             return
-        # Files that are going, or are still coming, are no other version.
+        # Files that are still being deleted or copied do not count.
         if before == looks and _has_graph(looks) and not self._try(version, path, looks):
             self._set_state(version, State("AVAILABLE"))
 
@@ -229,7 +229,7 @@ class Versions:
         self._set_state(version, State("LOADING"))
         try:
             model = self._load(path, version)
-        except Exception as error:  # Whatever a damaged file makes of TensorFlow's reading.
+        except Exception as error:  # A damaged file can cause any error in TensorFlow.
             self._failed[version] = looks
             return self._refuse(version, f"it cannot be loaded: {_one_line(error)}")
         try:
@@ -261,7 +261,7 @@ class Versions:
 
     def _what_stays(self) -> str:
         live = self.live
-        return f"version {live[-1]} stays live" if live else "none is live"
+        return f"version {live[-1]} stays live" if live else "no version is live"
 
     def _say(self, key: Any, text: str) -> None:
         if self._said.get(key) != text:
@@ -283,10 +283,10 @@ class Versions:
         self._closed += 1
         with self._lock:
             is_replaced = live.model.version in self._live
-        if is_replaced:  # By other files of the same number.
+        if is_replaced:  # Other files have the same version number.
             return
         self._set_state(live.model.version, State("END"))
-        _log.info("model %s: version %d is gone", self._served.name, live.model.version)
+        _log.info("model %s: version %d is closed", self._served.name, live.model.version)
 
     def _set_state(self, version: int, state: State) -> None:
         with self._lock:
@@ -297,10 +297,10 @@ class Versions:
 
 
 class Models:
-    """All models that a server has, by name.
+    """All models of a server, by name.
 
     Attributes:
-      after_look: called after each look at a folder, by which `live` may have changed.
+      after_look: called after each look at a folder, which may have changed `live`.
     """
 
     def __init__(
@@ -312,16 +312,16 @@ class Models:
         self.after_look: Callable[[], None] = lambda: None
 
     def poll(self) -> None:
-        """Looks at each model's folder once. What is live stays so, whatever one of them raises."""
+        """Looks at the folder of each model once. Live versions stay live if one of them raises."""
         for name, versions in self._models.items():
             try:
                 versions.poll()
             except Exception:
-                _log.exception("model %s: its folder could not be looked at", name)
+                _log.exception("model %s: its folder could not be read", name)
             self.after_look()
 
     def lease(self, name: str, version: Optional[int] = None, label: Optional[str] = None) -> Any:
-        """As `Versions.lease`, of the model of that name."""
+        """`Versions.lease` of the model of that name."""
         if not name:
             raise invalid("ModelSpec has no name specified.")
         if name not in self._models:
@@ -332,7 +332,7 @@ class Models:
     def states(
         self, name: str, version: Optional[int] = None, label: Optional[str] = None
     ) -> dict[int, State]:
-        """States of the versions of a model, or of one."""
+        """The states of all versions of a model, or of one version."""
         if not name:
             raise invalid("Missing model name in request.")
         known = self._models[name].states() if name in self._models else {}
@@ -350,7 +350,7 @@ class Models:
         return {name: versions.live for name, versions in self._models.items()}
 
     def close(self) -> None:
-        """Lets all versions of all models go."""
+        """Closes all versions of all models."""
         for versions in self._models.values():
             versions.close()
 
@@ -363,7 +363,7 @@ def _fingerprint(path: str) -> Fingerprint:
             if "://" in path:
                 stat = tf.io.gfile.stat(file)
                 size, time = int(stat.length), int(stat.mtime_nsec)
-            else:  # TensorFlow's times are whole seconds.
+            else:  # `tf.io.gfile` has only whole seconds for local files.
                 local = os.stat(file)
                 size, time = local.st_size, local.st_mtime_ns
             found.append((os.path.relpath(file, path), size, time))

@@ -1,8 +1,8 @@
-"""What a version has to answer before it goes live.
+"""The requests that a version must answer before it is live.
 
-The requests in its `assets.extra/tf_serving_warmup_requests`, a TFRecord file of `PredictionLog`s,
-as TensorFlow Serving reads it; and one request without rows to each signature that takes some,
-which shows variables and tables that are not there.
+These are the requests in `assets.extra/tf_serving_warmup_requests`, a TFRecord file of
+`PredictionLog`s that TensorFlow Serving also reads, and one request without rows to each signature
+that takes rows, which fails if variables or tables are missing.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from estimator_kit.serving.errors import RequestError
 from estimator_kit.serving.loaded_model import LoadedModel
 from input_pipelines.record_files import file_lengths
 
-# As many as TensorFlow Serving replays.
+# TensorFlow Serving has the same limit.
 _MOST_RECORDS = 1000
 
 
 def check(model: LoadedModel) -> int:
-    """Asks a version; returns how many warm-up requests it answered.
+    """Sends the requests to a version; returns the number of warm-up requests.
 
     Raises:
-      RequestError, ValueError, tf.errors.OpError: it did not.
+      RequestError, ValueError, tf.errors.OpError: the version did not answer.
     """
     if not model.signatures:
         raise ValueError("it has no signature")
@@ -50,7 +50,7 @@ def _ask_without_rows(model: LoadedModel, name: str) -> None:
         inputs[alias] = np.zeros([0, *(max(size, 1) for size in shape[1:])], dtype)
     if not inputs:
         return
-    # A model may refuse a request without rows; what is broken says something else.
+    # A model may refuse a request without rows. Damage causes other errors.
     with contextlib.suppress(tf.errors.InvalidArgumentError):
         model.run(name, inputs, sorted(signature.outputs))
 
@@ -74,7 +74,7 @@ def _replay(model: LoadedModel, path: str) -> int:
             elif kind == "regress_log":
                 answers.regress_message(model, log.regress_log.request)
             else:
-                raise ValueError(f"{kind} is no request that is served here")
+                raise ValueError(f"this server does not answer {kind}")
         except (RequestError, ValueError, tf.errors.OpError) as error:
             raise ValueError(f"warm-up request {count} of {path}: {error}") from error
         count += 1

@@ -20,8 +20,8 @@ from tests.conftest import DOCUMENT, make_rows, place, small_run
 from tests.programs import run
 
 NO_LOSS = (
-    "the model makes it of the losses of its objectives and adds its regularization, neither of "
-    "which an export holds"
+    "the model combines the losses of its objectives and adds its regularization, and an export "
+    "contains neither"
 )
 
 LABELS = (
@@ -128,7 +128,9 @@ def test_a_spec_that_means_the_same_says_rows_and_metrics(config, score, tmp_pat
     check_equal(scored.metrics, checkpoint.metrics)
     document["columns"]["user"]["size"] = 21
     (tmp_path / "spec.json").write_text(json.dumps(document))
-    with pytest.raises(ek.ConfigError, match=r"is not the spec of the export .*\n  columns.user"):
+    with pytest.raises(
+        ek.ConfigError, match=r"differs from the spec of the export .*\n  columns.user"
+    ):
         score(**fields)
 
 
@@ -142,7 +144,7 @@ def test_a_folder_of_versions_has_its_newest_complete_one_scored(
     newest = f"{versions}/{number + 1}"
     with caplog.at_level("INFO", "estimator_kit"):
         scored = score(export_dir=str(versions), model_dir=str(tmp_path / "numbers"))
-    assert f"{versions}/{number + 2} has no saved_model.pb; {newest} is asked" in caplog.text
+    assert f"{versions}/{number + 2} has no saved_model.pb. Using {newest}." in caplog.text
     assert f"the export is {newest}" in caplog.text
     kept = json.loads((tmp_path / "numbers" / "evaluation-evaluate.json").read_text())
     assert kept["export_dir"] == newest and kept["metrics"] == scored.metrics
@@ -200,18 +202,19 @@ def test_what_an_export_does_not_say_is_listed(export, score):
     metrics.update({"loss_factor/click": 0.7, "mine/click": 1.0})
     (extra / "metrics.json").write_text(json.dumps(metrics))
     (extra / "lineage.json").unlink()
-    learned = "the training learned it beside the model, and an export does not hold it"
-    no_step = "the export does not say of which step it is"
+    learned = "training learned it outside the model, and an export does not contain it"
+    no_step = "the export does not say at which step it was written"
     found = score()
     assert found.metrics_left_out == {
         "loss": NO_LOSS, "global_step": no_step, "loss_factor/click": learned,
-        "mine/click": "the evaluation of its checkpoint had it; the logits and the labels do not "
-        "give it",
+        "mine/click": "the evaluation of the checkpoint had it, but logits and labels are not "
+        "enough for it",
     }  # fmt: skip
     assert found.global_step is None and "global_step" not in found.metrics
     (extra / "metrics.json").write_text("{}")
     assert score().metrics_left_out == {
-        "loss": NO_LOSS, "global_step": no_step, "loss_factor/*": f"if there is any: {learned}",
+        "loss": NO_LOSS, "global_step": no_step,
+        "loss_factor/*": f"if the model has any: {learned}",
     }  # fmt: skip
 
 
@@ -243,15 +246,15 @@ def test_where_the_numbers_have_no_place(config, export, score):
         with pytest.raises(ek.ConfigError) as error:
             score(model_dir=str(inside))
         assert str(error.value) == (
-            f"--model_dir={inside} is in the export {export}, which nothing is written into, since "
-            "it may be served; name another folder, or leave --model_dir out"
+            f"--model_dir={inside} is inside the export {export}. The kit never writes into an "
+            "export, because a server may use it. Name another folder, or remove --model_dir."
         )
     ek.run(config(mode="evaluate"))
     with pytest.raises(ek.ConfigError) as error:
         score(model_dir=config().model_dir)
     assert str(error.value) == (
-        f"{config().model_dir}/evaluation-evaluate.json holds the evaluation of a checkpoint; give "
-        "the one of the export another name with --eval_name, as --eval_name=export"
+        f"{config().model_dir}/evaluation-evaluate.json has the evaluation of a checkpoint. Give "
+        "the evaluation of the export another name, for example --eval_name=export."
     )
     assert looks(export) == before
 
@@ -264,11 +267,14 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
 
     expected = "expected an export (a folder with saved_model.pb) or a folder of versions with one"
     missing = str(tmp_path / "missing")
-    assert refused(export_dir=missing) == f"--export_dir={missing}: {expected}, got no folder"
+    check = "Check the path, or write an export with --mode=export."
+    assert refused(export_dir=missing) == (
+        f"--export_dir={missing}: {expected}, got a folder that does not exist. {check}"
+    )
     (tmp_path / "bare" / "17").mkdir(parents=True)
     bare = str(tmp_path / "bare")
     assert refused(export_dir=bare) == (
-        f"--export_dir={bare}: {expected}, got a folder without either"
+        f"--export_dir={bare}: {expected}, got a folder with neither. {check}"
     )
     assert refused(eval_files=()) == "--eval_files is missing. --mode=evaluate needs it."
     unlabeled = f"{tmp_path}/unlabeled.tfrecord"
@@ -303,8 +309,8 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     document["objectives"]["click"] = {"head": "multi_class", "num_classes": 3}
     (tmp_path / "spec.json").write_text(json.dumps(document))
     assert refused(spec=f"{tmp_path}/spec.json") == (
-        f"--export_dir={export}: the output 'click/logits' has 1 numbers a row, expected 3, as the "
-        "spec says of the objective 'click'"
+        f"--export_dir={export}: the output 'click/logits' has 1 numbers for each row, expected 3 "
+        "for the objective 'click' of the spec"
     )
     next((export / "variables").glob("*.data*")).write_bytes(b"")
     text = refused(ExportError, spec=f"{ads}/spec.yaml")

@@ -286,4 +286,4 @@ def test_the_saved_model_alone_predicts_what_predict_does(flagfile, tmp_path):
     )
     wrong = run(tmp_path, f"--flagfile={flagfile}", "--mode=predict", "--predict_output=p.csv")
     assert wrong.returncode == 2
-    assert "expected a name in .jsonl, .tfrecord, .tfrecord.gz" in wrong.stderr
+    assert "unknown suffix. Use one of: .jsonl, .tfrecord, .tfrecord.gz." in wrong.stderr

@@ -165,7 +165,7 @@ def test_evaluating_no_record_is_an_error(config, made, tmp_path):
 def test_predictions_never_replace_their_input(config, trained, tmp_path):
     path = f"{tmp_path}/in.tfrecord"
     writing.write_examples(path, make_rows(3))
-    with pytest.raises(ek.ConfigError, match="is one of --predict_files; name another file"):
+    with pytest.raises(ek.ConfigError, match=r"is one of --predict_files\. Name"):
         ek.run(config(mode="predict", predict_files=(path,), predict_output=path))
     assert tfrecords.count_records([path]) == 3
 

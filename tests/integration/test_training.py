@@ -72,7 +72,7 @@ def test_an_export_says_how_it_was_checked(config, trained):
             checks.append(json.load(file)["check"])
     # The first 100 rows, and one more with a value that none of them has.
     assert checks[0]["rows"] == 101 and checks[0]["largest_difference"] <= 1e-5
-    assert checks[1] == "not checked: no rows to ask with; give --eval_files"
+    assert checks[1] == "not checked: no rows to send. Give --eval_files."
     with pytest.raises(ek.ConfigError, match="--default_signature=predict/clik: the model has no"):
         ek.run(config(mode="export", default_signature="predict/clik"))
 

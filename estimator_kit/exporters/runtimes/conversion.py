@@ -1,12 +1,12 @@
-"""`--mode=transform` to a file for another runtime, held against the export it is made of.
+"""`--mode=transform` to a file for another runtime, which it compares with the export.
 
     <transform_dir>/model.tflite or model.onnx
-    <transform_dir>/signature.json   inputs and outputs: their names, dtypes and shapes; the ops of
-                                     TensorFlow that the runtime has to bring
-    <transform_dir>/assets.extra     of the export: its spec and lineage
+    <transform_dir>/signature.json   names, dtypes and shapes of inputs and outputs; the TensorFlow
+                                     ops that the runtime must provide
+    <transform_dir>/assets.extra     the spec and the lineage of the export
 
-The export and the file are asked with rows, and a file that answers otherwise than the tolerance
-allows is deleted.
+It sends rows to the export and to the file. If the answers differ by more than the tolerance, the
+file is deleted.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from estimator_kit.exporters.saved_model_graph import op_counts, read_saved_mode
 from estimator_kit.exporters.versions import new_staging
 from feature_specs.spec import FeatureSpec
 
-# Rows that the ranges of int8 are taken from.
+# The number of rows that decide the ranges of int8.
 REPRESENTATIVE_ROWS = 500
 
 _SIGNATURE = "predict"
 
 
 def convert(config: ExperimentConfig) -> str:
-    """Writes `transform_dir` from `export_dir`; returns what to tell the user.
+    """Writes `transform_dir` from `export_dir`; returns the summary for the user.
 
     Raises:
-      ConfigError: there is no such export, or the extra is missing.
+      ConfigError: the export does not exist, or the extra is not installed.
       DataError: a record cannot be read.
-      ExportError: the runtime cannot express or run the model, or it answers otherwise; nothing
-        is left.
+      ExportError: the runtime cannot express or run the model, or its answers differ; nothing is
+        left of the result.
     """
     source, target, kind = str(config.export_dir), str(config.transform_dir), str(config.transform)
     if kind == "onnx":
@@ -97,7 +97,7 @@ def convert(config: ExperimentConfig) -> str:
     ]
     if kind != "onnx":
         lines.append(
-            f"  needs the Flex delegate, for {', '.join(needs)}; ask for two rows once, before one"
+            f"  needs the Flex delegate for {', '.join(needs)}; send two rows once before one row"
             if needs
             else "  needs no delegate"
         )
@@ -114,7 +114,7 @@ def convert(config: ExperimentConfig) -> str:
 def _content(
     config: ExperimentConfig, source: str, staged: str, meta: Any, spec: FeatureSpec, inputs: Inputs
 ) -> tuple[bytes, Inputs]:
-    """The model file, and the inputs that it has."""
+    """The content of the model file, and the inputs that the model has."""
     if config.transform == "onnx":
         graph, inputs = placed(frozen(source, meta), inputs)
         return onnx_graph.convert(graph, inputs), inputs
@@ -135,7 +135,7 @@ def _content(
 
 
 def _save(graph_def: Any, inputs: Inputs, folder: str) -> None:
-    """A SavedModel without variables, of one signature."""
+    """Writes a SavedModel without variables and with one signature."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         tf.import_graph_def(graph_def, name="")
         builder = tf.compat.v1.saved_model.Builder(folder)
@@ -167,9 +167,9 @@ def _difference(
         skew.check_answers(before, found, what, config.transform_tolerance, sides)
     except skew.Skew as error:
         raise ExportError(
-            f"the result of --mode=transform was refused: {error}; the largest difference is "
-            f"{largest:.2g}, --transform_tolerance={config.transform_tolerance:g}"
-            + (", and int8 moves answers" if config.transform in lite.KINDS[1:] else "")
+            f"the result of --mode=transform was refused: {error}. The largest difference is "
+            f"{largest:.2g}, and --transform_tolerance={config.transform_tolerance:g}."
+            + (" int8 changes answers." if config.transform in lite.KINDS[1:] else "")
         ) from error
     return largest
 
@@ -177,7 +177,7 @@ def _difference(
 def _quality_changes(
     config: ExperimentConfig, source: str, meta: Any, spec: FeatureSpec, inputs: Inputs, model: Any
 ) -> list[str]:
-    """What `quality_change` says of the model; that it was not asked, without --eval_files."""
+    """The lines of `quality_change`; without --eval_files, a line that says so."""
     if not config.eval_files:
         return [NOT_MEASURED]
     rows = sample(config, spec, "eval_files", quality_change.ROWS)
@@ -192,7 +192,8 @@ def _spec(source: str) -> FeatureSpec:
     spec = kept_spec(source)
     if spec is None:
         raise ConfigError(
-            f"--export_dir={source}: it has no {spec_path(source)}, which says how to send rows"
+            f"--export_dir={source} has no {spec_path(source)}, which says how to send rows. Use "
+            "an export of estimator_kit."
         )
     return spec
 

@@ -1,14 +1,15 @@
 """TensorFlow Lite: a model file for phones and small devices.
 
-    tflite           numbers as they are
-    tflite_dynamic   large weights (TensorFlow takes those above 1,024 numbers) as int8; activations
+    tflite           keeps all dtypes
+    tflite_dynamic   large weights (those with more than 1,024 numbers) become int8; activations
                      stay float32
-    tflite_int8      weights and activations as int8, by the ranges that representative rows have;
-                     inputs and outputs stay as they are, and so do ops without an int8 kernel
+    tflite_int8      weights and activations become int8, with ranges from representative rows;
+                     inputs, outputs and ops without an int8 kernel keep their dtypes
 
-Ops are TensorFlow Lite's own where it has them, else TensorFlow's, which an app needs its Flex
-delegate for: `Model.flex`. A runtime without that delegate, such as the interpreter in late
-TensorFlows, cannot run them, which is an error here, for nothing is written that was not asked.
+The file uses TensorFlow Lite's ops if they exist, and TensorFlow's ops otherwise. An app needs the
+Flex delegate for the latter (`Model.flex`). A runtime without that delegate, such as the
+interpreter in recent TensorFlow versions, cannot run them. This is an error here, because the kit
+never writes a file that it could not check.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from estimator_kit.exporters.runtimes.requests import Row
 
 KINDS = ("tflite", "tflite_dynamic", "tflite_int8")
 
-# TensorFlow 2.20 and later announce another package for what they still have.
+# TensorFlow 2.20 and later announce that the interpreter moves to another package.
 _DEPRECATED = r"\s*Warning: tf\.lite\.Interpreter is deprecated"
-# Of int8 models whose inputs stay as they are.
+# A warning for int8 models whose inputs keep their dtypes.
 _UNQUANTIZED = "Statistics for quantized inputs were expected"
 
-# Of the interpreter, for ops that need the delegate.
+# Part of the interpreter's error for ops that need the Flex delegate.
 _NO_FLEX = "Select TensorFlow op"
 
 _REMEDY = (
-    "use --transform_inputs=columns, which leaves strings and their lookups to the app, or spec "
-    "columns that need none, such as identity ones"
+    "Use --transform_inputs=columns, which leaves strings and their lookups to the app, or use "
+    "columns without lookups, such as identity columns."
 )
 
 
@@ -46,8 +47,8 @@ class Model:
     """A model file in TensorFlow Lite's interpreter.
 
     Attributes:
-      ops: how many there are of each; TensorFlow's own have names that start with Flex.
-      int8_ops: how many give int8.
+      ops: the number of ops of each type; names of TensorFlow's ops start with Flex.
+      int8_ops: the number of ops with an int8 output.
     """
 
     def __init__(self, content: bytes):
@@ -58,7 +59,7 @@ class Model:
         details = [
             op
             for op in self._interpreter._get_ops_details()
-            if op["op_name"] != "DELEGATE"  # Stands for ops that are listed, too.
+            if op["op_name"] != "DELEGATE"  # It stands for ops that are also listed.
         ]
         self.ops = collections.Counter(op["op_name"] for op in details)
         self.int8_ops = sum(
@@ -67,14 +68,14 @@ class Model:
 
     @property
     def flex(self) -> list[str]:
-        """TensorFlow's own ops in it."""
+        """The types of TensorFlow's ops in the model."""
         return sorted(name[4:] for name in self.ops if name.startswith("Flex"))
 
     def ask(self, rows: Iterable[Row]) -> dict[str, np.ndarray]:
-        """The answers to rows that are sent one by one, put together.
+        """Sends rows one by one; returns their answers as one array for each output.
 
         Raises:
-          ExportError: it cannot run, or not on one of them.
+          ExportError: the interpreter cannot run the model, or cannot answer a row.
         """
         answers = []
         for number, row in enumerate(rows):
@@ -82,7 +83,7 @@ class Model:
                 sent = {k: _sent(value) for k, value in row.items()}
                 if self._runner is None:
                     self._runner = self._interpreter.get_signature_runner()
-                    if self.flex:  # The first request has to resize what it is sent to.
+                    if self.flex:  # The first request must resize the inputs.
                         self._runner(**{k: np.concatenate([v, v]) for k, v in sent.items()})
                 answers.append(self._runner(**sent))
             except (RuntimeError, ValueError) as error:
@@ -90,7 +91,7 @@ class Model:
                     raise ExportError(_without_flex(self.flex)) from error
                 raise ExportError(
                     f"TensorFlow Lite cannot answer row {number}: "
-                    f"{' '.join(str(error).split())}: {_REMEDY}"
+                    f"{' '.join(str(error).split()).rstrip('.')}. {_REMEDY}"
                 ) from error
         return {name: np.concatenate([a[name] for a in answers]) for name in answers[0]}
 
@@ -98,17 +99,17 @@ class Model:
 def convert(
     folder: str, signature: str, kind: str, representative: Iterable[Row], inputs: Mapping[str, Any]
 ) -> bytes:
-    """The model file of a signature of a SavedModel.
+    """Converts a signature of a SavedModel; returns the content of the model file.
 
     Args:
-      folder: of the SavedModel.
-      signature: of one tensor for each input.
-      kind: of KINDS.
-      representative: rows, for `tflite_int8`.
-      inputs: what the signature takes.
+      folder: the folder of the SavedModel.
+      signature: the signature; it has one tensor for each input.
+      kind: one of KINDS.
+      representative: representative rows, for `tflite_int8`.
+      inputs: the inputs of the signature.
 
     Raises:
-      ExportError: TensorFlow Lite cannot express it; the message names the ops.
+      ExportError: TensorFlow Lite cannot express the model; the message names the ops.
     """
 
     def rows() -> Iterator[tuple[str, Row]]:
@@ -132,22 +133,24 @@ def convert(
     except ConverterError as error:
         ops = sorted(set(re.findall(r"'tf\.(\w+)' op", str(error))))
         what = f"the ops {', '.join(ops)}" if ops else " ".join(str(error).split())
-        raise ExportError(f"TensorFlow Lite cannot convert {what}: {_REMEDY}") from error
+        raise ExportError(
+            f"TensorFlow Lite cannot convert {what.rstrip('.')}. {_REMEDY}"
+        ) from error
     except (RuntimeError, ValueError) as error:
-        if _NO_FLEX in str(error):  # Int8 is made by running it.
+        if _NO_FLEX in str(error):  # The int8 conversion runs the model.
             ops = re.findall(r"\(Flex(\w+)\)", str(error))
             raise ExportError(_without_flex(ops)) from error
         raise ExportError(
-            f"TensorFlow Lite's converter: {' '.join(str(error).split())}: {_REMEDY}"
+            f"TensorFlow Lite's converter: {' '.join(str(error).split()).rstrip('.')}. {_REMEDY}"
         ) from error
     return content
 
 
 def _without_flex(ops: Iterable[str]) -> str:
     return (
-        f"TensorFlow Lite has no ops of its own for {', '.join(ops)}, and the interpreter of "
-        f"TensorFlow {tf.__version__} cannot run TensorFlow's, so the model cannot be asked: "
-        f"{_REMEDY}; or convert it with TensorFlow 2.15, whose interpreter can"
+        f"TensorFlow Lite has no ops for {', '.join(ops)}, and the interpreter of TensorFlow "
+        f"{tf.__version__} cannot run TensorFlow's ops, so the model cannot be checked. {_REMEDY} "
+        "Or convert the model with TensorFlow 2.15, whose interpreter can run them."
     )
 
 
@@ -156,7 +159,7 @@ def _sent(value: np.ndarray) -> np.ndarray:
 
 
 class _quiet(warnings.catch_warnings):  # noqa: N801  # reads as what it is: with _quiet():
-    """Without the two warnings that mean nothing to a user here."""
+    """Ignores two warnings that do not concern the user."""
 
     def __enter__(self) -> Any:
         result = super().__enter__()

@@ -1,7 +1,7 @@
-"""ONNX: a model file for ONNX Runtime and its like, by tf2onnx. Needs the extra `onnx`.
+"""ONNX: converts a model with tf2onnx, for example for ONNX Runtime. Needs the extra `onnx`.
 
-ONNX has no hashing of strings, no crosses and, through tf2onnx, no lookup tables here: a model that
-has them converts with `--transform_inputs=columns`.
+ONNX cannot hash strings or compute crosses, and tf2onnx converts no lookup tables. A model that
+needs them converts only with `--transform_inputs=columns`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from estimator_kit.errors import ConfigError, ExportError
 from estimator_kit.exporters.runtimes.requests import Inputs, Row
 
-# Of ONNX 1.12; ONNX Runtime has it since 1.12, and tf2onnx 1.14 knows none above 18.
+# ONNX 1.12 and ONNX Runtime 1.12 introduced this opset; tf2onnx 1.14 knows opsets up to 18.
 _OPSET = 17
 
 
@@ -24,7 +24,7 @@ def packages() -> tuple[Any, Any, Any]:
     """onnx, onnxruntime and tf2onnx.
 
     Raises:
-      ConfigError: one is missing, or does not work beside this TensorFlow.
+      ConfigError: one is missing, or does not work with this TensorFlow.
     """
     try:
         import onnx
@@ -32,9 +32,9 @@ def packages() -> tuple[Any, Any, Any]:
         import tf2onnx
     except ImportError as error:
         raise ConfigError(
-            f"--transform=onnx needs onnx, onnxruntime and tf2onnx ({error}); install them with: "
-            "pip install estimator-kit[onnx], or, with Python 3.9, pip install --no-deps "
-            "onnx==1.17.0 onnxruntime==1.19.2 tf2onnx==1.16.1"
+            f"--transform=onnx needs the packages onnx, onnxruntime and tf2onnx ({error}). Install "
+            "them with `pip install 'estimator-kit[onnx]'`, or, with Python 3.9, with `pip install "
+            "--no-deps onnx==1.17.0 onnxruntime==1.19.2 tf2onnx==1.16.1`."
         ) from error
     return onnx, onnxruntime, tf2onnx
 
@@ -43,7 +43,7 @@ class Model:
     """A model file in ONNX Runtime, on the CPU.
 
     Attributes:
-      ops: how many there are of each.
+      ops: the number of ops of each type.
     """
 
     def __init__(self, content: bytes):
@@ -52,7 +52,7 @@ class Model:
             node.op_type for node in _nodes(onnx.load_model_from_string(content).graph)
         )
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # What it logs is in the error, too.
+        options.log_severity_level = 4  # Its errors repeat what it logs.
         self._session = onnxruntime.InferenceSession(
             content, options, providers=["CPUExecutionProvider"]
         )
@@ -60,10 +60,10 @@ class Model:
         self._outputs = [each.name for each in self._session.get_outputs()]
 
     def ask(self, rows: Iterable[Row]) -> dict[str, np.ndarray]:
-        """The answers to rows that are sent one by one, put together.
+        """Sends rows one by one; returns their answers as one array for each output.
 
         Raises:
-          ExportError: it cannot answer one of them.
+          ExportError: the runtime cannot answer a row.
         """
         answers = []
         for number, row in enumerate(rows):
@@ -92,7 +92,7 @@ def convert(graph: Any, inputs: Inputs) -> bytes:
     outputs = list(dict.fromkeys(inputs.outputs.values()))
     log = logging.getLogger("tf2onnx")
     level = log.level
-    log.setLevel(logging.CRITICAL + 1)  # It logs each op that it does not know with a traceback.
+    log.setLevel(logging.CRITICAL + 1)  # It logs a traceback for each unknown op.
     try:
         model, _ = tf2onnx.convert.from_graph_def(
             graph, input_names=tensors, output_names=outputs, opset=_OPSET
@@ -108,7 +108,7 @@ def convert(graph: Any, inputs: Inputs) -> bytes:
     )
     if unknown:
         remedy = (
-            ": use --transform_inputs=columns, which leaves strings and their lookups to the app"
+            ". Use --transform_inputs=columns, which leaves strings and their lookups to the app."
             if inputs.form == "features"
             else ""
         )
@@ -119,7 +119,7 @@ def convert(graph: Any, inputs: Inputs) -> bytes:
 
 
 def _without_log1p(graph: Any) -> None:
-    """log1p(x) as log(x + 1), which ONNX has."""
+    """Replaces log1p(x), which ONNX does not have, by log(x + 1)."""
     for node in [node for node in graph.node if node.op == "Log1p"]:
         one = graph.node.add(op="Const", name=f"{node.name}/one")
         one.attr["dtype"].CopyFrom(node.attr["T"])
@@ -135,7 +135,7 @@ def _without_log1p(graph: Any) -> None:
 
 
 def _rename(onnx: Any, graph: Any, inputs: Inputs) -> None:
-    """Inputs and outputs get the names that a user knows; one tensor may be several outputs."""
+    """Gives inputs and outputs the names that a user knows; a tensor may be several outputs."""
     names = {tensor: name for name, (tensor, _, _) in inputs.tensors.items()}
     _renamed(graph, names)
     types = {value.name: value for value in graph.output}

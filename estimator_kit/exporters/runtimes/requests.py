@@ -1,12 +1,12 @@
-"""What a converted model is sent: tensors of the export's graph, and rows of them, one at a time.
+"""The inputs of a converted model: tensors of the export's graph, and rows, one at a time.
 
-    features   one tensor a feature, as the signature predict_raw takes them
-    columns    what the model reads of them: one tensor a column, of numbers or ids, after hashing,
-               vocabularies and crosses; of lists their values and `<column>/row_splits`
+    features   one tensor for each feature, as in the signature predict_raw
+    columns    one tensor of numbers or ids for each column, after hashing, vocabularies and
+               crosses; for lists, their values and `<column>/row_splits`
 
-With columns, strings and their lookups stay out of the model, and the app that asks it makes ids
-the way `input_pipelines.transform.transforms` does. A row is what an app sends: rows are compared
-singly.
+With columns, the model has no strings and no lookups. The app computes ids the way
+`input_pipelines.transform.transforms` does. An app sends one row at a time, so the comparison does
+too.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from input_pipelines.transform.serving_inputs import serving_inputs
 
 Row = Mapping[str, np.ndarray]
 
-# Behind the name of a column, for the parts of a ragged one.
+# Suffixes of a column's name, for the parts of a ragged column.
 _PARTS = ("", "/row_splits", "/inner_row_splits")
 
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """What a model is sent, and what it gives.
+    """The inputs and outputs of a converted model.
 
     Attributes:
       form: `features` or `columns`.
-      tensors: input -> (name in the graph of the export, dtype, shape with None where it is free).
-      outputs: output -> name in the graph of the export.
+      tensors: input -> (its name in the graph of the export, dtype, shape with None for any size).
+      outputs: output -> its name in the graph of the export.
     """
 
     form: str
@@ -47,7 +47,7 @@ class Inputs:
     outputs: Mapping[str, str]
 
     def rows(self, sample: SampleRows) -> list[Row]:
-        """Every row of a sample that can be sent, as arrays with one row."""
+        """The rows of a sample that can be sent, each as arrays with one row."""
         if self.form == "features":
             return [
                 {name: values[row : row + 1] for name, values in sample.raw.items()}
@@ -64,22 +64,22 @@ class Inputs:
         ]
 
     def sendable(self, sample: SampleRows) -> np.ndarray:
-        """bool [rows]: which of a sample `rows` has."""
+        """bool [rows]: which rows of a sample `rows` returns."""
         if self.form == "features":
             return sample.sendable
         return np.ones(len(sample.records), bool)
 
 
 def inputs_of(meta: Any, source: str, spec: FeatureSpec, form: str) -> Inputs:
-    """The inputs of a form, in the graph of an export.
+    """The inputs of a form in the graph of an export.
 
     Raises:
-      ConfigError: the export has none of that form.
+      ConfigError: the export has no inputs of that form.
     """
     needed = PREDICT_RAW if form == "features" else PREDICT_EXAMPLES
     if needed not in meta.signature_def:
-        remedy = "; use --transform_inputs=columns" if form == "features" else ""
-        raise ConfigError(f"--export_dir={source}: it has no signature {needed}{remedy}")
+        remedy = " Use --transform_inputs=columns." if form == "features" else ""
+        raise ConfigError(f"--export_dir={source} has no signature {needed}.{remedy}")
     signature = meta.signature_def[needed]
     outputs = {name: info.name for name, info in sorted(signature.outputs.items())}
     if form == "features":
@@ -93,9 +93,9 @@ def inputs_of(meta: Any, source: str, spec: FeatureSpec, form: str) -> Inputs:
 
 
 def placed(graph: Any, inputs: Inputs) -> tuple[Any, Inputs]:
-    """A frozen GraphDef that begins with placeholders, without the ops that check its input.
+    """Replaces the inputs of a frozen GraphDef by placeholders, and drops the ops that check them.
 
-    Returns it, and the inputs that outputs depend on: a column may be of none.
+    Returns the GraphDef and the inputs that the outputs depend on; a column may be unused.
     """
     nodes = {name.partition(":")[0]: about for name, *about in inputs.tensors.values()}
     for node in graph.node:
@@ -119,7 +119,7 @@ def placed(graph: Any, inputs: Inputs) -> tuple[Any, Inputs]:
 def _columns(
     meta: Any, source: str, spec: FeatureSpec
 ) -> dict[str, tuple[str, tf.DType, tuple[Any, ...]]]:
-    """Found by making the input part of the graph again, as the export did."""
+    """The tensors of the columns. They are found by building the input part of the graph again."""
     with tf.Graph().as_default():
         tf.compat.v1.train.get_or_create_global_step()
         features = serving_inputs(spec).features
@@ -129,8 +129,9 @@ def _columns(
         for name, part in zip(_names(column), parts_of(value)):
             if part.op.name not in there:
                 raise ConfigError(
-                    f"--export_dir={source}: its graph has no {part.op.name}, of the column "
-                    f"{column!r}; another version of estimator_kit exported it: export it again"
+                    f"--export_dir={source}: the graph has no {part.op.name}, which the column "
+                    f"{column!r} needs. Another version of estimator_kit wrote this export; export "
+                    "the model again."
                 )
             found[name] = (part.name, part.dtype, tuple(part.shape.as_list()))
     return found
@@ -141,7 +142,7 @@ def _names(column: str) -> list[str]:
 
 
 def _row(value: Any, row: int) -> Sequence[np.ndarray]:
-    """The parts of a row, as `parts_of` has those of all rows."""
+    """The parts of one row, in the order of `parts_of`."""
     values, *all_splits = (np.asarray(part) for part in parts_of(value))
     start, stop, parts = row, row + 1, []
     for splits in all_splits:

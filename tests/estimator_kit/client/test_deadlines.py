@@ -82,7 +82,7 @@ def test_a_server_that_drips(talk):
         with client, pytest.raises(ServingError) as error:
             client.status()
     assert error.value.code == "DEADLINE_EXCEEDED"
-    assert error.value.message == "no whole answer in 0.2 seconds"
+    assert error.value.message == "no complete answer in 0.2 seconds"
 
 
 def test_a_server_that_reads_slowly():

@@ -156,8 +156,8 @@ def test_what_is_unknown(tmp_path, document, place, entry, message):
         Rows.of_export(path)
     assert str(error.value).startswith(f"{path}: {message}")
     assert str(error.value).endswith(
-        "; expected the spec.json that estimator-kit writes into an export; if the export is newer "
-        "than this client, upgrade the client"
+        ". Expected the spec.json that estimator-kit writes into an export. If the export is newer "
+        "than this client, upgrade the client."
     )
 
 
@@ -166,11 +166,11 @@ def test_what_cannot_be_read(tmp_path):
     with pytest.raises(ValueError) as error:
         Rows.of_export(tmp_path)
     assert str(error.value) == (
-        f"{kept}: cannot be read: No such file or directory; give the folder of an export, or the "
-        "spec.json in its assets.extra/feature_spec"
+        f"{kept}: cannot be read: No such file or directory. Give the folder of an export, or the "
+        "spec.json in its assets.extra/feature_spec."
     )
     path = tmp_path / "spec.json"
-    for text, message in (("{", "is not JSON: "), ("[]", "got list, expected an object; ")):
+    for text, message in (("{", "is not JSON: "), ("[]", "got list, expected an object. ")):
         path.write_text(text)
         with pytest.raises(ValueError) as error:
             Rows.of_export(path)

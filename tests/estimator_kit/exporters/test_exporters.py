@@ -53,8 +53,8 @@ def test_a_keep_file_that_cannot_be_read_stops_retention(folder, text):
     with pytest.raises(ConfigError) as error:
         versions.delete_old(folder, 1)
     assert str(error.value) == (
-        f'{folder}/keep.json: expected {{"pinned": {{version: why}}, "live": [version]}}; repair '
-        "it: without it versions that are pinned or live could be deleted"
+        f'{folder}/keep.json: expected {{"pinned": {{version: why}}, "live": [version]}}. Repair '
+        "the file: without it, versions that are pinned or live could be deleted."
     )
     assert names(folder) == ["9", "10", "11", "12"]
 
@@ -88,7 +88,7 @@ def test_the_best_k_over_starts(tmp_path):
     wider = BestKRecord(folder, "auc/y", "max", 3)
     assert wider.improves(0.1)
     assert BestKRecord(folder, "auc/y", "max", 1).add(0.9, 4, "x/4") == ["2", "3"]
-    with pytest.raises(ConfigError, match=r"holds the best auc/y \(max\), and now loss \(min\)"):
+    with pytest.raises(ConfigError, match=r"expected the metric loss \(min\), got auc/y \(max\)"):
         BestKRecord(folder, "loss", "min", 2)
     (tmp_path / "best_k.json").write_text("[]")
     message = r"best_k.json: the top level: got \[\], expected an object; r"

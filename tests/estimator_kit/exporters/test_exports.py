@@ -179,9 +179,9 @@ def test_an_export_that_answers_otherwise_is_refused_and_named_nowhere(trained, 
         saved_model.export_saved_model(made, spec, str(tmp_path), rows=wrong)
     checkpoint, was = made.latest_checkpoint(), rows.features["price"][7, 0]
     assert str(error.value) == (
-        f"the export of {checkpoint} was refused: features that the input pipeline and the export "
-        "read differently:\n"
-        f"  column 'price', of the feature price: row 7 has {price[7, 0]!s} in the "
+        f"the export of {checkpoint} was refused: the input pipeline and the export read these "
+        "features differently:\n"
+        f"  column 'price' of the feature price: row 7 has {price[7, 0]!s} in the "
         f"input pipeline and {was!s} in the export"
     )
     assert os.listdir(tmp_path) == []
@@ -208,7 +208,7 @@ def test_without_rows_it_says_that_it_is_not_checked(trained, tmp_path, caplog):
     made, spec, _ = trained
     with caplog.at_level("INFO", "estimator_kit"):
         path = saved_model.export_saved_model(made, spec, str(tmp_path))
-    text = "not checked: no rows to ask with; give --eval_files"
+    text = "not checked: no rows to send. Give --eval_files."
     assert read(pathlib.Path(path) / "assets.extra" / "lineage.json")["check"] == text
     said = [record.getMessage() for record in caplog.records if record.name == "estimator_kit"]
     assert said == [f"the export of {made.latest_checkpoint()} is {text}"]
@@ -256,7 +256,7 @@ def test_answers_may_differ_by_what_sums_of_float32_do():
     read = {"price": np.float32([[0.5]])}
     names = {"price": ("p",)}
     skew.check_features(spec, read, {"p": np.float32([[0.5 + 5e-7]])}, names)
-    with pytest.raises(skew.Skew, match="column 'price', of the feature price"):
+    with pytest.raises(skew.Skew, match="column 'price' of the feature price"):
         skew.check_features(spec, read, {"p": np.float32([[0.5 + 3e-6]])}, names)
 
 
@@ -295,7 +295,7 @@ def test_a_part_of_a_graph_on_other_inputs():
         with pytest.raises(tf.errors.InvalidArgumentError, match="not positive"):
             session.run(new_total, {second: [-1.0, 1.0]})
         frame = tf.raw_ops.Switch(data=first, pred=True).output_true
-        with pytest.raises(CopyError, match="conditions of TensorFlow 1, as Switch"):
+        with pytest.raises(CopyError, match="TensorFlow 1 loops or conditions, for example Switch"):
             copied([frame], [(first, second)], name="again")
 
 
@@ -414,7 +414,7 @@ def test_predicting_with_an_export_that_does_not_load(export, rows, tmp_path, da
     with pytest.raises(ExportError) as error:
         list(exports.predictions(exports.read(str(folder), ""), [], 5))
     assert str(error.value).startswith(f"--export_dir={folder} does not load: ")
-    assert str(error.value).endswith("; export again, or name another one")
+    assert str(error.value).endswith(". Use another version, or export again.")
 
 
 def transforming(export, path, kind, folder, **fields):
@@ -467,8 +467,8 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
     for name in ("a.parquet", "empty.tfrecord"):
         (tmp_path / name).write_bytes(b"")
     assert refused("a.parquet", ek.ConfigError) == (
-        f"--predict_files: {tmp_path}/a.parquet is Parquet by its name; --mode=transform asks "
-        "with the records of TFRecord files: name some, as --mode=convert writes them"
+        f"--predict_files: expected TFRecord files, got the Parquet file {tmp_path}/a.parquet. "
+        "Convert it with --mode=convert."
     )
     path = f"{tmp_path}/empty.tfrecord"
     assert refused("empty.tfrecord", ek.DataError) == (
@@ -476,7 +476,7 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
     )
     writing.write_examples(f"{tmp_path}/none.tfrecord.gz", [])
     assert refused("none.tfrecord.gz", ek.DataError) == (
-        f"--predict_files: there is no record in {tmp_path}/none.tfrecord.gz; nothing to ask with"
+        f"--predict_files: no records in {tmp_path}/none.tfrecord.gz. Name files with records."
     )
     path = tmp_path / "flipped.tfrecord"
     writing.write_examples(str(path), make_rows(3))

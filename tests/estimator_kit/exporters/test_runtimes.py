@@ -26,8 +26,8 @@ from input_pipelines.transform.transforms import Transform
 from tests.conftest import DOCUMENT, make_rows, place
 
 _COLUMNS = (
-    "use --transform_inputs=columns, which leaves strings and their lookups to the app, or spec "
-    "columns that need none, such as identity ones"
+    "Use --transform_inputs=columns, which leaves strings and their lookups to the app, or use "
+    "columns without lookups, such as identity columns."
 )
 
 
@@ -154,7 +154,7 @@ def test_losses_of_heads_that_call_their_logits_otherwise():
 
 def test_a_transformed_export_says_what_it_changes(numbers, tmp_path):
     assert convert(numbers, tmp_path / "a", "freeze")[-1] == (
-        "  what it changes in loss and AUC was not measured; --eval_files says on what"
+        "  the change of loss and AUC was not measured. Give --eval_files to measure it."
     )
     lines = convert(numbers, tmp_path / "b", "freeze", eval_files=numbers[1])
     assert [line.split()[0] for line in lines[-2:]] == ["loss/click", "loss/buy"]
@@ -231,7 +231,7 @@ def test_a_quantized_file_past_the_tolerance_is_refused(numbers, tmp_path):
         convert(numbers, tmp_path, "tflite_int8")
     text = str(error.value)
     assert text.startswith("the result of --mode=transform was refused: tflite_int8: '")
-    assert text.endswith("--transform_tolerance=1e-05, and int8 moves answers")
+    assert text.endswith("--transform_tolerance=1e-05. int8 changes answers.")
     assert os.listdir(tmp_path) == []
 
 
@@ -240,7 +240,7 @@ def test_columns_leave_strings_to_the_app(ads, tmp_path):
     lines = convert(ads, tmp_path, "tflite", transform_inputs="columns")
     assert lines[0].endswith("model.tflite, from columns")
     assert lines[3:] == ["  needs no delegate", *lines[4:]] and len(lines) == 6
-    assert lines[5].startswith("  what it changes in loss and AUC was not measured; --eval_files")
+    assert lines[5].startswith("  the change of loss and AUC was not measured. Give --eval_files")
     said = json.loads((tmp_path / "out" / "signature.json").read_text())["inputs"]
     assert said == {
         "price": {"dtype": "float32", "shape": [None, 1]},
@@ -260,14 +260,14 @@ def test_strings_need_the_flex_delegate(ads, tmp_path):
         lines = convert(ads, tmp_path, "tflite")
     except ExportError as error:
         assert str(error) == (
-            f"TensorFlow Lite has no ops of its own for {ops}, and the interpreter of TensorFlow "
-            f"{tf.__version__} cannot run TensorFlow's, so the model cannot be asked: {_COLUMNS}; "
-            "or convert it with TensorFlow 2.15, whose interpreter can"
+            f"TensorFlow Lite has no ops for {ops}, and the interpreter of TensorFlow "
+            f"{tf.__version__} cannot run TensorFlow's ops, so the model cannot be checked. "
+            f"{_COLUMNS} Or convert the model with TensorFlow 2.15, whose interpreter can run them."
         )
         assert not tf.__version__.startswith("2.15.")
         assert os.listdir(tmp_path) == []
         return
-    assert lines[3] == f"  needs the Flex delegate, for {ops}; ask for two rows once, before one"
+    assert lines[3] == f"  needs the Flex delegate for {ops}; send two rows once before one row"
     said = json.loads((tmp_path / "out" / "signature.json").read_text())
     assert said["tensorflow_ops"] == ops.split(", ")
 
@@ -322,9 +322,9 @@ def test_onnx_is_an_extra(numbers, tmp_path, monkeypatch):
     with pytest.raises(ek.ConfigError) as error:
         convert(numbers, tmp_path, "onnx")
     assert str(error.value) == (
-        "--transform=onnx needs onnx, onnxruntime and tf2onnx (import of onnx halted; None in "
-        "sys.modules); install them with: pip install estimator-kit[onnx], or, with Python 3.9, "
-        "pip install --no-deps onnx==1.17.0 onnxruntime==1.19.2 tf2onnx==1.16.1"
+        "--transform=onnx needs the packages onnx, onnxruntime and tf2onnx (import of onnx halted; "
+        "None in sys.modules). Install them with `pip install 'estimator-kit[onnx]'`, or, with "
+        "Python 3.9, with `pip install --no-deps onnx==1.17.0 onnxruntime==1.19.2 tf2onnx==1.16.1`."
     )
 
 
@@ -355,8 +355,8 @@ def test_what_onnx_has_no_ops_for_is_named(ads, tmp_path):
         convert(ads, tmp_path, "onnx")
     assert str(error.value) == (
         "ONNX has no ops for HashTableV2, LookupTableFindV2, LookupTableSizeV2, SparseCross, "
-        "StringToHashBucketFast: use --transform_inputs=columns, which leaves strings and their "
-        "lookups to the app"
+        "StringToHashBucketFast. Use --transform_inputs=columns, which leaves strings and their "
+        "lookups to the app."
     )
     with pytest.raises(ExportError, match="as happens where a list is empty"):
         convert(ads, tmp_path, "onnx", transform_inputs="columns")

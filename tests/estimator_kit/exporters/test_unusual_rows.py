@@ -65,6 +65,6 @@ def test_a_bad_row_further_on_ends_the_look_and_is_told(tmp_path, monkeypatch, c
         found = sample_rows.unusual_rows(parser.parse(DOCUMENT), [f"{tmp_path}/a"], count=10)
     assert 40 in found.places and max(found.places) < 64
     assert caplog.messages == [
-        "rows to check exports with are chosen from the first 64: one of the next cannot be read: "
-        "NaN or infinity in one of the columns price : Tensor had NaN values"
+        "The rows that check exports are chosen from the first 64 rows, because a later row cannot "
+        "be read: NaN or infinity in one of the columns price : Tensor had NaN values"
     ]

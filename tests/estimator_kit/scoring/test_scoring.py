@@ -293,7 +293,7 @@ def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
     first = (out / "part-0.parquet").stat()
     done = start(ROOT / "run.py", 2)
     assert done.returncode == 0, done.stderr
-    assert "\n  1 files were there from before\n" in done.stdout
+    assert "\n  1 files were already complete\n" in done.stdout
     assert "deprecated" not in done.stderr and "Traceback" not in done.stderr
     again = (out / "part-0.parquet").stat()
     assert (first.st_ino, first.st_mtime_ns) == (again.st_ino, again.st_mtime_ns)
@@ -307,13 +307,13 @@ def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
     with pytest.raises(NothingToDo) as error:
         predict(made, files, whole)
     assert str(error.value) == (
-        f"--predict_dir: {str(whole)!r} has the predictions of all 3 files, whole; nothing was "
-        "touched"
+        f"--predict_dir: {str(whole)!r} already has the predictions of all 3 files. Nothing was "
+        "changed."
     )
-    # A file that is not whole any more is written once more.
+    # An incomplete file is written again.
     (whole / "part-2.parquet").write_bytes(b"")
     _, text = predict(made, files, whole)
-    assert "  2 files were there from before" in text
+    assert "  2 files were already complete" in text
     assert (whole / "part-2.parquet").read_bytes() == (out / "part-2.parquet").read_bytes()
 
 
@@ -330,9 +330,9 @@ def test_a_process_that_is_killed(made, tmp_path):
     )  # fmt: skip
     assert done.returncode == 75
     assert done.stderr.endswith(
-        "error: a process of the prediction was killed from outside, as the system does when "
-        "memory is used up; the files that are finished are kept: start the same command again, "
-        "with a smaller --predict_processes or --eval_batch_size\n"
+        "error: another program killed a process of the prediction, as the system does when memory "
+        "runs out. The finished files are kept. Run the same command again with a smaller "
+        "--predict_processes or --eval_batch_size.\n"
     )
     assert not (tmp_path / "out" / "_SUCCESS").exists()
 
@@ -454,21 +454,21 @@ def test_what_cannot_be_predicted(made, tmp_path):
     )
     hint = ". Did you mean 'code'?"
     assert refused(made, record, out, keep_columns=("cod",)) == (
-        f"--keep_columns: no record at the start of the files has a feature 'cod'{hint}"
+        f"--keep_columns: the first records of the files have no feature 'cod'{hint}"
     )
     assert refused(made, table, out, keep_columns=("cod",)) == (
-        f"--keep_columns: the table has no column 'cod', as {table} says{hint}"
+        f"--keep_columns: {table} has no column 'cod'{hint}"
     )
     assert refused(made, record, out, keep_columns=("buy/logits",)) == (
-        "--keep_columns: 'buy/logits' is the name of a prediction; rename it"
+        "--keep_columns: 'buy/logits' is also the name of a prediction. Rename the column."
     )
     assert refused(made, record, out, csv_missing=("?",)) == (
-        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing are "
-        f"for CSV files; {record} is TFRecord by its name"
+        "--csv_columns, --csv_delimiter, --csv_skip_spaces, --csv_comment and --csv_missing work "
+        f"only with CSV files, got the TFRecord file {record}. Remove these flags."
     )
     assert refused(made, table, out, corrupt_data_policy="skip_record") == (
-        "--corrupt_data_policy=skip_record finds bad records in TFRecord files by the spec of the "
-        "export; Parquet is read by rows"
+        "--corrupt_data_policy=skip_record works only with TFRecord files, got Parquet files. "
+        "Remove the flag."
     )
     pq.write_table(pq.read_table(table).drop_columns("city"), tmp_path / "b.parquet")
     spec = f"{made.export}/assets.extra/feature_spec/spec.json"
@@ -478,7 +478,7 @@ def test_what_cannot_be_predicted(made, tmp_path):
     )
     pq.write_table(pq.read_table(table).slice(0, 0), tmp_path / "c.parquet")
     assert refused(made, tmp_path / "c.parquet", out, kind=ek.DataError) == (
-        f"there is no row in {tmp_path}/c.parquet; nothing to predict"
+        f"--predict_files: no rows in {tmp_path}/c.parquet. Name files with rows."
     )
     whole = pq.read_table(table)
     words = whole.set_column(whole.column_names.index("price"), "price", [["a", "b", "c"]])
@@ -502,19 +502,20 @@ def test_exports_that_cannot_be_used(made, tmp_path):
     nothing = dataclasses.replace(made, export=str(tmp_path))
     assert refused(nothing, record, out) == (
         f"--export_dir={tmp_path}: expected an export (a folder with saved_model.pb) or a folder "
-        "of versions with one, got a folder without either"
+        "of versions with one, got a folder with neither. Check the path, or write an export with "
+        "--mode=export."
     )
     other = dict(DOCUMENT, columns={**DOCUMENT["columns"], "price": {"numeric": "price"}})
     (tmp_path / "other.yaml").write_text(json.dumps(other))
     text = refused(made, record, out, spec=f"{tmp_path}/other.yaml")
     assert text.startswith(
-        f"--spec={tmp_path}/other.yaml is not the spec of the export {made.export}:\n  "
+        f"--spec={tmp_path}/other.yaml differs from the spec of the export {made.export}:\n  "
     )
-    assert text.endswith("leave --spec out: an export is asked by the spec that it keeps")
+    assert text.endswith("Remove --spec: an export is used with the spec that it keeps.")
     foreign = dataclasses.replace(made, export=str(write_version(tmp_path / "foreign", 3)))
     assert refused(foreign, record, out) == (
-        f"--export_dir={foreign.export}: no signature that takes serialized records: neither "
-        "predict_examples nor serving_default does"
+        f"--export_dir={foreign.export} has no signature that takes serialized records: neither "
+        "predict_examples nor serving_default does. Use an export of estimator_kit."
     )
     bare = shutil.copytree(made.export, tmp_path / "bare")
     shutil.rmtree(bare / "assets.extra")
@@ -529,8 +530,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
     same(found, {"click/logits": made.predictions([str(record)])["click/logits"]})
     (bare / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
     assert refused(without, record, tmp_path / "more", kind=ExportError) == (
-        f"--export_dir={bare} does not load: Read less bytes than requested; export again, or "
-        "name another one"
+        f"--export_dir={bare} does not load: Read less bytes than requested. Use another version, "
+        "or export again."
     )
     one_output = {"mode": "predict", "export_dir": str(bare), "predict_files": (str(record),)}
     with pytest.raises(ek.ConfigError) as error:
@@ -546,8 +547,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
             )
         )
     assert str(export_error.value) == (
-        f"--export_dir={bare} does not load: Read less bytes than requested; export again, or "
-        "name another one"
+        f"--export_dir={bare} does not load: Read less bytes than requested. Use another version, "
+        "or export again."
     )
 
 
@@ -571,7 +572,7 @@ def test_the_newest_of_a_folder_of_versions(made, versions, tmp_path, caplog):
     with caplog.at_level("WARNING", "estimator_kit"):
         ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), eval_batch_size=16))
     same(written(output, expected), expected)
-    assert f"{versions}/13 has no saved_model.pb; {versions}/12 is asked" in caplog.text
+    assert f"{versions}/13 has no saved_model.pb. Using {versions}/12." in caplog.text
     chosen = ("click/classes", "click/logits")
     ek.run(ek.ExperimentConfig(**fields, predict_output=str(output), predict_outputs=chosen))
     assert [tuple(row) for row in written(output, chosen)] == [chosen] * 30
@@ -610,11 +611,13 @@ def test_empty_files_have_no_rows(made, tmp_path):
         assert [row["row"] for row in written(tmp_path / name / "b.tfrecord", ())] == [0, 1, 2]
         assert result.rows_evaluated == 3
         assert text.splitlines()[-1] == (
-            f"  note: {tmp_path}/a.tfrecord is empty, and so is the file of its predictions"
+            f"  note: {tmp_path}/a.tfrecord is empty, so the file of its predictions is empty too"
         )
     alone = refused(dataclasses.replace(made, export=str(bare)), tmp_path / "a.tfrecord",
                     tmp_path / "more", kind=ek.DataError)  # fmt: skip
-    assert alone == f"there is no record in {tmp_path}/a.tfrecord; nothing to predict"
+    assert alone == (
+        f"--predict_files: no records in {tmp_path}/a.tfrecord. Name files with records."
+    )
 
 
 def test_bad_records_without_a_spec(made, tmp_path):
@@ -643,7 +646,8 @@ def test_outputs_of_a_foreign_export():
         with pytest.raises(ek.ConfigError) as error:
             output(tf.float32, 5, 2)
     assert str(error.value) == (
-        "--export_dir=e: the output 'y' has the shape [5, 2], and so no value for each row"
+        "--export_dir=e: the output 'y' must have one value for each row, got the shape [5, 2]. "
+        "Export the model with another output."
     )
 
 
@@ -671,10 +675,10 @@ def test_numbers_and_bytes_of_a_foreign_export(tmp_path):
                 raise
             file.finish()
 
-    for name, where, what in (("a.tfrecord", "record 5", "'big' is a number that no int64"),
-                              ("a.jsonl", "row 6", " is no text in UTF-8"),
-                              ("a.parquet", "row 6", "'text' is no text in UTF-8"),
-                              ("a.csv", "row 6", "'text' is no text in UTF-8")):  # fmt: skip
+    for name, where, what in (("a.tfrecord", "record 5", "'big' is too large for int64"),
+                              ("a.jsonl", "row 6", " is not UTF-8 text"),
+                              ("a.parquet", "row 6", "'text' is not UTF-8 text"),
+                              ("a.csv", "row 6", "'text' is not UTF-8 text")):  # fmt: skip
         with pytest.raises(ek.DataError) as error:
             write(name)
         assert str(error.value).startswith(f"x/{name}: {where}") and what in str(error.value)
@@ -682,8 +686,8 @@ def test_numbers_and_bytes_of_a_foreign_export(tmp_path):
     with pytest.raises(ek.DataError) as error:
         write("a.tfrecord", big=answers["flag"], wide=np.array([0.0, 1e300]))
     assert str(error.value) == (
-        "x/a.tfrecord: record 6: the output 'wide' is a number that no float32 holds, and an "
-        "Example has no other; predict Parquet, CSV or JSON lines"
+        "x/a.tfrecord: record 6: the output 'wide' is too large for float32, the type that an "
+        "Example stores. Predict Parquet, CSV or JSON lines files."
     )
     text = np.array([[b"a", b"c"], [b"", b"b"]], object)
     for name in ("a.parquet", "a.csv", "a.jsonl"):
@@ -709,14 +713,14 @@ def test_names_of_outputs():
     with pytest.raises(ek.ConfigError) as error:
         plan.output_names(["a__b/c", "a/b__c", "x/c", "x/b__c"])
     assert str(error.value) == (
-        "--predict_files: the predictions of 2 of them would be named 'a__b__c'; predict them "
-        "into folders of their own"
+        "--predict_files: the predictions of 2 files would have the same name 'a__b__c'. Predict "
+        "these files into separate folders."
     )
     with pytest.raises(ek.ConfigError) as error:
         plan.output_names(["x/_a.csv"])
     assert str(error.value) == (
-        "--predict_files: the predictions of a file would be named '_a.csv', which readers of "
-        "folders pass over; rename the file"
+        "--predict_files: the predictions of a file would have the name '_a.csv', which readers of "
+        "folders ignore. Rename the file."
     )
 
 
@@ -822,8 +826,8 @@ def test_a_table_without_a_folder(made, tmp_path):
             predict_files=(f"{tmp_path}/a.csv",), predict_output=f"{tmp_path}/o.jsonl",
         ))  # fmt: skip
     assert str(error.value) == (
-        f"--predict_files: {tmp_path}/a.csv is CSV by its name; an export predicts tables: give "
-        "--export_dir and --predict_dir"
+        f"--predict_files: expected TFRecord files, got the CSV file {tmp_path}/a.csv. To predict "
+        "tables, use an export: give --export_dir and --predict_dir."
     )
 
 

@@ -186,7 +186,7 @@ def test_what_is_said_and_what_is_left_out(tmp_path):
         "monitoring.config",
         "  image: tensorflow/serving:2.15.1",
         "  ads: x, the latest 1 versions",
-        "  warning: ads: there is no folder x",
+        "  warning: ads: the folder x does not exist",
         f"  start: docker compose -f {tmp_path}/docker-compose.yaml up",
     ]
     text = (tmp_path / "docker-compose.yaml").read_text()
@@ -199,8 +199,8 @@ def test_versions_that_are_not_there_are_warned_of(tmp_path):
     models = (f"ads={tmp_path}/ads", "far=gs://b/far", f"old={tmp_path}/old")
     said = config_files.write(config(tmp_path / "made", serving_models=models))
     assert [line for line in said.splitlines() if "warning" in line] == [
-        f"  warning: ads: not in {tmp_path}/ads: version 7",
-        f"  warning: old: no version is in {tmp_path}/old",
+        f"  warning: ads: {tmp_path}/ads has no version 7",
+        f"  warning: old: {tmp_path}/old has no version",
     ]
 
 

@@ -93,8 +93,8 @@ def test_a_request_that_finds_the_queue_full_by_rest():
             status, body = get(address)
             assert status == 429
             assert json.loads(body) == {
-                "error": "3 requests wait already; try again later, or start the server with more "
-                         "--serving_threads"
+                "error": "3 requests are already waiting. Try again later, or start the server "
+                         "with more --serving_threads."
             }  # fmt: skip
         finally:
             gate.open.set()

@@ -152,6 +152,6 @@ def test_predicted_in_files(trained, tmp_path):
             keep_columns=("prices",),
         ))  # fmt: skip
     assert str(error.value) == (
-        "--keep_columns: 'prices' is a feature list, and predictions are written as Examples, "
-        "which have none; keep a feature of the context"
+        "--keep_columns: 'prices' is a feature list, and the Examples of predictions have no "
+        "feature lists. Keep a feature of the context."
     )

@@ -50,7 +50,7 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
             line = next(line for line in process.stderr if "SIGTERM" in line)
             day, _, text = line.split(maxsplit=2)
             assert datetime.date.fromisoformat(day)
-            assert text == "SIGTERM: requests are taken for 600 seconds more\n"
+            assert text == "SIGTERM: the server accepts requests for 600 more seconds\n"
             assert health(grpc_address) == health_pb2.HealthCheckResponse.NOT_SERVING
             assert [ask(client).tolist() for client in (first, second)] == [[[3.0, 6.0]]] * 2
         process.send_signal(signal.SIGTERM)  # It waits no longer.
@@ -124,8 +124,8 @@ def test_hosts_by_which_requests_may_call_a_server():
         line, error = status(host)
         assert line == "403 Forbidden"
         assert error == (
-            f"the host {host!r} is not allowed; if it is a name of this server, start the server "
-            "with it in --serving_allowed_hosts"
+            f"the host {host!r} is not allowed. If it is a name of this server, add it to "
+            "--serving_allowed_hosts."
         )
     assert status("evil.example", ("*",)) == good
 
@@ -158,12 +158,12 @@ def test_a_folder_that_is_not_there(tmp_path):
     made = config(tmp_path / "no")
     with pytest.raises(ek.ConfigError) as error, server.running(made):
         pass
-    assert str(error.value) == f"--serving_models: ads={tmp_path}/no: there is no such folder"
+    assert str(error.value) == f"--serving_models: ads={tmp_path}/no: the folder does not exist"
 
 
 def test_a_package_that_is_not_installed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "waitress", None)
-    missing = pytest.raises(ImportError, match=r"pip install estimator-kit\[serving\]")
+    missing = pytest.raises(ImportError, match=r"pip install 'estimator-kit\[serving\]'`\.")
     with missing, server.running(config(tmp_path)):
         pass
 

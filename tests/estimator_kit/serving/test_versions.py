@@ -256,9 +256,7 @@ def test_a_folder_whose_number_begins_with_zeros(made, folder, versions, said):
     shutil.copytree(made / "3", folder / "7")
     polled(found)
     assert (found.live, answer(found)) == ([7], 3.0)
-    assert said() == [
-        "model ads: the folders 007 and 7 are both version 7; 7 is the one that is served"
-    ]
+    assert said() == ["model ads: the folders 007 and 7 are both version 7; serving 7"]
     shutil.rmtree(folder / "7")
     polled(found)
     assert answer(found) == 2.0
@@ -363,7 +361,7 @@ def test_a_look_that_fails_ends_neither_the_server_nor_the_looks_at_other_models
     models.poll()
     models.poll()
     assert models.live() == {"bad": [], "ads": [1]}
-    assert caplog.messages.count("model bad: its folder could not be looked at") == 2
+    assert caplog.messages.count("model bad: its folder could not be read") == 2
     models.close()
 
 
@@ -374,7 +372,7 @@ def test_a_number_that_is_no_int64_is_no_version(versions, made, folder, said):
     for _ in range(2):
         assert polled(found) == [1]
     assert sorted(said()) == [
-        f"model ads: the folder {name} is no version: numbers end at 9223372036854775807"
+        f"model ads: the folder {name} is not a version: the largest is 9223372036854775807"
         for name in (str(2**63), "9" * 40)
     ]
     assert set(found.states()) == {1}

@@ -171,6 +171,6 @@ def test_the_best_is_remembered_with_its_metric(tmp_path):
     with pytest.raises(ConfigError) as error:
         BestRecord(folder, "loss", "min")
     assert str(error.value) == (
-        f"{folder}/best.json holds the best auc/y (max), and now loss (min) is asked for; go back, "
-        "or move that folder away"
+        f"{folder}/best.json: expected the metric loss (min), got auc/y (max). Use the metric of "
+        "the earlier runs, or move the folder away."
     )
