@@ -219,7 +219,7 @@ def test_what_an_export_does_not_say_is_listed(export, score):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", None])
-def test_a_damaged_file_beside_the_graph_is_said_before_the_scoring(
+def test_a_damaged_extra_file_is_reported_before_the_scoring(
     export, score, caplog, monkeypatch, content
 ):
     for name in ("metrics.json", "lineage.json"):

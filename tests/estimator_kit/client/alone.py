@@ -1,6 +1,6 @@
-"""The client's distribution without the kit: servers to ask, and a process that has nothing else.
+"""The client's distribution without the kit: servers, and a process that contains nothing else.
 
-The servers have a model `ads`, whose output `value` is two times an Example's `price`, and one for
+The servers have a model `ads`. Its output `value` is twice the `price` of an Example, plus 1 for
 each of its `tags`.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from estimator_kit.client import messages, tensors
 from tests.conftest import DOCUMENT
 
-VALUES = [2 * 1.5 + 2, 2 * 4.0 + 0]  # For the rows of ask_alone.py.
+VALUES = [2 * 1.5 + 2, 2 * 4.0 + 0]  # The answers for the rows in ask_alone.py.
 
 
 def value(record):
@@ -90,10 +90,10 @@ def fake_servers():
 
 
 def link_requirements(folder, names):
-    """Links installed distributions, and what they require themselves, into a folder."""
+    """Links installed distributions and their requirements into a folder."""
     folder = pathlib.Path(folder)
     names = list(names)
-    for name in names:  # It grows.
+    for name in names:  # The loop appends requirements.
         distribution = metadata.distribution(name)
         for text in distribution.requires or ():
             required = re.match(r"[\w.-]+", text)[0]
@@ -104,7 +104,7 @@ def link_requirements(folder, names):
             place = pathlib.Path(distribution.locate_file(parts[0]))
             if parts[0] in ("..", "__pycache__"):
                 continue
-            # `google` is of many distributions.
+            # Many distributions have a part of `google`.
             is_shared = place.is_dir() and not (place / "__init__.py").exists()
             path = pathlib.Path(*parts) if is_shared else pathlib.Path(parts[0])
             target = folder / path
@@ -114,7 +114,7 @@ def link_requirements(folder, names):
 
 
 def check(folder, tmp_path, names):
-    """Asks, in a process that has the package in a folder and distributions of these names."""
+    """Runs ask_alone.py in a process that has only the package and these distributions."""
     requirements, spec = tmp_path / "requirements", tmp_path / "spec.json"
     link_requirements(requirements, names)
     spec.write_text(json.dumps(DOCUMENT))

@@ -1,8 +1,9 @@
-"""A program that has the client's package, what it requires, and nothing else.
+"""A program with only the client's package and its requirements.
 
     python -I -S ask_alone.py <package's folder> <requirements' folder> <spec.json> <gRPC> <REST>
 
-Prints as JSON what both clients answer for two rows, what was imported, and the error of a YAML.
+Prints JSON with the answers of both clients for two rows, the imported modules, and the error for
+YAML.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A request of RestClient ends at its deadline, however slow the other side is."""
+"""A request of RestClient ends at its deadline, however slow the server is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_kit.client.retries import Retries
 
 pytestmark = pytest.mark.no_tensorflow
 
-# A server that drips goes on for so long, unless its client is gone.
+# Seconds that a dripping server goes on, unless its client is gone.
 LONG = 60.0
 BODY = json.dumps({"model_version_status": [{"version": "3", "state": "AVAILABLE"}]}).encode()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -25,7 +25,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d
 
 @contextlib.contextmanager
 def listening(talk, context=None):
-    """The port of a server that talks once, in a thread."""
+    """The port of a server that answers one connection, in a thread."""
     done = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -43,13 +43,13 @@ def listening(talk, context=None):
             yield server.getsockname()[1]
         finally:
             done.set()
-            with contextlib.suppress(OSError):  # It may never have been asked.
+            with contextlib.suppress(OSError):  # There may have been no connection.
                 socket.create_connection(server.getsockname(), 1).close()
             thread.join(LONG)
 
 
 def dripping(whole, first=b""):
-    """Sends a first part, and of the whole a byte at a time, in LONG seconds."""
+    """Sends a first part, and then the rest byte by byte, in LONG seconds."""
 
     def talk(sock, done):
         sock.recv(10_000)

@@ -1,4 +1,4 @@
-"""The client's own messages against the official ones: names, numbers, types, bytes."""
+"""Compares the client's messages with the official ones: names, numbers, types, bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODULES = (
     meta_graph_pb2, tf.train,
 )  # fmt: skip
 
-# Configuration files, whose messages no package has; theirs are in TensorFlow Serving's sources.
+# Configuration files. No package has their messages; TensorFlow Serving's sources define them.
 _WITHOUT_OFFICIAL = {"BatchingParameters", "PrometheusConfig", "MonitoringConfig"}
 
 _NAMES = [n for n in messages.names() if n.rpartition(".")[2] not in _WITHOUT_OFFICIAL]
@@ -55,7 +55,7 @@ def test_each_field_is_the_official_one(name):
         assert field.name == other.name
         assert field.type == wire_type(other), field.name
         assert is_repeated(field) == is_repeated(other), field.name
-        # What excludes each other does so in both; a oneof may have fields that are left out here.
+        # The same fields exclude each other in both. The official oneof may have more fields.
         groups = [f.containing_oneof and f.containing_oneof.name for f in (field, other)]
         assert groups[0] == groups[1], field.name
         if field.message_type is not None:
@@ -69,7 +69,7 @@ def test_each_field_is_the_official_one(name):
 
 
 def is_repeated(field):
-    # protobuf 6 has a name of its own for it, and the old one warns from 7 on.
+    # protobuf 6 renamed it, and the old name warns since protobuf 7.
     if hasattr(type(field), "is_repeated"):
         return field.is_repeated
     return field.label == field.LABEL_REPEATED

@@ -1,4 +1,4 @@
-"""The client's reading of a spec and `feature_specs`' own agree; what the client does not know."""
+"""The client and `feature_specs` read a spec alike; the client refuses what it does not know."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import DOCUMENT, ROOT
 pytestmark = pytest.mark.no_tensorflow
 
 LIST = {"shape": "variable"}
-# Every kind of column and every form of feature; some columns have the name of a feature.
+# Every kind of column and every form of feature. Some columns have the name of a feature.
 EVERYTHING = {
     "features": {
         "price": {"dtype": "float32", "default": 0.0},
@@ -77,7 +77,7 @@ ATTRIBUTES = ("dtype", "shape", "variable", "single", "nested", "feature_list", 
 
 
 def check(spec):
-    """The client reads what the kit writes into an export as the kit itself reads it."""
+    """The client and the kit read the same from the spec of an export."""
     read = record_spec.parse(json.loads(json.dumps(spec.to_dict())))
     assert read.used_features() == spec.used_features()
     assert read.sequence_examples == spec.sequence_examples
@@ -100,7 +100,7 @@ def test_every_kind_of_column_and_any_of_them():
     chosen = [(name,) for name in spec.columns]
     chosen += [tuple(rng.sample(list(spec.columns), rng.randint(2, 6))) for _ in range(200)]
     for columns in chosen:
-        # What a group may have together is for the parser to say.
+        # Only the parser checks which columns a group may combine.
         check(dataclasses.replace(spec, groups={"some": columns}))
 
 

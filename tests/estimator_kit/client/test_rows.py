@@ -1,4 +1,4 @@
-"""Rows become the Examples that the spec reads; what does not fit is named."""
+"""Rows become the Examples that the spec reads; an error names what does not fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from input_pipelines.record_files import writing
 
 
 class Frame:
-    """What of a DataFrame is used: its columns, and its rows as dicts."""
+    """The part of a DataFrame that the client uses: its columns, and its rows as dicts."""
 
     def __init__(self, columns):
         self.columns = list(columns)
@@ -64,7 +64,7 @@ def test_a_data_frame(rows):
 
 
 def test_integers_of_a_column_with_missing_ones(rows):
-    """What pandas makes of them: floats, and NaN."""
+    """The values as pandas stores them: floats, and NaN."""
     nan = float("nan")
     column = np.array([26, nan, -3, 2**53 - 1])
     records = [{**GOOD, "visits": value} for value in column.tolist()]
@@ -107,7 +107,7 @@ def test_what_does_not_fit(rows, row, message):
     assert str(error.value) == message
 
 
-def test_one_dict_is_no_list_of_rows(rows):
+def test_one_dict_is_not_a_list_of_rows(rows):
     with pytest.raises(RowError, match=r"expected a list of dicts, .*, got one dict"):
         rows.examples(GOOD)
 
@@ -124,7 +124,7 @@ def test_one_dict_is_no_list_of_rows(rows):
         (np.array(5), "expected a list of dicts, one for each row, or a DataFrame, got array(5)"),
     ],
 )
-def test_what_are_no_rows(rows, given, message):
+def test_values_that_are_not_rows(rows, given, message):
     with GrpcClient("localhost:1", "ads", rows=rows) as client:
         for ask in (client.predict, client.classify, client.regress):
             with pytest.raises(RowError) as error:

@@ -1,4 +1,4 @@
-"""Arrays as messages and back, against TensorFlow's own conversion."""
+"""Arrays become messages and back, as in TensorFlow's conversion."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_an_array_goes_to_tensorflow_and_back(kind, shape):
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: np.dtype(kind).name)
-def test_values_in_fields_of_their_own(kind):
-    made = proto(values=kind(1), dtype=kind, shape=[2, 2])  # One value, which stands for all.
+def test_values_in_typed_fields(kind):
+    made = proto(values=kind(1), dtype=kind, shape=[2, 2])  # One value, which is repeated.
     assert not made.tensor_content
     np.testing.assert_array_equal(tensors.to_array(made), np.ones([2, 2], kind))
 
@@ -60,7 +60,7 @@ def test_strings():
         ({"unknown": True}, "its shape is unknown"),
     ],
 )  # fmt: skip
-def test_what_is_no_array(change, message):
+def test_messages_that_are_not_arrays(change, message):
     made = messages.message("tensorflow.TensorProto")()
     made.dtype = change.get("dtype", 1)
     made.tensor_shape.dim.add().size = change.get("size", 2)
@@ -93,7 +93,7 @@ def test_strings_that_are_continued_count_as_often_as_they_are_there():
         ([[300]], np.int32, np.int32([[300]])),
         ([2**63 - 1], np.uint64, np.uint64([2**63 - 1])),
         ([], np.object_, np.array([], object)),
-        ([1.5], np.int64, np.float64([1.5])),  # The server says what is wrong with these.
+        ([1.5], np.int64, np.float64([1.5])),  # The server reports what is wrong with these.
         ([True], np.float32, np.array([True])),
         ([1], np.object_, np.array([1])),
     ],

@@ -1,4 +1,4 @@
-"""Which versions are written and kept: over starts, with pins, by every exporter."""
+"""The versions that each exporter writes and keeps, over several starts and with pins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 
 def keep(folder, entries):
-    """Writes `keep.json`, as a person does."""
+    """Writes `keep.json` by hand."""
     with open(f"{folder}/keep.json", "w", encoding="utf-8") as file:
         json.dump(entries, file)
 
@@ -62,7 +62,7 @@ def test_a_keep_file_that_cannot_be_read_stops_retention(folder, text):
 def test_a_version_is_higher_than_those_that_are_there(folder):
     staged = versions.new_staging(folder, 7.0)
     os.makedirs(staged)
-    assert names(folder) == ["9", "10", "11", "12"]  # A staging folder is no version.
+    assert names(folder) == ["9", "10", "11", "12"]  # A staging folder does not count as a version.
     assert versions.publish(staged, folder, 7.0) == f"{folder}/13"
     os.makedirs(staged)
     assert versions.publish(staged, folder, 70.0) == f"{folder}/70"

@@ -1,4 +1,4 @@
-"""An export: its signatures, what is beside it, and that it is named only when it answers."""
+"""An export: its signatures, its extra files, and that it gets its name only if it answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOW = 1_700_000_000.0
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """An Estimator after a step, its spec, and 40 rows in a file."""
+    """An Estimator after one step, its spec, and 40 rows in a file."""
     folder = tmp_path_factory.mktemp("ads")
     rows = make_rows(40)
     writing.write_examples(f"{folder}/eval.tfrecord", rows)
@@ -85,7 +85,7 @@ def test_every_signature_is_there_and_takes_any_number_of_rows(export):
     assert list(loaded["regress/click"].structured_outputs) == ["outputs"]
 
 
-def test_what_is_beside_it(export, trained):
+def test_extra_files(export, trained):
     extra = export / "assets.extra"
     assert (extra / "flags.txt").read_text() == "--max_steps=1\n"
     assert read(extra / "metrics.json") == {"loss": 0.5}
@@ -107,7 +107,7 @@ def test_the_warm_up_is_of_prediction_logs(export, rows):
     found = {}
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         log = logs_pb2.PredictionLog.FromString(record)
-        assert log.SerializeToString(deterministic=True) == record  # No field that it lacks.
+        assert log.SerializeToString(deterministic=True) == record  # It has no unknown fields.
         kind = log.WhichOneof("log_type")
         request = getattr(log, kind).request
         assert request.model_spec.name == "clicks"
@@ -136,7 +136,7 @@ def test_client_examples_are_of_a_real_row_without_its_labels(export):
         "price": [pytest.approx(row["price"])], "user": [row["user"] or ""],
         "city": [row["city"]], "tags": [row["tags"]],
     }  # fmt: skip
-    # As text: a record that is no text in UTF-8 would come as {"b64": ...}.
+    # The record is not UTF-8 text, so it is {"b64": ...}.
     (sent,) = read(folder / "request_examples.json")["inputs"]["examples"]
     import base64
 
@@ -169,7 +169,7 @@ def test_another_default_signature(trained, rows, tmp_path):
     assert sorted(os.listdir(tmp_path)) == [os.path.basename(path)]
 
 
-def test_an_export_that_answers_otherwise_is_refused_and_named_nowhere(trained, rows, tmp_path):
+def test_an_export_that_answers_differently_is_refused_and_removed(trained, rows, tmp_path):
     made, spec, _ = trained
     price = rows.features["price"].copy()
     price[7] += 0.25
@@ -246,7 +246,7 @@ def test_arrays_go_through_json_as_they_are(array):
 
 
 def test_answers_may_differ_by_what_sums_of_float32_do():
-    """Logits of a trained model, asked with 100 rows and with 3; features are held to less."""
+    """Logits of a trained model for 100 rows and for 3. The tolerance for features is smaller."""
     expected = {"logits": np.float32([[9.504173], [-1.0755432]])}
     rounded = {"logits": np.float32([[9.504173], [-1.075542]])}
     assert skew.check_answers(expected, rounded, "s") == pytest.approx(1.1e-6, rel=0.02)
@@ -331,7 +331,7 @@ def test_inspecting_an_export(export, tmp_path):
     assert {"VarHandleOp", "ParseExampleV2"} <= {node.op for node in graph.node}
 
 
-def test_inspecting_a_checkpoint_and_what_is_none(trained, tmp_path):
+def test_inspecting_a_checkpoint_and_other_folders(trained, tmp_path):
     checkpoint = trained[0].latest_checkpoint()
     lines = inspect.inspect(config_of(checkpoint)).splitlines()
     assert lines[0] == f"checkpoint {checkpoint}"
@@ -426,7 +426,7 @@ def transforming(export, path, kind, folder, **fields):
 
 
 def ops_of(export):
-    """How many ops of each type the serving graph of an export has."""
+    """The number of ops of each type in the serving graph of an export."""
     meta = saved_model_graph.serving_graph(saved_model_graph.read_saved_model(str(export)), "")
     return saved_model_graph.op_counts(meta.graph_def)
 
@@ -451,7 +451,7 @@ def test_an_export_in_another_form_answers_the_same(export, trained, tmp_path, k
 
 
 @pytest.mark.parametrize("with_spec", [True, False])
-def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
+def test_records_that_cannot_be_used(export, tmp_path, with_spec):
     source = export
     if not with_spec:
         source = shutil.copytree(export, tmp_path / "bare")
@@ -493,7 +493,7 @@ def test_records_that_a_form_cannot_be_asked_with(export, tmp_path, with_spec):
         )
 
 
-def test_a_result_that_answers_otherwise_is_refused(export, trained, tmp_path, monkeypatch):
+def test_a_result_that_answers_differently_is_refused(export, trained, tmp_path, monkeypatch):
     def other(source, meta):
         graph = made(source, meta)
         for node in graph.node:

@@ -1,4 +1,4 @@
-"""Exports as files for TensorFlow Lite and ONNX Runtime, asked beside the export they are of."""
+"""Files for TensorFlow Lite and ONNX Runtime answer like the export that they are made from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 def exported(folder, document, rows, hidden_units):
-    """Paths of an export after a step, and of the rows."""
+    """The paths of an export after one step, and of its rows."""
     spec = feature_specs.parse(document)
     records = [writing.example(row).SerializeToString() for row in rows]
     path = f"{folder}/rows.tfrecord"
@@ -54,7 +54,7 @@ def exported(folder, document, rows, hidden_units):
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """An export that reads numbers and ids alone."""
+    """An export that reads only numbers and ids."""
     document = copy.deepcopy(DOCUMENT)
     document["features"] = {
         "price": {"dtype": "float32", "default": 0.0}, "hour": {"dtype": "int64"},
@@ -87,7 +87,7 @@ def convert(export, folder, kind, **fields):
 
 
 def answers(export):
-    """What `predict_examples` of the export answers, in Python's TensorFlow."""
+    """The answers of `predict_examples` in Python's TensorFlow."""
     (batch,) = exports.predictions(exports.read(export[0], ""), [export[1]], 100)
     return batch
 
@@ -214,7 +214,7 @@ def test_a_quantized_file_whose_loss_rises_is_refused(numbers, tmp_path, monkeyp
     lines = convert(numbers, tmp_path / "a", "tflite_int8", **fields,
                     transform_max_loss_increase=10.0)  # fmt: skip
     assert [line.split()[0] for line in lines[-2:]] == ["loss/click", "loss/buy"]
-    # How much a quantization loses depends on the version of TensorFlow.
+    # The loss of a quantization depends on the version of TensorFlow.
     losses = iter([1.0, 1.02])
     monkeypatch.setattr(
         quality_change, "metrics_of", lambda *arguments: {"click": {"loss": next(losses)}}
@@ -254,7 +254,7 @@ def test_columns_leave_strings_to_the_app(ads, tmp_path):
 
 @pytest.mark.ci
 def test_strings_need_the_flex_delegate(ads, tmp_path):
-    """The interpreter of TensorFlow 2.15 has it, that of 2.21 has not."""
+    """The interpreter of TensorFlow 2.15 has the delegate; the one of 2.21 does not."""
     ops = "DenseBincount, Pack, RaggedTensorToSparse, SparseCross, StringToHashBucketFast, Unpack"
     try:
         lines = convert(ads, tmp_path, "tflite")

@@ -1,4 +1,4 @@
-"""The rows that exports are asked with: the first ones, and the unusual ones behind them."""
+"""The rows that check an export: the first rows, followed by the unusual rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_first_rows_and_the_unusual_ones(tmp_path, monkeypatch):
     for name, value in found.features.items():
         if isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, every.features[name][list(found.places)])
-    # All of them, where there are no more than are asked for.
+    # All rows, if the file has no more than the requested number.
     assert sample_rows.unusual_rows(spec, paths, count=500).places == tuple(range(200))
 
 

@@ -1,4 +1,4 @@
-"""--mode=predict --predict_dir: an export predicts for many files what the Estimator does."""
+"""--mode=predict --export_dir: an export predicts the same as the Estimator, for many files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def made(tmp_path_factory):
 
 
 def rows_to_predict(count, seed):
-    """Rows without labels, with one tag at most, which CSV can hold; `code` is text for eyes."""
+    """Rows without labels, and with at most one tag because of CSV; `code` is unusual text."""
     rows = make_rows(count, seed=seed)
     for i, row in enumerate(rows):
         del row["click"], row["buy"]
@@ -72,7 +72,7 @@ def rows_to_predict(count, seed):
 
 
 def write(path, rows):
-    """Rows as a file of the kind that its name says."""
+    """Writes rows to a file of the kind that its name says."""
     name = str(path)
     if "tfrecord" in name:
         writing.write_examples(name, rows)
@@ -97,7 +97,7 @@ def write(path, rows):
 
 
 def written(path, outputs):
-    """The rows of an output as dicts; the values of an output are arrays, of CSV put together."""
+    """The rows of an output file as dicts. Columns of CSV become the list of their output."""
     name = str(path)
     if "tfrecord" in name:
         rows = []
@@ -142,7 +142,7 @@ def predict(*arguments, **changes):
 
 
 def same(found, expected):
-    """Holds the rows of an output to those of the Estimator."""
+    """Compares the rows of an output file with the Estimator's predictions."""
     for name, values in expected.items():
         of_rows = [np.asarray(row[name]).reshape(-1) for row in found]
         if values.dtype == np.object_:
@@ -156,7 +156,7 @@ def same(found, expected):
 
 @pytest.fixture(scope="module")
 def expected_of_parts(made, tmp_path_factory):
-    """The rows of three files, and what the Estimator predicts for them."""
+    """The rows of three files, with the Estimator's predictions."""
     folder = tmp_path_factory.mktemp("expected")
     parts = [rows_to_predict(size, i) for i, size in enumerate(SIZES)]
     for i, rows in enumerate(parts):
@@ -231,7 +231,7 @@ def test_csv_as_its_options_say(made, tmp_path):
 
 
 def test_csv_as_the_export_says(made, tmp_path):
-    """What stands for a missing value is said once, in the spec that an export keeps."""
+    """The spec that an export keeps decides which text means a missing value."""
     export = shutil.copytree(made.export, f"{tmp_path}/export/1")
     kept = pathlib.Path(export, "assets.extra", "feature_spec", "spec.json")
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "tables": {"csv_missing": ["?"]}}))
@@ -269,7 +269,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.ci
-def test_what_a_kill_left_is_gone_on_with_by_processes(made, tmp_path):
+def test_processes_continue_after_a_kill(made, tmp_path):
     for i, size in enumerate(SIZES):
         write(tmp_path / f"part-{i}.parquet", rows_to_predict(size, i))
     files = tmp_path / "part-*.parquet"
@@ -411,7 +411,7 @@ def test_bad_rows_are_named_and_finished_files_stay(made, tmp_path):
             text = refused(made, folder / f"*.{kind}", folder / "out", kind=ek.DataError)
             reason = "feature 'price' is nan, expected a finite number"
             where = f"{folder}/b.{kind}: row 21"
-            if kind == "csv":  # Behind the names, 20 rows and the 4 line breaks in them.
+            if kind == "csv":  # After the header, 20 rows and the 4 line breaks in them.
                 where = f"{folder}/b.csv: line 26"
             if kind == "tfrecord":
                 where = f"{folder}/b.{kind}: {place(f'{folder}/b.{kind}', 20)}"
@@ -525,7 +525,7 @@ def test_exports_that_cannot_be_used(made, tmp_path):
         "Pass the spec that it was made with as --spec."
     )
     assert not out.exists()
-    predict(without, record, out)  # Records need none.
+    predict(without, record, out)  # Records need no spec.
     found = written(out / "a.tfrecord", ["click/logits"])
     same(found, {"click/logits": made.predictions([str(record)])["click/logits"]})
     (bare / "variables" / "variables.data-00000-of-00001").write_bytes(b"")
@@ -554,7 +554,7 @@ def test_exports_that_cannot_be_used(made, tmp_path):
 
 @pytest.fixture
 def versions(made, tmp_path):
-    """A folder with three versions: one that is damaged, the export, and half of a copy."""
+    """A folder with three versions: a damaged one, the export, and an incomplete copy."""
     folder = tmp_path / "versions"
     (folder / "1").mkdir(parents=True)
     (folder / "1" / "saved_model.pb").write_bytes(b"")
@@ -564,7 +564,7 @@ def versions(made, tmp_path):
 
 
 def test_the_newest_of_a_folder_of_versions(made, versions, tmp_path, caplog):
-    """Also without --predict_dir; no --spec is needed, since the export keeps its own."""
+    """With and without --predict_dir. No --spec is needed, because the export keeps its spec."""
     record, output = tmp_path / "a.tfrecord", tmp_path / "out.jsonl"
     write(record, rows_to_predict(30, 0))
     expected = made.predictions([str(record)])
@@ -652,7 +652,7 @@ def test_outputs_of_a_foreign_export():
 
 
 def test_numbers_and_bytes_of_a_foreign_export(tmp_path):
-    """Types that no head of the kit answers, by each kind of file."""
+    """Each kind of file holds types that no head of the kit returns."""
     answers = {
         "half": np.array([[0.5], [2.0]], np.float16), "wide": np.array([1e-9, 2.5]),
         "flag": np.array([[True], [False]]), "big": np.array([[2**64 - 1], [0]], np.uint64),
@@ -831,7 +831,7 @@ def test_a_table_without_a_folder(made, tmp_path):
     )
 
 
-def test_a_program_runs_it_too(made, tmp_path):
+def test_a_program_predicts_with_it(made, tmp_path):
     write(tmp_path / "a.tfrecord", rows_to_predict(3, 0))
     result = ek.run(config(made, tmp_path / "a.tfrecord", tmp_path / "out"))
     assert (result.mode, result.rows_evaluated) == ("predict", 3)

@@ -1,9 +1,9 @@
-"""Small SavedModels whose answers are worked out by hand, and a server of them.
+"""Small SavedModels with known answers, and a server for them.
 
-`write_version(folder, 3)` makes version 3, whose default signature answers y = 3 * x for x of the
-shape [rows, 2], and echoes the strings `name`. Its Examples hold one float `v`: `classify` scores
-the classes `low` and `high` with -v and v, `regress` gives 3 * v, `by_examples` 3 * v as `value`.
-`half_plus_two` is x / 2 + 2 of [rows, 1].
+`write_version(folder, 3)` makes version 3. Its default signature returns y = 3 * x for x of the
+shape [rows, 2], and echoes the strings `name`. Its Examples have one float `v`: `classify` scores
+the classes `low` and `high` with -v and v, `regress` returns 3 * v, and `by_examples` returns 3 * v
+as `value`. `half_plus_two` returns x / 2 + 2 for x of the shape [rows, 1].
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ saved_model = v1.saved_model
 
 
 def write_version(folder, version, *, warm_up=None):
-    """Writes a version, with the `PredictionLog`s of its warm-up, and returns its path."""
+    """Writes a version with the `PredictionLog`s of its warm-up; returns its path."""
     path = pathlib.Path(folder) / str(version)
     with tf.Graph().as_default(), v1.Session() as session:
         factor = v1.get_variable("factor", initializer=float(version))
-        # Two of them, so that a version half of whose variables is there can be made.
+        # Two variables, so that a test can make a version that lacks one of them.
         v1.get_variable("padding", initializer=tf.zeros([1000]))
         x = v1.placeholder(tf.float32, [None, 2])
         name = v1.placeholder(tf.string, [None])
@@ -86,7 +86,7 @@ def config(folder, **changes):
 
 @contextlib.contextmanager
 def serving(folder, **changes):
-    """Servers of a folder: their gRPC address, their URL, and their models, to poll."""
+    """Servers for a folder: their gRPC address, their URL, and their models."""
     from estimator_kit.serving import server
 
     with server.running(config(folder, **changes)) as (made, models):

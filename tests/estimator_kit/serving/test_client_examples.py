@@ -1,4 +1,4 @@
-"""The `client_examples` of an export, sent as they are to its server: what `predict` says."""
+"""The `client_examples` of an export, sent to its server, answer like `predict`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The folder of an export's examples, its server, and what the Estimator says of their row."""
+    """The folder of an export's examples, its server, and the Estimator's predictions."""
     folder = tmp_path_factory.mktemp("clicks")
     rows = make_rows(20)
     writing.write_examples(f"{folder}/eval.tfrecord", rows)
@@ -48,7 +48,7 @@ def exported(tmp_path_factory):
 
 
 def same(found, expected):
-    """Holds named outputs, as REST or gRPC has them, to those of the Estimator."""
+    """Compares named outputs of REST or gRPC with the Estimator's predictions."""
     assert set(found) == set(expected)
     for name, values in expected.items():
         if values.dtype == np.object_:
@@ -59,12 +59,12 @@ def same(found, expected):
 
 
 def rest_outputs(answer):
-    """`outputs` of a body; of one output alone REST leaves the name out, and here are ten."""
+    """`outputs` of a body. REST omits the name of a single output; here are ten outputs."""
     return json.loads(answer)["outputs"]
 
 
 def json_values(text):
-    """The JSON values that stand one after the other in a text."""
+    """The JSON values in a text, one after the other."""
     decoder, values, at = json.JSONDecoder(), [], 0
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's own files: their text, and what its messages read in it."""
+"""The files for TensorFlow Serving: their text, and what its messages read from it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_batching_and_monitoring(files):
     kind = messages.message("tensorflow.serving.BatchingParameters")
     read = text_format.Parse(files["batching_parameters.txt"], kind())
     assert read.batch_timeout_micros.value == 1000
-    # A request as the client makes it, of 1000 rows, is split and not refused.
+    # The server splits a client's request of 1000 rows, and does not refuse it.
     assert read.max_batch_size.value == BATCH_ROWS == 1000
     assert read.enable_large_batch_splitting.value
     assert read.max_execution_batch_size.value == 128
@@ -107,14 +107,14 @@ def test_kubernetes(files):
     (bash, option, script) = container["readinessProbe"]["exec"]["command"]
     assert (bash, option) == ("bash", "-c") and script.startswith("for model in ads far old; do\n")
     assert container["startupProbe"]["exec"] == container["readinessProbe"]["exec"]
-    # A number: a gRPC probe takes no name of a port.
+    # A number, because a gRPC probe does not accept the name of a port.
     assert container["livenessProbe"] == {
         "grpc": {"port": 8500}, "timeoutSeconds": 5, "periodSeconds": 10,
     }  # fmt: skip
-    # 600 seconds for the first versions to be loaded.
+    # 600 seconds to load the first versions.
     assert container["startupProbe"]["failureThreshold"] * container["startupProbe"][
         "periodSeconds"] == 600  # fmt: skip
-    # None of the three can be looked at: 512 MiB each, twice, and 512 for the server.
+    # The three models cannot be read: 512 MiB for each, twice, and 512 MiB for the server.
     assert container["resources"] == {
         "requests": {"cpu": "1", "memory": "3584Mi"}, "limits": {"memory": "7168Mi"},
     }  # fmt: skip

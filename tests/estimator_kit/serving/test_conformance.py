@@ -1,4 +1,4 @@
-"""A trained model with every head and many kinds of columns, served: what `predict` says (1e-6)."""
+"""A served model with every head and many kinds of columns answers like `predict` (1e-6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.estimator_kit.small_training import batch_of
 
 pytestmark = pytest.mark.ci
 
-# Kinds of columns that the table of the conformance test has not.
+# Kinds of columns that are not in the table of the conformance test.
 MORE = {
     "price_bin": {"bucketized": "price_raw", "boundaries": [2, 5]},
     "price_raw": {"numeric": "price"},
@@ -34,7 +34,7 @@ MORE = {
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The export of a model, the rows, and what the Estimator predicts for them."""
+    """The export of a model, some rows, and the Estimator's predictions for them."""
     folder = tmp_path_factory.mktemp("conformance")
     heads = {head: head for head in table.HEAD_CASES}
     document = copy.deepcopy(table.document(heads, ("wide", "deep")))

@@ -1,4 +1,4 @@
-"""gRPC's health service and server reflection: what they say, when it changes, and their end."""
+"""gRPC's health service and server reflection: their answers, changes and end."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_watch_sees_each_change_and_ends_with_the_server(running, made, tmp_pa
     assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
     load(made, tmp_path, models, "ads")
     assert next(one).status == SERVING
-    load(made, tmp_path, models, "next")  # Of `ads` nothing changes, and nothing is sent.
+    load(made, tmp_path, models, "next")  # `ads` does not change, so the server sends nothing.
     assert next(whole).status == SERVING
     found.leave()
     assert [next(seen).status for seen in (whole, one)] == [NOT_SERVING, NOT_SERVING]
@@ -110,17 +110,17 @@ def test_a_watch_sees_each_change_and_ends_with_the_server(running, made, tmp_pa
 
 
 def check_end(found, calls):
-    """Calls that last are ended, and do not keep a server for all of its grace."""
+    """The server ends open calls, and does not wait for them until its grace is over."""
     assert found._grpc.stop(10 * LONG).wait(LONG)
     for call in calls:
         with pytest.raises(grpc.RpcError) as error:
             next(call)
-        # The second where the connection is closed first.
+        # The second code if the connection closes first.
         assert error.value.code() in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
 
 
 class Ended(Signalled):
-    """As a signal would set it; `waits` is set when the server waits for a second one."""
+    """Acts like a signal. `waits` is set when the server waits for a second signal."""
 
     def __init__(self):
         super().__init__()
@@ -155,7 +155,7 @@ def test_between_sigterm_and_the_end(made, tmp_path, monkeypatch):
             ended.set()
             assert (next(seen).status, check(channel)) == (NOT_SERVING, NOT_SERVING)
             with GrpcClient("", "ads", channel=channel) as client:
-                assert client.status() == {1: "AVAILABLE"}  # It is asked, and answers.
+                assert client.status() == {1: "AVAILABLE"}  # The server still answers.
             assert ended.waits.wait(LONG)
     finally:
         ended.set()
@@ -179,7 +179,7 @@ def test_watches_keep_no_thread_and_no_place_in_the_queue():
 
 
 class Context:
-    """Of a call that goes on until it is cancelled."""
+    """The context of a call that stays open until it is cancelled."""
 
     def __init__(self, *, over=False):
         self.cancelled = threading.Event()
@@ -219,7 +219,7 @@ def test_a_client_that_does_not_read_stops_no_other():
         live["ads"] = []
         health.changed()
         assert told.acquire(timeout=LONG)
-        assert seen == [NOT_SERVING, SERVING, NOT_SERVING]  # Nothing for the call that was over.
+        assert seen == [NOT_SERVING, SERVING, NOT_SERVING]  # The ended call gets no status.
         assert health.check(request, None).status == NOT_SERVING
         health.end()
         assert contexts[0].cancelled.is_set() and contexts[1].cancelled.is_set()
@@ -265,7 +265,7 @@ def test_reflection_keeps_no_thread_of_predictions_and_ends_with_the_server(runn
             assert len(next(call).list_services_response.service) == 4
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = "ads"
-        with pytest.raises(grpc.RpcError) as error:  # An answer: the folder is empty.
+        with pytest.raises(grpc.RpcError) as error:  # The server answers: the folder is empty.
             model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus(request, timeout=LONG)
         assert error.value.code() == grpc.StatusCode.NOT_FOUND
         check_end(found, calls)

@@ -1,6 +1,6 @@
-"""Bodies of REST requests: what TensorFlow Serving's own tests expect of them, and any JSON.
+"""Bodies of REST requests: the cases of TensorFlow Serving's tests, and arbitrary JSON.
 
-The cases are those of its json_tensor_test.cc, in arrays instead of messages.
+The cases come from its json_tensor_test.cc, with arrays instead of messages.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_lists_that_are_nested_deep_where_nothing_reads_them():
          "Expecting object but got list"),
         ({"instances": [["x"], {"s": ["y"]}]}, {"s": "string"},
          "Expecting value/list but got object"),
-        # No type of TensorFlow Serving's JSON either.
+        # TensorFlow Serving's JSON does not have this type either.
         ({"instances": [1]}, {"a": "complex"}, "input a: no JSON value becomes a 8"),
         ({"instances": [1]}, {"a": "half"}, "input a: no JSON value becomes a half"),
     ],
@@ -144,14 +144,14 @@ def test_errors(body, kinds, message):
     ],
 )
 def test_what_tensorflow_serving_would_take(body, kinds, message):
-    """The differences that docs/guides/serving.md lists."""
+    """The differences from TensorFlow Serving that docs/guides/serving.md lists."""
     with pytest.raises(RequestError) as error:
         arrays(body, **kinds)
     assert message in error.value.message
 
 
 def test_a_name_that_is_there_twice():
-    """TensorFlow Serving takes the first."""
+    """TensorFlow Serving uses the first value."""
     found, _ = arrays(b'{"inputs": [1], "inputs": [2]}', a="int32")
     same(found["a"], [2], np.int32)
 
@@ -230,7 +230,7 @@ def test_values_are_counted(monkeypatch, text, count):
     ],
 )
 def test_a_large_text_is_read_in_pieces(monkeypatch, text):
-    """No call of Python's parser, which other threads wait for, is longer than a piece."""
+    """Each call of Python's parser, which blocks other threads, reads at most one piece."""
     decoder, sizes = json_parser._DECODER, []
 
     def raw_decode(text, at):

@@ -1,4 +1,4 @@
-"""More requests than there are threads, slow connections, and large bodies: others are answered."""
+"""The server answers other clients under overload, slow connections and large bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONG = 60.0
 
 
 class Gate:
-    """A WSGI application, and models, that answer when they are let."""
+    """A WSGI application and models that answer only when the test lets them."""
 
     def __init__(self):
         self.started, self.open = threading.Semaphore(0), threading.Event()
@@ -69,7 +69,7 @@ def get(address, path="/"):
 
 
 def until(is_so):
-    """Waits for what another thread does."""
+    """Waits until another thread makes a condition true."""
     waiting = threading.Event()
     for _ in range(6000):
         if is_so():
@@ -197,6 +197,6 @@ def test_more_connections_than_are_kept(monkeypatch):
             slow.sendall(b"GET / HTTP/1.1\r\n" if i % 2 else b"")
         assert get(address) == (200, b"done")
         assert len(made._server.active_channels) <= 40
-        gate.open.set()  # The oldest of all is one that is being answered.
+        gate.open.set()  # The oldest connection has a request that is being answered.
         asking.join(LONG)
         assert answers == [(200, b"done")]

@@ -1,4 +1,4 @@
-"""gRPC by the official stubs, and REST by plain requests: answers, and errors with their codes."""
+"""gRPC with the official stubs, and REST with plain requests: answers, and errors with codes."""
 
 from __future__ import annotations
 
@@ -351,7 +351,7 @@ def continued():
         (lambda: with_input("counts", count=huge()), CODE.INVALID_ARGUMENT,
          "input count: the shape [1099511627776] takes 4,398,046,511,104 bytes, and at most "
          "1,048,576 are allowed"),
-        # Names are looked at before any array is made.
+        # Names are checked before any array is made.
         (lambda: with_input("counts", count=huge(), other=huge()), CODE.INVALID_ARGUMENT,
          "input size does not match signature: 2!=1"),
         (lambda: filtered("z"), CODE.INVALID_ARGUMENT,
@@ -388,7 +388,7 @@ def test_an_input_with_a_default_has_to_be_sent():
         method_name="tensorflow/serving/predict"
     )
     definition.inputs["x"].dtype = 1
-    if hasattr(definition, "defaults"):  # TensorFlow 2.15 has none yet.
+    if hasattr(definition, "defaults"):  # TensorFlow 2.15 does not have it yet.
         definition.defaults["x"].CopyFrom(tf.make_tensor_proto([1.0]))
     model = SimpleNamespace(signatures={"serving_default": definition})
     with pytest.raises(RequestError, match=r"Missing but required: \{x\}"):
@@ -486,7 +486,7 @@ def test_other_errors_by_grpc(stub, server):
             assert error.value.code() == CODE.UNIMPLEMENTED
         ask = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         whole = named(X).SerializeToString()
-        with pytest.raises(grpc.RpcError) as error:  # As gRPC itself says it, in C++, too.
+        with pytest.raises(grpc.RpcError) as error:  # This is gRPC's own message, also in C++.
             ask(whole[:-3])
         assert error.value.code() == CODE.INTERNAL
         with pytest.raises(grpc.RpcError) as error:

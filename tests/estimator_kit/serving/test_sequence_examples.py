@@ -1,4 +1,4 @@
-"""An export of SequenceExamples, served and asked in files: what the Estimator predicts (1e-6)."""
+"""An export of SequenceExamples answers like the Estimator (1e-6), served and for files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.feature_specs.test_sequence_examples import DOCUMENT, make_rows
 
 pytestmark = pytest.mark.ci
 
-# What fills a row of a request up to the longest.
+# The values that pad a row of a request to the longest row.
 FILL = {"words": "", "users": "", "kinds": -1, "counts": -1, "prices": float("nan"), "tags": ""}
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The export's path, rows without labels, and what the Estimator predicts for them."""
+    """The export's path, rows without labels, and the Estimator's predictions for them."""
     folder = tmp_path_factory.mktemp("steps")
     (folder / "spec.yaml").write_text(json.dumps(DOCUMENT))
     ek.write_sequence_examples(f"{folder}/rows.tfrecord", make_rows(40))
@@ -50,7 +50,7 @@ def trained(tmp_path_factory):
     ))  # fmt: skip
     predicted = [json.loads(x) for x in (folder / "asked.jsonl").read_text().splitlines()]
     expected = {name: [row[name] for row in predicted] for name in predicted[0]}
-    assert len({row["y/logits"] for row in predicted}) > 10  # That the steps are read.
+    assert len({row["y/logits"] for row in predicted}) > 10  # The model reads the steps.
     return result.export_path, [{**context, **lists} for context, lists in rows], expected, folder
 
 

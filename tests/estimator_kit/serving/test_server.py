@@ -1,4 +1,4 @@
-"""The servers as a program: their addresses, their end, and what stops a start."""
+"""The servers as a program: their addresses, their end, and errors at the start."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_program_serves_and_ends_with_sigterm(tmp_path):
             assert text == "SIGTERM: the server accepts requests for 600 more seconds\n"
             assert health(grpc_address) == health_pb2.HealthCheckResponse.NOT_SERVING
             assert [ask(client).tolist() for client in (first, second)] == [[[3.0, 6.0]]] * 2
-        process.send_signal(signal.SIGTERM)  # It waits no longer.
+        process.send_signal(signal.SIGTERM)  # The second signal ends the wait.
         assert process.wait(60) == 0
     finally:
         process.kill()

@@ -1,4 +1,4 @@
-"""Broken requests by the thousand, and clients all the while that versions are swapped."""
+"""Thousands of broken requests, and clients while versions are replaced."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from estimator_kit.client import GrpcClient, RestClient
 from tests.estimator_kit.serving.small_models import example, serving, write_version
 
 SERVICE = "/tensorflow.serving.PredictionService/"
-# What a client may be told of a request of its own making; INTERNAL by gRPC for bytes that are no
-# message, and by the server for a signature of no known method.
+# The codes that an invalid request may get. gRPC answers INTERNAL for bytes that are not a message,
+# and the server for a signature with an unknown method.
 CLIENT_ERRORS = {
     grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INTERNAL,
     grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -56,7 +56,7 @@ ODD = [None, True, -1, 2**70, 1e400, float("nan"), "", "\ud800", [], {}, [[]], {
 
 
 def damaged_bytes(rng, data):
-    """Cut, flipped, repeated or random bytes of a message."""
+    """A message with bytes that are cut, flipped, repeated or random."""
     made = bytearray(data)
     for _ in range(rng.randint(1, 4)):
         kind = rng.randrange(5)
@@ -75,7 +75,7 @@ def damaged_bytes(rng, data):
 
 
 def odd_json(rng, value):
-    """A document in which something is another value, not there, or there twice."""
+    """A document in which an entry is changed, removed or duplicated."""
     if rng.random() < 0.2:
         return rng.choice(ODD)
     if isinstance(value, dict) and value:
@@ -128,7 +128,7 @@ def fuzz(folder, count):
     with serving(folder) as (address, url, _):
         statuses, codes = ask_oddly(address, url, count)
         assert statuses >= {200, 400} and grpc.StatusCode.INVALID_ARGUMENT in codes
-        with GrpcClient(address, "ads") as client:  # It is still there.
+        with GrpcClient(address, "ads") as client:  # The server still answers.
             x = np.float32([[1, 2]])
             y = client.predict_tensors({"x": x, "name": ["a"]})["y"]
             assert y.tolist() == [[3.0, 6.0]]
@@ -151,7 +151,7 @@ def resident_mib():
 
 @pytest.mark.ci
 def test_32_clients_while_versions_are_swapped(tmp_path):
-    """Ten swaps: no failed request, no answer of two versions, and no memory that stays."""
+    """Ten replacements: no failed request, no answer that mixes two versions, no leaked memory."""
     made, live = tmp_path / "made", tmp_path / "live"
     for version in range(1, 11):
         write_version(made, version)

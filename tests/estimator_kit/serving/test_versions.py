@@ -1,4 +1,4 @@
-"""Which versions go live, which never do, and how one takes the place of another."""
+"""The versions that become live, those that never do, and how one replaces another."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def versions(folder):
 
 def polled(found):
     found.poll()
-    found.poll()  # The second sees that the files stay as they are.
+    found.poll()  # The second poll sees that the files no longer change.
     return found.live
 
 
@@ -63,7 +63,7 @@ def answer(found, **which):
 
 @pytest.fixture
 def said(monkeypatch):
-    """What was warned of, in order."""
+    """The warnings, in order."""
     lines = []
     logger = logging.getLogger("estimator_kit")
     monkeypatch.setattr(logger, "warning", lambda text, *values: lines.append(text % values))
@@ -111,7 +111,7 @@ def test_a_request_under_way_keeps_its_version(versions, made, folder):
 
 
 def half_copied(path):
-    """The graph is there, its variables are not."""
+    """The version has a graph, but no variables."""
     shutil.rmtree(path / "variables")
 
 
@@ -154,10 +154,10 @@ def test_a_damaged_version_is_never_served(versions, made, folder, said, damage,
     for _ in range(3):
         polled(found)
         assert (found.live, answer(found)) == ([1], 1.0)
-    (line,) = said()  # Once, and not at every look.
+    (line,) = said()  # Once, and not at every poll.
     assert line.startswith(f"model ads: {reason}") and line.endswith("; version 1 stays live")
     assert found.states()[2].name == "END" and found.states()[2].error
-    # The rest of its files come.
+    # The rest of its files arrive.
     shutil.copytree(made / "2", folder / "2", dirs_exist_ok=True)
     polled(found)
     assert (found.live, answer(found)) == ([2], 2.0)
@@ -276,7 +276,7 @@ def test_versions_that_are_not_wanted_have_no_state(made, folder, versions):
 
 
 def test_swaps_under_requests_mix_no_versions(made, folder, versions):
-    """Threads ask all the while; each answer is of one version, and each of an expected one."""
+    """Threads send requests meanwhile. Each answer comes from one of the expected versions."""
     found = versions()
     done, wrong = threading.Event(), []
     counts = [0] * 4
