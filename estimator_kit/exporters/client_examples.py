@@ -29,7 +29,7 @@ from input_pipelines.transform.serving_inputs import EXAMPLES
 _CURL = """\
 #!/bin/sh
 # Sends a request of one row to a server: ./curl.sh [http://localhost:8501 [name of the model]]
-# Ends with curl's status where one is refused; --fail-with-body is there from curl 7.76 on.
+# Exits with curl's status if a request fails. --fail-with-body needs curl 7.76 or later.
 cd "$(dirname "$0")" || exit
 url="${{1:-http://localhost:8501}}/v1/models/${{2:-{model}}}:predict"
 status=0
