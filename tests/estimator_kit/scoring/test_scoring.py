@@ -533,7 +533,8 @@ def test_exports_that_cannot_be_used(made, tmp_path):
         f"--export_dir={bare} does not load: Read less bytes than requested. Use another version, "
         "or export again."
     )
-    one_output = {"mode": "predict", "export_dir": str(bare), "predict_files": (str(record),)}
+    one_output = {"mode": "predict", "export_dir": str(bare), "predict_files": (str(record),),
+                  "predict_output": f"{tmp_path}/out.jsonl"}  # fmt: skip
     with pytest.raises(ek.ConfigError) as error:
         ek.run(ek.ExperimentConfig(**one_output))
     assert str(error.value) == (
