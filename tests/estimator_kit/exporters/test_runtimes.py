@@ -280,7 +280,7 @@ def test_an_op_that_tensorflow_lite_lacks_is_named(tmp_path):
         tf.compat.v1.saved_model.simple_save(session, f"{tmp_path}/m", {"x": x}, {"y": y})
     with pytest.raises(ExportError) as error:
         lite.convert(f"{tmp_path}/m", "serving_default", "tflite", [], {"x": None})
-    assert str(error.value) == f"TensorFlow Lite cannot convert the ops PyFunc: {_COLUMNS}"
+    assert str(error.value) == f"TensorFlow Lite cannot convert the ops PyFunc. {_COLUMNS}"
 
 
 def test_an_export_without_its_spec(numbers, tmp_path):
@@ -292,8 +292,8 @@ def test_an_export_without_its_spec(numbers, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         convert((bare, path), tmp_path, "tflite")
     assert str(error.value) == (
-        f"--export_dir={bare}: it has no {bare}/assets.extra/feature_spec/spec.json, which says "
-        "how to send rows"
+        f"--export_dir={bare} has no {bare}/assets.extra/feature_spec/spec.json, which says how to "
+        "send rows. Use an export of estimator_kit."
     )
 
 
