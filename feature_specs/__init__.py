@@ -1,7 +1,8 @@
-"""What a record holds: feature specs in YAML, and their two readings.
+"""Feature specs: YAML files that describe records, the columns of a model, and its objectives.
 
-`load` and `parse` give a frozen `FeatureSpec` and import no TensorFlow. The reference reading is
-in `feature_specs.reference.columns`, the parse dict in `feature_specs.reference.example_parsing`.
+`load` and `parse` return a frozen `FeatureSpec` and do not import TensorFlow.
+`feature_specs.reference.columns` makes the `tf.feature_column` objects of a spec, and
+`feature_specs.reference.example_parsing` makes its parse dicts.
 """
 
 from feature_specs.errors import Problem, SpecError

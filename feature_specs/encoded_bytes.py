@@ -1,10 +1,10 @@
-"""What `decode` makes of a feature that is stored as one string of bytes: numbers, or an image.
+"""The entry `decode` of a feature: bytes that hold numbers or an image.
 
     pixels: {dtype: string, decode: {raw: {dtype: uint8, shape: [28, 28]}}}
     photo:  {dtype: string, decode: {image: {height: 64, width: 64, channels: 3}}}
 
-The ops are in `decoding`. To columns such a feature is float32 of the shape that is given here.
-Imports no TensorFlow.
+`feature_specs.reference.decoding` has the ops. Columns read such a feature as float32 numbers of
+the given shape. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pydantic import Field
 
 from feature_specs.entry import Entry, PositiveInt, as_tuple, only_key
 
-# The default that says what an absent or empty value means.
+# The only default of a feature with `decode`: zeros for an absent or empty value.
 ZEROS = "zeros"
 
-# Bytes of a value of each dtype that `tf.io.decode_raw` reads.
+# The number of bytes of each dtype that `tf.io.decode_raw` reads.
 RAW_BYTES = {
     "uint8": 1,
     "int8": 1,
@@ -40,20 +40,24 @@ Sizes = Annotated[tuple[PositiveInt, ...], pydantic.BeforeValidator(as_tuple)]
 
 
 class Raw(Entry):
-    """Numbers as they lie in memory, row by row (NumPy's `array.tobytes()`), by `decode_raw`.
-
-    Attributes (of `raw`):
-      dtype: of a stored number. Columns get float32, which is exact for integers up to 2^24.
-      shape: how many there are; `()`, the default, is one.
-      little_endian: the order of the bytes of a number, that of common processors by default.
-    """
+    """Numbers in the form of NumPy's `array.tobytes()`, which `tf.io.decode_raw` reads."""
 
     class Values(Entry):
-        dtype: RawDtype
-        shape: Sizes = ()
-        little_endian: bool = True
+        """The form of the stored numbers."""
 
-    raw: Values
+        dtype: RawDtype = Field(
+            description="The type of a stored number. Columns get float32, which is exact for "
+            "integers up to 2^24."
+        )
+        shape: Sizes = Field(
+            (), description="The shape of the numbers, in row-major order. `[]` is one number."
+        )
+        little_endian: bool = Field(
+            True,
+            description="Whether the lowest byte of a number comes first, as on most processors.",
+        )
+
+    raw: Values = Field(description="Numbers in the form of NumPy's `array.tobytes()`.")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -61,35 +65,45 @@ class Raw(Entry):
 
     @property
     def stored_bytes(self) -> int:
-        """How many bytes a value has."""
+        """The number of bytes of a value."""
         return math.prod(self.shape) * RAW_BYTES[self.raw.dtype]
 
 
 class Image(Entry):
-    """A JPEG, PNG, GIF (of one frame) or BMP image; which one its first bytes say.
+    """A JPEG, PNG, BMP or GIF image. A GIF must have one frame.
 
-    It is read as it is stored: a note in it that says how to turn it (EXIF) has no effect.
-
-    Attributes (of `image`):
-      height, width: of the image that the model gets; any other size is resized, without regard to
-        its proportions.
-      channels: 1 (grey), 3 (RGB) or 4 (RGBA), to which an image is converted: JPEG to 1 or 3, PNG
-        to any, BMP to 3 or 4, GIF to 3. Another number is an error.
-      resize: the method of `tf.image.resize`, without antialiasing. `area` takes the mean of what
-        becomes one pixel, and so is the one for large images. `bicubic` may leave the range of
-        values a little.
-      scale: true (the default) divides by 255, so that values are in [0, 1]; false leaves them in
-        [0, 255]. They are float32 either way.
+    The first bytes of the image tell its format. An EXIF orientation has no effect.
     """
 
     class Values(Entry):
-        height: PositiveInt
-        width: PositiveInt
-        channels: Literal[1, 3, 4]
-        resize: Literal["bilinear", "nearest", "area", "bicubic"] = "bilinear"
-        scale: bool = True
+        """The form of the image that the model gets."""
 
-    image: Values
+        height: PositiveInt = Field(
+            description="The height in pixels. Other images are resized; their aspect ratio is "
+            "not kept."
+        )
+        width: PositiveInt = Field(
+            description="The width in pixels. Other images are resized; their aspect ratio is not "
+            "kept."
+        )
+        channels: Literal[1, 3, 4] = Field(
+            description="The number of channels that the image is converted to: 1 (gray), 3 (RGB) "
+            "or 4 (RGBA). TensorFlow converts JPEG to 1 or 3, PNG to any, BMP to 3 or 4, and GIF "
+            "to 3 channels. Any other combination is an error."
+        )
+        resize: Literal["bilinear", "nearest", "area", "bicubic"] = Field(
+            "bilinear",
+            description="The method of `tf.image.resize`, without antialiasing. `area` averages "
+            "all pixels that become one pixel, which suits large images. `bicubic` may slightly "
+            "exceed the range of values.",
+        )
+        scale: bool = Field(
+            True,
+            description="`true` divides the float32 values by 255, so that they are in [0, 1]. "
+            "`false` leaves them in [0, 255].",
+        )
+
+    image: Values = Field(description="A JPEG, PNG, BMP or GIF image.")
 
     @property
     def shape(self) -> tuple[int, int, int]:

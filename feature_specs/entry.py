@@ -1,4 +1,4 @@
-"""The base of all entries of a spec, and the types that they share. Imports no TensorFlow."""
+"""The base of all entries of a spec, and the types that they share. No TensorFlow import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal, Union
 import pydantic
 from pydantic import Field
 
-# A name becomes part of TensorFlow variable and signature names, which allow these characters.
+# Names become part of the names of TensorFlow variables and signatures, which allow only these
+# characters.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.\-]*$"
 LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 Dtype = Literal["float32", "int64", "string"]
@@ -19,7 +20,7 @@ NotNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Entry(pydantic.BaseModel):
-    """Base of all entries: immutable, no unknown keys, no silent conversion between types."""
+    """Base of all entries: frozen, without unknown keys or silent type conversions."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", strict=True, populate_by_name=False
@@ -27,20 +28,20 @@ class Entry(pydantic.BaseModel):
 
 
 class Range(Entry):
-    """Numbers from `min` to a larger `max`."""
+    """The numbers from `min` to `max`."""
 
-    min: FiniteFloat
-    max: FiniteFloat
+    min: FiniteFloat = Field(description="The smallest number.")
+    max: FiniteFloat = Field(description="The largest number. It must be larger than `min`.")
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Range:
         if self.min >= self.max:
-            raise ValueError(f"min {self.min} must be below max {self.max}")
+            raise ValueError(f"min must be less than max, got min {self.min} and max {self.max}")
         return self
 
 
 def only_key(value: Any) -> str:
-    """The one key of an entry that is written `{name: ...}`, by which its model is found."""
+    """The only key of an entry of the form `{name: ...}`. It selects the model of the entry."""
     if isinstance(value, Entry):
         return next(iter(value.model_dump()))
     one = isinstance(value, dict) and len(value) == 1
@@ -48,14 +49,14 @@ def only_key(value: Any) -> str:
 
 
 def spelled_out(value: Any, name: str) -> Any:
-    """`name`, which has no values, as the `{name: true}` of its model; anything else as it is."""
+    """Returns `{name: true}` for the string `name`. Returns any other value unchanged."""
     if isinstance(value, dict) and list(value) == [name] and value[name] is not True:
-        raise ValueError(f"got {value!r}, expected {name} alone, which has no values")
+        raise ValueError(f"got {value!r}, expected the word {name} without values")
     return {name: True} if value == name else value
 
 
 def as_tuple(value: Any) -> Any:
-    """A list as a tuple; anything else as it is, for pydantic to refuse."""
+    """Returns a list as a tuple. Returns any other value unchanged, for pydantic to reject."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -67,13 +68,13 @@ def _shape(value: Any) -> Any:
         if all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in value):
             return tuple(value)
     raise ValueError(
-        f"got {value!r}, expected [] for one value, [n] or [n, m] for so many, or variable"
+        f"got {value!r}, expected [] for one value, [n] or [n, m] for a fixed number, or variable"
     )
 
 
-# Of features and labels: of one value, of so many, or of a list.
+# The shape of a feature or label: one value, a fixed number of values, or a list.
 Shape = Annotated[Union[Literal["variable"], tuple[int, ...]], pydantic.BeforeValidator(_shape)]
 
-# Tuples that a YAML list fills.
+# A YAML list becomes a tuple.
 Words = Annotated[tuple[str, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]
 Integers = Annotated[tuple[int, ...], pydantic.BeforeValidator(as_tuple), Field(min_length=1)]

@@ -1,7 +1,7 @@
 """Errors of a feature spec, collected so that a user sees all of them at once.
 
-A `Problem` is one thing wrong at one place; a `SpecError` carries every problem found in one
-reading. Nothing here reads files or imports TensorFlow.
+A `Problem` is one mistake at one place. A `SpecError` holds all problems that one reading found.
+This module never reads files and does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LONGEST_VALUE = 60
 
 
 def path_text(path: Path) -> str:
-    """`("columns", "a", 2)` as `columns.a[2]`; the empty path as `the top level`."""
+    """Formats `("columns", "a", 2)` as `columns.a[2]`, and the empty path as `the top level`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -25,7 +25,7 @@ def path_text(path: Path) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as a message shows it: its `repr`, cut in the middle when it is long."""
+    """The `repr` of a value for a message. A long one is shortened in the middle."""
     text = repr(value)
     if len(text) > _LONGEST_VALUE:
         half = _LONGEST_VALUE // 2
@@ -34,26 +34,26 @@ def value_text(value: Any) -> str:
 
 
 def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
-    """`. Did you mean 'user'?` for the nearest known name, or nothing below `least` likeness."""
+    """`. Did you mean 'user'?` for the nearest known name, or "" if no name is near enough."""
     others = [other for other in known if other != name]
     near = difflib.get_close_matches(str(name), others, n=1, cutoff=least)
     return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """As `nearest`, or the list of known names when none is near."""
+    """Like `nearest`, but lists the known names if none is near: `. Use one of: a, b.`"""
     names = list(dict.fromkeys(known))
     return nearest(name, names) or (f". Use one of: {', '.join(names)}." if names else "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong at one place of a spec.
+    """One mistake at one place of a spec.
 
     Attributes:
-      path: keys and list positions from the top of the document.
-      message: what was got, what was expected and, when known, the remedy.
-      line: one-based line in the file, or None when the spec is not from a file.
+      path: the keys and list positions from the top of the document.
+      message: the value, what was expected and, if known, the remedy.
+      line: the line in the file, starting at 1, or None if the spec is not from a file.
     """
 
     path: Path
@@ -66,12 +66,12 @@ class Problem:
 
 
 def unknown(path: Path, name: str, what: str, known: Iterable[str]) -> Problem:
-    """What is wrong with a name that leads nowhere, where `what` was expected."""
+    """The problem that a name does not exist. `what` says what was expected."""
     return Problem(path, f"got {name!r}, expected {what}{did_you_mean(name, known)}")
 
 
 def located(path: Path, message: str, lines: Mapping[Path, int]) -> Problem:
-    """A problem with the line of its place, or of the nearest entry around it that has one."""
+    """A problem with the line of its place, or of the nearest enclosing entry with a line."""
     place = path
     while place and place not in lines:
         place = place[:-1]
@@ -79,7 +79,7 @@ def located(path: Path, message: str, lines: Mapping[Path, int]) -> Problem:
 
 
 class SpecError(ValueError):
-    """A feature spec that cannot be used; `problems` holds every reason, in document order."""
+    """A feature spec that cannot be used. `problems` lists every reason, in document order."""
 
     def __init__(self, source: str, problems: Sequence[Problem]):
         self.source = source

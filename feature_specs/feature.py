@@ -1,7 +1,7 @@
 """The entry of a feature: what a record stores under one name.
 
-Checks one entry by itself; the columns that read it are checked in `validation`. Imports no
-TensorFlow.
+The model checks one entry on its own. `validation` checks the columns that read the feature. This
+module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import math
 from typing import Annotated, Any, Literal, Optional
 
 import pydantic
+from pydantic import Field
 
 from feature_specs.encoded_bytes import ZEROS, Decode
 from feature_specs.entry import LARGEST_FLOAT32, Dtype, Entry, Scalar, Shape
+from feature_specs.errors import value_text
 
 
 def _one_value(value: Any) -> Any:
@@ -23,43 +25,56 @@ def _one_value(value: Any) -> Any:
 
 def _is_finite_float32(value: Scalar) -> bool:
     number = value if isinstance(value, int) else float(value)
-    return abs(number) <= LARGEST_FLOAT32  # Of integers, too, that no float holds.
+    return abs(number) <= LARGEST_FLOAT32  # An integer may be too large for a Python float.
 
 
 class Feature(Entry):
-    """One feature of a record, as a `tf.train.Example` or `tf.train.SequenceExample` stores it.
+    """One feature of a record, as a `tf.train.Example` or `tf.train.SequenceExample` stores it."""
 
-    Attributes:
-      dtype: `float32`, `int64` or `string`.
-      shape: `()` for one value (the default), `(n,)` or `(n, m)` for a fixed number of values,
-        `"variable"` for a list whose length differs from record to record (an absent list is an
-        empty one).
-      default: the value of a record that has no such feature; without it the feature is required.
-        For single-valued categoricals `""` and `-1` stand for "missing": no id, a zero embedding.
-        With `decode` it is `zeros`: numbers or an image of zeros for an absent or empty value.
-      required: `true` says what leaving out `default` means; nothing else may be said.
-      feature_list: `true` for a feature of `feature_lists` in a `tf.train.SequenceExample`: a list
-        of steps, each of which has one value. An absent list is an empty one, unless `required`
-        says that it has to be there (it may still have no step). One such feature makes a spec
-        one of SequenceExamples, whose `context` holds all other features and the labels. With
-        `shape: variable` each step is a list, and the feature a list of lists.
-      row_lengths: makes a list a list of lists: the name of an int64 list that says how many
-        values each of them has, as in `tf.io.RaggedFeature.RowLengths`.
-      decode: how one string of bytes, as the record stores it, becomes numbers or an image; see
-        `encoded_bytes`. `dtype` and `shape` then are those of the string.
-    """
-
-    dtype: Dtype
-    shape: Shape = ()
-    default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = None
-    required: Optional[Literal[True]] = None
-    feature_list: bool = False
-    row_lengths: Optional[str] = None
-    decode: Optional[Decode] = None
+    dtype: Dtype = Field(
+        description="The type of the stored values: `float32`, `int64` or `string`. A feature with "
+        "`decode` has the dtype `string`."
+    )
+    shape: Shape = Field(
+        (),
+        description="The number of values in a record. `[]` is one value, `[n]` and `[n, m]` are a "
+        "fixed number of values, and `variable` is a list whose length differs between records. "
+        "An absent list is read as an empty list.",
+    )
+    default: Annotated[Optional[Scalar], pydantic.BeforeValidator(_one_value)] = Field(
+        None,
+        description="The value for a record that lacks the feature. Without a default, such a "
+        'record is an error. For a categorical feature of one value, `""` and `-1` mean '
+        '"missing": the value has no id, and its embedding is the zero vector. With `decode` the '
+        "only default is `zeros`: an absent or empty value becomes numbers or an image of zeros.",
+    )
+    required: Optional[Literal[True]] = Field(
+        None,
+        description="`true` states that a record without the feature is an error. This is already "
+        "so for a feature without a default. A feature list without it may be absent, which means "
+        "that it has no steps.",
+    )
+    feature_list: bool = Field(
+        False,
+        description="`true` for a feature in the `feature_lists` of a "
+        "`tf.train.SequenceExample`: a list of steps with one value per step, or, with "
+        "`shape: variable`, a list of values per step. If one feature is a feature list, all "
+        "records are SequenceExamples, and the other features and the labels are in the `context`.",
+    )
+    row_lengths: Optional[str] = Field(
+        None,
+        description="Makes a list of `shape: variable` a list of lists. It names an int64 list "
+        "that holds the length of each inner list, as `tf.io.RaggedFeature.RowLengths` does.",
+    )
+    decode: Optional[Decode] = Field(
+        None,
+        description="Decodes one stored string of bytes to float32 numbers (`raw`) or to an image "
+        "(`image`). `dtype` and `shape` then describe the stored string.",
+    )
 
     @property
     def variable(self) -> bool:
-        """Whether it is a list whose length differs: one of the record's, or a feature list."""
+        """Whether its length differs between records: a variable shape or a feature list."""
         return self.feature_list or self.shape == "variable"
 
     @property
@@ -68,23 +83,23 @@ class Feature(Entry):
 
     @property
     def nested(self) -> bool:
-        """Whether it is a list of lists, which ragged columns alone read."""
+        """Whether it is a list of lists. Only ragged columns read these."""
         return self.row_lengths is not None or (self.feature_list and self.shape == "variable")
 
     @property
     def length(self) -> int:
-        """Number of values that a record stores of a fixed shape."""
+        """The number of values that a record stores. For fixed shapes only."""
         assert not self.variable and not isinstance(self.shape, str), "a list has no length"
         return math.prod(self.shape)
 
     @property
     def is_number(self) -> bool:
-        """Whether columns read numbers: as they are stored, or out of bytes."""
+        """Whether columns read it as numbers: stored numbers, or numbers decoded from bytes."""
         return self.dtype != "string" or self.decode is not None
 
     @property
     def number_shape(self) -> tuple[int, ...]:
-        """The shape of the numbers of a record, for numeric columns; `()` is one."""
+        """The shape of a record's numbers, for numeric columns. `()` is one number."""
         if self.decode is not None:
             return self.decode.shape
         assert not self.variable and not isinstance(self.shape, str), "a list has no shape"
@@ -92,7 +107,7 @@ class Feature(Entry):
 
     @property
     def width(self) -> int:
-        """How many numbers a numeric column of it has."""
+        """The number of numbers in a numeric column of this feature."""
         return math.prod(self.number_shape)
 
     @property
@@ -103,7 +118,7 @@ class Feature(Entry):
 
     @property
     def form(self) -> str:
-        """How a spec writes its shape, for messages."""
+        """Its shape as a spec states it, for messages."""
         if self.feature_list:
             return f"feature_list: true{' and shape: variable' if self.nested else ''}"
         return f"the shape {self.shape}{' and row_lengths' if self.nested else ''}"
@@ -113,49 +128,62 @@ class Feature(Entry):
         if self.feature_list:
             if self.shape not in ((), "variable"):
                 raise ValueError(
-                    "feature_list: true is a list of steps, of one value each without a shape and "
-                    "of a list each with shape: variable; remove shape, or feature_list for a "
-                    "list in the context"
+                    f"with feature_list: true the shape is either left out (one value per step) "
+                    f"or variable (a list per step), got {list(self.shape)}. Remove shape, or "
+                    "remove feature_list if the list is in the context."
                 )
             if self.nested and self.required:
                 raise ValueError(
-                    "required: true does not go with feature_list: true and shape: variable "
-                    "together (to TensorFlow an absent one is an empty one); remove required"
+                    "required: true cannot be combined with feature_list: true and "
+                    "shape: variable, because TensorFlow reads an absent list of lists as an empty "
+                    "one. Remove required."
                 )
             if self.default is not None:
                 raise ValueError(
-                    "a feature list has no default (an absent list is empty); remove default"
+                    "a feature list cannot have a default, because an absent list is read as an "
+                    "empty list. Remove default."
                 )
         if self.required and not self.is_required:
             raise ValueError(
-                "required: true goes with neither a default nor shape: variable (an absent list "
-                "is empty); remove one of the two"
+                "required: true cannot be combined with a default or with shape: variable (an "
+                "absent list is read as an empty list). Remove one of the two."
             )
         if self.row_lengths is not None and (self.feature_list or self.shape != "variable"):
             raise ValueError(
-                "row_lengths cuts a list of shape: variable, which is no feature list, into lists"
+                "row_lengths needs shape: variable and cannot be combined with feature_list. Set "
+                "shape: variable and remove feature_list, or remove row_lengths."
             )
         if self.decode is not None:
             self._check_decode()
         elif self.default is not None:
             if self.variable:
-                raise ValueError("a variable feature has no default (an absent list is empty)")
+                raise ValueError(
+                    "a feature of shape: variable cannot have a default, because an absent list is "
+                    "read as an empty list. Remove default."
+                )
             expected = {"float32": (int, float), "int64": (int,), "string": (str,)}[self.dtype]
             if isinstance(self.default, bool) or not isinstance(self.default, expected):
-                raise ValueError(f"the default {self.default!r} is no {self.dtype}")
+                raise ValueError(
+                    f"the default must be of dtype {self.dtype}, got {value_text(self.default)}. "
+                    "Change default or dtype."
+                )
             if self.dtype == "float32" and not _is_finite_float32(self.default):
-                raise ValueError("the default must be finite, as a float32")
+                raise ValueError(
+                    f"the default must be a finite float32, got {value_text(self.default)}"
+                )
             if self.dtype == "int64" and not -(2**63) <= int(self.default) < 2**63:
-                raise ValueError(f"the default {self.default!r} is too large for int64")
+                raise ValueError(
+                    f"the default must fit into an int64, got {value_text(self.default)}"
+                )
         return self
 
     def _check_decode(self) -> None:
         if self.dtype != "string" or not self.single:
             raise ValueError(
-                f"decode reads one string of bytes, and this is {self.dtype} with {self.form}; "
-                "say dtype: string and no shape (what the bytes hold is said under decode)"
+                f"decode needs one string of bytes, got {self.dtype} with {self.form}. Set dtype: "
+                "string and remove shape. Describe the contents of the bytes under decode."
             )
         if self.default not in (None, ZEROS):
             raise ValueError(
-                f"the default of bytes that are decoded is {ZEROS} or none, got {self.default!r}"
+                f"with decode the default must be {ZEROS} or left out, got {self.default!r}"
             )

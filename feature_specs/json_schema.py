@@ -1,10 +1,10 @@
-"""The JSON Schema of the YAML of a feature spec, for editors that complete and check it.
+"""Makes the JSON Schema of a feature spec, with which editors complete and check a YAML file.
 
     python -m feature_specs.json_schema > feature_specs/spec.schema.json
 
-Made from the same models that the parser checks with; a test holds the shipped file to them. It
-knows each entry, not what spans entries: names that refer to each other are the parser's affair.
-Imports no TensorFlow.
+The schema comes from the same models that the parser uses. A test compares the shipped file with
+them. The schema describes single entries. It cannot check names that refer to each other; only the
+parser does. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _STATISTICS = {
     "properties": {"statistics": {"type": "string"}},
 }
 
-# What pydantic puts before the name of a class: `feature_specs__heads__losses__`.
+# The prefix that pydantic adds to the name of a class, such as `feature_specs__heads__losses__`.
 _MODULE = re.compile(r"^feature_specs__(?:[a-z0-9_]+?__)*(?=[A-Z])")
 
-# Where the YAML says less than the models: {property: how else it may be written}.
+# Short forms that the YAML allows and the models do not: {property: the schema of its short form}.
 _SHORT_FORMS: dict[str, dict[str, Any]] = {
     "normalizer": {"const": "log1p"},
     "initializer": {"const": "zeros"},
@@ -48,7 +48,7 @@ _SHORT_FORMS: dict[str, dict[str, Any]] = {
     "minmax": _STATISTICS,
 }
 
-# A bucketized column whose boundaries are read from a statistics file.
+# A bucketized column that takes its boundaries from a statistics file.
 _QUANTILES = {
     "type": "object",
     "additionalProperties": False,
@@ -114,12 +114,12 @@ def json_schema() -> dict[str, Any]:
 
 
 def _without_modules(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with definitions named after their classes alone, wherever the code is.
+    """The schema with the plain class names as the names of its definitions.
 
-    Where two nested classes have one name, pydantic puts the module before it.
+    If two nested classes have the same name, pydantic puts the module before it.
     """
     names = {name: _MODULE.sub("", name) for name in schema["$defs"]}
-    assert len(set(names.values())) == len(names), "two classes of one qualified name"
+    assert len(set(names.values())) == len(names), "two classes have the same qualified name"
 
     def renamed(node: Any) -> Any:
         if isinstance(node, list):
@@ -150,7 +150,7 @@ def _add_short_forms(node: Any) -> None:
 
 
 def _with_short_form(entry: dict[str, Any], short: dict[str, Any]) -> dict[str, Any]:
-    """A list may also be one of its items; an item may also be its short form."""
+    """Allows a single item instead of a list, and the short form instead of an item."""
     about = ("default", "title", "description")
     described: dict[str, Any] = {key: entry[key] for key in about if key in entry}
     if entry.get("type") == "array":
@@ -161,7 +161,7 @@ def _with_short_form(entry: dict[str, Any], short: dict[str, Any]) -> dict[str, 
 
 
 def text() -> str:
-    """The shipped file's contents."""
+    """The content of the shipped file."""
     return json.dumps(json_schema(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -1,7 +1,7 @@
 """The entry of a label: what a record stores for an objective to learn.
 
-Checks one entry by itself; what heads accept is checked in `validation.labels`. Imports no
-TensorFlow.
+The model checks one entry on its own. `validation.labels` checks whether a label fits its head.
+This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,28 +16,39 @@ from feature_specs.entry import Dtype, Entry, Shape, Words
 
 
 class Label(Entry):
-    """One label of a record; a record without it is an error, never a default.
+    """One label of a record. Unless `missing` is set, a record without the label is an error."""
 
-    Attributes:
-      dtype: `int64`, `float32`, or `string` with a `vocabulary`.
-      shape: `()` for one value (the default), `(n,)` for a vector or a value at each of n steps,
-        `(n, m)` for a vector at each step, `"variable"` for a list of classes.
-      vocabulary: the classes of a string label, in the order of their ids.
-      missing: what a record without a value is: by default an error; `mask` gives it no weight in
-        this label's loss and metrics; `no_class`, of lists alone, takes it as a row that has none
-        of the classes (an absent list and an empty one are the same to TensorFlow).
-      weight: a feature or label whose value weighs the example in this label's loss and metrics;
-        0 masks it. `purchase: {dtype: int64, weight: click}` learns purchase from clicks alone.
-      true_probability: for data with a known truth, the float feature that holds the probability
-        of class 1; evaluation then reports the best AUC and log loss that any model could reach.
-    """
-
-    dtype: Dtype
-    shape: Shape = ()
-    vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = None
-    missing: Optional[Literal["mask", "no_class"]] = None
-    weight: Optional[str] = None
-    true_probability: Optional[str] = None
+    dtype: Dtype = Field(
+        description="The type of the stored label: `int64`, `float32`, or `string` with a "
+        "`vocabulary`."
+    )
+    shape: Shape = Field(
+        (),
+        description="`[]` is one value. `[n]` is a vector, or one value at each of n steps. "
+        "`[n, m]` is a vector of m numbers at each of n steps. `variable` is a list of classes.",
+    )
+    vocabulary: Optional[Annotated[Words, Field(min_length=2)]] = Field(
+        None, description="The classes of a string label, in the order of their ids."
+    )
+    missing: Optional[Literal["mask", "no_class"]] = Field(
+        None,
+        description="What to do with a record that has no value. By default it is an error. `mask` "
+        "leaves the record out of this label's loss and metrics. `no_class`, only for lists, "
+        "treats the record as a row that has none of the classes. TensorFlow cannot tell an absent "
+        "list from an empty list.",
+    )
+    weight: Optional[str] = Field(
+        None,
+        description="The name of a feature or label whose value is the row's weight in this "
+        "label's loss and metrics. A weight of 0 leaves the row out. For example, "
+        "`purchase: {dtype: int64, weight: click}` learns purchases only from rows with a click.",
+    )
+    true_probability: Optional[str] = Field(
+        None,
+        description="The name of a float32 feature that holds the true probability of class 1, for "
+        "simulated data. Evaluation then also reports the best AUC and log loss that any model "
+        "could reach. Only for the label of a `binary` head.",
+    )
 
     @property
     def variable(self) -> bool:
@@ -50,27 +61,32 @@ class Label(Entry):
 
     @property
     def length(self) -> int:
-        """Number of values of a label that is no list."""
+        """The number of values. For fixed shapes only."""
         assert not isinstance(self.shape, str), "a list has no length"
         return math.prod(self.shape)
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Label:
         if (self.dtype == "string") != (self.vocabulary is not None):
-            raise ValueError("a string label needs a vocabulary, and only a string label has one")
+            raise ValueError(
+                "a string label needs a vocabulary, and only a string label can have one"
+            )
         if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
-            raise ValueError("the vocabulary has duplicates")
+            raise ValueError("the vocabulary lists a word twice. Remove one of them.")
         if self.variable and self.dtype == "float32":
-            raise ValueError("a list of classes is int64 or string, not float32")
+            raise ValueError("a list of classes must be int64 or string, got float32")
         if not self.variable and len(self.shape) > 2:
             raise ValueError(
                 f"the shape is {list(self.shape)}, expected [], [n], or [steps, n] for a label"
             )
         if not self.variable and not self.single and self.dtype == "string":
-            raise ValueError("a vector holds numbers; a list of words is shape: variable")
+            raise ValueError(
+                f"a string label is one word or a list, got the shape {list(self.shape)}. Use "
+                "shape: variable for a list of words."
+            )
         if self.missing == "no_class" and not self.variable:
             raise ValueError(
-                "missing: no_class is for lists (shape: variable); say mask to leave rows without "
-                "a value out, or nothing to make them an error"
+                "missing: no_class needs a list (shape: variable). Use missing: mask to leave out "
+                "rows without a value, or remove missing to make them an error."
             )
         return self

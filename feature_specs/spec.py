@@ -1,8 +1,9 @@
 """A feature spec: features, columns, groups, labels and objectives, all frozen.
 
-The models of entries (`feature`, `kinds`, `label`, `heads`, `sections`) check one entry each; what
-spans entries (names that refer to each other) is checked in `validation`. Users get a `FeatureSpec`
-from `parser.load` or `parser.parse`, never by hand. This module imports no TensorFlow.
+The models of entries (`feature`, `kinds`, `label`, `heads`, `sections`) check one entry each.
+`validation` checks whether the entries fit each other, for instance whether each name exists. Users
+get a `FeatureSpec` from `parser.load` or `parser.parse` and never construct one. This module does
+not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -29,20 +30,21 @@ Kind = TypeVar("Kind", bound=Column)
 
 @dataclasses.dataclass(frozen=True)
 class FeatureSpec:
-    """A whole, checked spec. Mappings keep the order of the document and are never changed.
+    """A complete, checked spec. Mappings keep the order of the document and never change.
 
     Attributes:
-      features, columns, labels, objectives: entries by name.
-      groups: names of columns for each part of a model, in the order of the document.
-      ignored: features that the records hold and that are left out on purpose.
-      drift: how far the records may move from those of before.
-      filter: what a row must be to be trained on and scored; all of them.
-      retraining: what a cycle of --mode=retrain checks, and when its model goes live.
-      tables: how the CSV files are written that the records are made from.
-      directory: the folder that vocabulary files are relative to.
-      source: the file it was read from, for messages.
-      lines: where in that file each part of the document is, for messages; no part of what makes
-        two specs equal.
+      features, columns, labels, objectives: the entries by name.
+      groups: the column names of each part of a model, in the order of the document.
+      ignored: features that the records contain and the model deliberately does not read.
+      drift: how much new data may differ from earlier data.
+      filter: the conditions that a row must meet to be used in training and scoring. A row must
+        meet all of them.
+      retraining: what a cycle of --mode=retrain checks, and when it promotes its model.
+      tables: the format of the CSV files that the records are made from.
+      directory: the folder that relative file paths start from.
+      source: the file of the spec, for messages.
+      lines: the line of each part of the document, for messages. Two specs that differ only in
+        `lines` are equal.
     """
 
     features: Mapping[str, Feature]
@@ -61,17 +63,17 @@ class FeatureSpec:
 
     @property
     def feature_lists(self) -> tuple[str, ...]:
-        """The features that are in `feature_lists`; those of the `context` are all others."""
+        """The features in `feature_lists`. All other features are in the `context`."""
         return tuple(name for name, feature in self.features.items() if feature.feature_list)
 
     @property
     def sequence_examples(self) -> bool:
-        """Whether records are `tf.train.SequenceExample`s, not `tf.train.Example`s."""
+        """Whether records are `tf.train.SequenceExample`s instead of `tf.train.Example`s."""
         return bool(self.feature_lists)
 
     @property
     def kept_together(self) -> Optional[str]:
-        """The feature whose rows of one value must come in one batch, for the head `ranking`."""
+        """The feature that the head `ranking` groups by. Rows with one value share a batch."""
         groups = (o.group for o in self.objectives.values() if o.ranks)
         return next(groups, None)
 
@@ -80,11 +82,11 @@ class FeatureSpec:
         return self.objectives[objective].label or objective
 
     def objective_of(self, label: str) -> str:
-        """The name of the objective that learns a label; there is one."""
+        """The name of the one objective that learns a label."""
         return next(name for name in self.objectives if self.label_of(name) == label)
 
     def label_classes(self, label: str) -> Optional[int]:
-        """Labels must be in [0, this); None when any finite number will do."""
+        """The number of classes: labels are in [0, this). None if any finite number is valid."""
         counts = [
             objective.classes
             for name, objective in self.objectives.items()
@@ -93,17 +95,17 @@ class FeatureSpec:
         return min(counts) if counts else None
 
     def of_kind(self, kind: type[Kind]) -> dict[str, Kind]:
-        """The columns of one kind, by name; for what concerns that kind alone."""
+        """The columns of one kind, by name. For code that concerns only that kind."""
         return {n: column for n, column in self.columns.items() if isinstance(column, kind)}
 
     def category_of(self, name: str) -> tuple[str, Column]:
-        """The categorical column under an embedding, indicator or ragged one, or itself."""
+        """The categorical column that an embedding, indicator or ragged column reads, or itself."""
         category = self.columns[name].category(self)
         name = name if category is None else category
         return name, self.columns[name]
 
     def is_sequence(self, name: str) -> bool:
-        """Whether a column has one value a step, not one a record."""
+        """Whether a column has one value per step instead of one per record."""
         return self.columns[name].is_sequence(self)
 
     def features_of(self, name: str) -> Iterator[str]:
@@ -111,7 +113,7 @@ class FeatureSpec:
         return self.columns[name].features(self)
 
     def made_from(self, name: str) -> tuple[str, ...]:
-        """A column and all that are made from it, directly or through other columns."""
+        """A column and all columns that are made from it, directly or through other columns."""
         found = [name]
         for candidate in found:
             for other, column in self.columns.items():
@@ -129,7 +131,7 @@ class FeatureSpec:
         return tuple(name for name in self.columns if name in used)
 
     def used_features(self) -> tuple[str, ...]:
-        """The features that some group reads: what serving needs, in the document's order."""
+        """The features that groups read, in the document's order. Serving needs these features."""
         used = {f for name in self.used_columns() for f in self.features_of(name)}
         used.update(f.row_lengths for n, f in self.features.items() if n in used and f.row_lengths)
         return tuple(name for name in self.features if name in used)
@@ -139,7 +141,7 @@ class FeatureSpec:
         return tuple(dict.fromkeys(entry.feature for entry in self.filter))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document that `parser.parse` reads back into an equal spec."""
+        """The document from which `parser.parse` makes an equal spec."""
 
         def dump(entries: Mapping[str, Any]) -> dict[str, Any]:
             return {
@@ -156,7 +158,7 @@ class FeatureSpec:
             "ignored": list(self.ignored),
         }
         if self.drift != NO_DRIFT:
-            # `{}` for a measure sets no threshold, which is not the same as leaving it out.
+            # `{}` for a measure removes its default threshold. Leaving it out keeps the default.
             document["drift"] = self.drift.model_dump(mode="json", exclude_none=True)
         if self.filter:
             document["filter"] = [
@@ -170,11 +172,11 @@ class FeatureSpec:
         return document
 
     def problem(self, path: Path, message: str) -> Problem:
-        """What is wrong at a place of the document, with the line of it where there is one."""
+        """A problem at a place of the document, with its line if the line is known."""
         return located(path, message, self.lines)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the document and the bytes of the files of its columns, in hex."""
+        """The SHA-256, in hex, of the document and of the files that its columns read."""
         digest = hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode())
         for column in self.columns.values():
             for file in column.files:

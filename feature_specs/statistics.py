@@ -1,9 +1,8 @@
-"""`statistics.json`: what analysis found in the records, feature by feature, as plain numbers.
+"""The format of `statistics.json`, which holds the statistics of each feature of a data set.
 
-`input_pipelines/prepare/analyze` writes it; a spec may take the numbers of a normalizer or the
-boundaries
-of a bucketized column from it, and people and programs may read it. This module is the format: its
-version, its fields, and how it is read. Never computes a statistic; imports no TensorFlow.
+`input_pipelines/prepare/analyze` writes the file. A spec may take the numbers of a normalizer or
+the boundaries of a bucketized column from it. This module defines the version and the fields, and
+reads the file. It never computes a statistic and does not import TensorFlow.
 
     statistics = load(pathlib.Path("statistics.json"))
     statistics.features["price"].numbers.mean
@@ -23,7 +22,7 @@ from feature_specs.entry import Dtype, Entry, FiniteFloat, as_tuple
 
 VERSION = 1
 
-# Quantiles that are kept: the minimum, 99 percentiles, the maximum.
+# The file keeps the minimum, 99 percentiles and the maximum.
 PERCENTILES = 100
 
 Number = Union[int, FiniteFloat]
@@ -31,16 +30,16 @@ _Count = Annotated[int, Field(ge=0)]
 
 
 class StatisticsError(ValueError):
-    """A statistics file that cannot be used; the message names it."""
+    """A statistics file that cannot be used. The message names the file."""
 
 
 class Lengths(Entry):
-    """How many values a record has, over all records; a record without the feature has 0.
+    """The number of values per record. A record without the feature has 0 values.
 
     Attributes:
-      min, max, mean: over the records.
-      counts: number of records by length. From 1024 on, lengths are put together by powers of two
-        under the smallest of them: "2048" counts 2048 to 4095.
+      min, max, mean: of the lengths of all records.
+      counts: the number of records by length. Lengths of 1024 and more are grouped by powers of
+        two, named after the smallest: "2048" counts the lengths 2048 to 4095.
     """
 
     min: _Count
@@ -50,24 +49,24 @@ class Lengths(Entry):
 
 
 class Cardinality(Entry):
-    """The number of different values, exact or estimated to about 1% (a HyperLogLog sketch)."""
+    """The number of distinct values, exact or estimated to about 1% by a HyperLogLog sketch."""
 
     value: _Count
     exact: bool
 
 
 class Numbers(Entry):
-    """A number's distribution, over all values of all records; NaN and infinity are left out.
+    """The distribution of all finite values of all records.
 
     Attributes:
-      min, max, mean: over the finite values.
-      stddev: the standard deviation of these values (divided by n, not n - 1).
-      zeros: how many are 0.
-      non_finite: how many more are NaN or infinite.
-      quantiles: 101 numbers, the i-th the smallest value that at least i% of the values do not
-        exceed (the first is the minimum).
-      quantiles_exact: whether they are exact; else they are off by up to about 0.2% of the rows
-        (a t-digest).
+      min, max, mean: of the finite values.
+      stddev: the standard deviation of the finite values (divided by n, not by n - 1).
+      zeros: the number of values that are 0.
+      non_finite: the number of values that are NaN or infinite. They count nowhere else.
+      quantiles: 101 numbers. The i-th is the smallest value that at least i% of the values do not
+        exceed. The first is the minimum.
+      quantiles_exact: whether the quantiles are exact. Otherwise a t-digest estimated them, with
+        an error of up to about 0.2% of the rows.
     """
 
     min: Number
@@ -84,7 +83,10 @@ class Numbers(Entry):
     quantiles_exact: bool
 
     def cuts(self, buckets: int) -> list[float]:
-        """Inner boundaries of `buckets` parts of equal weight, at whole percentiles, each once."""
+        """The boundaries that cut the values into `buckets` parts of about equal size.
+
+        They are at whole percentiles. Equal boundaries are merged.
+        """
         at = [round(PERCENTILES * i / buckets) for i in range(1, buckets)]
         return sorted({float(self.quantiles[i]) for i in at})
 
@@ -97,12 +99,12 @@ class Words(Entry):
     """The most frequent values of a string or int64 feature.
 
     Attributes:
-      top: words and how often each occurs, falling, ties by word.
-      exact: whether all counts are exact; otherwise each is a lower bound.
-      largest_error: a count may be too small by this, at most.
-      integers: whether every word is an integer, so that it may be an id or a code.
-      empty: how often the empty string occurs; it is no word.
-      not_words: values that are no UTF-8 text or longer than 256 bytes.
+      top: words and their counts, the most frequent first. Words with equal counts are sorted.
+      exact: whether all counts are exact. Otherwise each count is a lower bound.
+      largest_error: the largest amount by which a count may be too small.
+      integers: whether every word is an integer, and so may be an id or a code.
+      empty: how often the empty string occurs. It is not counted as a word.
+      not_words: the number of values that are not UTF-8 text or are longer than 256 bytes.
     """
 
     top: Annotated[tuple[tuple[str, int], ...], pydantic.BeforeValidator(_pairs)]
@@ -114,17 +116,19 @@ class Words(Entry):
 
 
 class FeatureStatistics(Entry):
-    """One feature.
+    """The statistics of one feature.
 
     Attributes:
-      dtype: None when no record has a value of it.
-      missing: records without a value, because the feature is absent or its list is empty.
-      values: number of values, in all records together.
-      lengths, cardinality: see there.
-      numbers: for float32 and int64, when there is any finite value.
-      words: for string and int64.
-      odd_steps: for a feature list of SequenceExamples, how many of its steps have another number
-        of values than one; None for a feature of the record. `lengths` are numbers of steps.
+      dtype: the type of the values, or None if no record has a value.
+      missing: the number of records without a value. In them the feature is absent or its list is
+        empty.
+      values: the number of values in all records.
+      lengths: the number of values per record. For a feature list, the number of steps.
+      cardinality: the number of distinct values.
+      numbers: only for a float32 or int64 feature that has a finite value.
+      words: only for string and int64 features.
+      odd_steps: only for a feature list of SequenceExamples: the number of steps that do not have
+        exactly one value.
     """
 
     dtype: Optional[Dtype]
@@ -138,12 +142,13 @@ class FeatureStatistics(Entry):
 
 
 class Statistics(Entry):
-    """All features of the records that were read.
+    """The statistics of all features of a data set.
 
     Attributes:
-      version: of this format.
-      rows: number of records.
-      files: number of files.
+      version: the version of this format.
+      rows: the number of records.
+      files: the number of files.
+      features: the statistics by feature name.
     """
 
     version: Literal[1] = 1
@@ -152,7 +157,7 @@ class Statistics(Entry):
     features: Mapping[str, FeatureStatistics]
 
     def text(self) -> str:
-        """The file's content."""
+        """The content of the file."""
         document = self.model_dump(mode="json")
         for feature in document["features"].values():
             if feature["odd_steps"] is None:
@@ -161,26 +166,26 @@ class Statistics(Entry):
 
 
 def load(path: pathlib.Path) -> Statistics:
-    """The statistics in a file.
+    """Reads a statistics file.
 
     Raises:
-      StatisticsError: the file is missing, no JSON, or of another form or version.
+      StatisticsError: the file does not exist, is not JSON, or has another form or version.
     """
     try:
         document = json.loads(path.read_bytes().decode("utf-8"))
     except FileNotFoundError:
         raise StatisticsError(
-            f"there is no file {str(path)!r}; run.py --mode=analyze writes it"
+            f"the file {str(path)!r} does not exist. Write it with run.py --mode=analyze."
         ) from None
     except OSError as error:
         raise StatisticsError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise StatisticsError(f"{str(path)!r} is no JSON: {error}") from error
+        raise StatisticsError(f"{str(path)!r} is not JSON: {error}") from error
     version = document.get("version") if isinstance(document, dict) else None
     if version != VERSION:
         raise StatisticsError(
-            f"{str(path)!r} has the version {version!r}, expected {VERSION}; "
-            "write it again with run.py --mode=analyze"
+            f"{str(path)!r} has the version {version!r}, expected {VERSION}. "
+            "Write it again with run.py --mode=analyze."
         )
     try:
         return Statistics.model_validate(document)
@@ -188,5 +193,5 @@ def load(path: pathlib.Path) -> Statistics:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise StatisticsError(
-            f"{str(path)!r}: {place}: {first['msg']}; write it again with run.py --mode=analyze"
+            f"{str(path)!r}: {place}: {first['msg']}. Write it again with run.py --mode=analyze."
         ) from error

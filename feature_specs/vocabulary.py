@@ -1,9 +1,9 @@
-"""Reads and checks vocabulary files: one word a line, UTF-8, line i is id i.
+"""Reads and checks vocabulary files: UTF-8, one word per line. The first line has id 0.
 
-TensorFlow's table initializers split at the line feed alone and take every other byte as part of
-the word, so what looks like a harmless text-file habit (Windows line ends, a blank last line,
-a repeated word) becomes a wrong id or an error deep inside a session. It is found here, before.
-Never writes a file; imports no TensorFlow.
+TensorFlow's table initializers split a file only at line feeds and take every other byte as part of
+a word. Windows line ends, a blank last line or a repeated word therefore lead to wrong ids or to
+errors inside a session. This module finds them before. It never writes a file and does not import
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import pathlib
 import re
 from typing import Optional
 
-# What a message shows of the lines that are wrong.
+# The number of wrong lines that a message shows.
 _EXAMPLES = 3
 
 
 class VocabularyError(ValueError):
-    """A vocabulary file that cannot be used; the message says what to write instead."""
+    """A vocabulary file that cannot be used. The message says what to change."""
 
 
 def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
-    """The path of `file` below `directory`, or None when it would lead outside it."""
+    """The path of `file` below `directory`, or None if it is not below `directory`."""
     if "\0" in file:
         return None
     base = directory.resolve()
@@ -30,26 +30,27 @@ def inside(directory: pathlib.Path, file: str) -> Optional[pathlib.Path]:
 
 
 def not_inside(directory: pathlib.Path, file: object) -> str:
-    """What a user is told of a path that `inside` refuses."""
+    """The message for a path that `inside` rejects."""
     return f"got {file!r}, expected a path below the folder of the spec, {str(directory)!r}"
 
 
 def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
-    """The words of a vocabulary file in the order of their ids.
+    """Reads the words of a vocabulary file, in the order of their ids.
 
     Args:
       path: the file.
       integers: whether the words must be integers, as for an int64 feature.
 
     Raises:
-      VocabularyError: the file is missing, empty or not UTF-8; a line is empty, repeated, ends in
-        a carriage return or, with `integers`, is no integer.
+      VocabularyError: the file does not exist, is empty or is not UTF-8. Or a line is empty, is
+        listed twice, ends in a carriage return or, with `integers`, is not an integer.
     """
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         raise VocabularyError(
-            f"there is no file {str(path)!r}; correct the path, or write the file, one word a line"
+            f"the file {str(path)!r} does not exist. Correct the path, or write the file with one "
+            "word per line."
         ) from None
     except OSError as error:
         raise VocabularyError(f"{str(path)!r} cannot be read: {error.strerror}") from error
@@ -57,20 +58,20 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
         raise VocabularyError(f"{str(path)!r} cannot be read as UTF-8: {error}") from error
     if text.startswith("\ufeff"):
         raise VocabularyError(
-            f"{str(path)!r} has a byte order mark, which would become part of the first word; "
-            "write it as UTF-8 without one"
+            f"{str(path)!r} has a byte order mark, which would become part of the first word. "
+            "Write the file as UTF-8 without a byte order mark."
         )
     if not text:
-        raise VocabularyError(f"{str(path)!r} is empty; it needs one word a line")
+        raise VocabularyError(f"{str(path)!r} is empty. Write one word per line.")
     words = (text[:-1] if text.endswith("\n") else text).split("\n")
     if any(word.endswith("\r") for word in words):
         raise VocabularyError(
-            f"{str(path)!r} has Windows line ends, which would become part of each word; "
-            "write it with line feeds alone"
+            f"{str(path)!r} has Windows line ends, which would become part of each word. "
+            "Write the file with line feeds only."
         )
     empty = [i + 1 for i, word in enumerate(words) if not word]
     if empty:
-        raise VocabularyError(f"{str(path)!r} has an empty line, line {empty[0]}; remove it")
+        raise VocabularyError(f"{str(path)!r} has an empty line, line {empty[0]}. Remove it.")
     if len(set(words)) < len(words):
         first: dict[str, int] = {}
         repeated = [
@@ -80,18 +81,18 @@ def read_words(path: pathlib.Path, *, integers: bool = False) -> list[str]:
         ]
         raise VocabularyError(
             f"{str(path)!r} has {len(repeated)} duplicate{'s' if len(repeated) > 1 else ''}: "
-            f"{', '.join(repeated[:_EXAMPLES])}"
+            f"{', '.join(repeated[:_EXAMPLES])}. Keep each word once."
         )
     if integers:
         wrong = [f"line {i}: {word!r}" for i, word in enumerate(words, 1) if not _is_int(word)]
         if wrong:
             raise VocabularyError(
-                f"{str(path)!r} is for an int64 feature and has words that are no integer: "
+                f"{str(path)!r} is for an int64 feature and has words that are not integers: "
                 f"{', '.join(wrong[:_EXAMPLES])}"
             )
     return words
 
 
 def _is_int(word: str) -> bool:
-    """Whether a word is an int64 as Python writes it, so that no two words are one integer."""
+    """Whether a word is an int64 as Python writes it, so that two words never mean one integer."""
     return re.fullmatch(r"0|-?[1-9][0-9]{0,18}", word) is not None and -(2**63) <= int(word) < 2**63

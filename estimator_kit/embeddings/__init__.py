@@ -1,1 +1,1 @@
-"""Tables of embeddings: partitions, memory, and tables without a fixed size."""
+"""Embedding tables: partitions, memory, and tables without a fixed size."""

@@ -1,9 +1,10 @@
-"""The package tensorflow-recommenders-addons, imported where a spec has a dynamic embedding.
+"""Imports the package tensorflow-recommenders-addons if a spec has a dynamic embedding.
 
-Its import changes TensorFlow's graph-mode optimizers and the placement of variables for the whole
-process, to what they do for everything else already; so nothing imports it that does not need it.
-Its hash tables are ops of a library of their own, which also every process needs that loads an
-export: `load_ops_of` for those with Python, `op_libraries` for TensorFlow's C++ loader.
+The import patches TensorFlow's graph-mode optimizers and the placement of variables in the whole
+process. Code without dynamic embeddings gives the same results as before, but the kit imports the
+package only where it is needed. Its hash tables are ops of a separate library. Every process that
+loads an export needs this library, too: use `load_ops_of` with Python, and `op_libraries` with
+TensorFlow's C++ loader.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 
-# The newest TensorFlow that the package is built for.
+# The newest TensorFlow version that the package supports.
 _NEWEST = (2, 15)
 
 _INSTALL = "pip install estimator-kit[dynamic]"
 _PACKAGE = "tensorflow_recommenders_addons"
 
-# How the names of the package's ops begin in a serialized graph.
+# The prefix of the names of the package's ops in a serialized graph.
 _OPS = b"TFRA>"
 
 
-# What the package warns of for each op: that it takes TensorFlow's op in the place of one of its
-# own, which is for GPUs, and fills a slot with one constant instead of one for each row.
+# Warnings that the package logs for each op: it uses TensorFlow's op instead of its GPU
+# op, and it fills a slot with one constant instead of one constant per row.
 _HARMLESS = (
     "`tfra.dynamic_embedding.data_flow.",
     "is not running on full-size initialization mode",
@@ -51,7 +52,7 @@ def library(what: str) -> Any:
     """The module `tensorflow_recommenders_addons.dynamic_embedding`.
 
     Args:
-      what: who needs it, which begins the message.
+      what: what needs the package, for the start of the message.
 
     Raises:
       ConfigError: the package is not installed, or TensorFlow is too new for it.
@@ -60,13 +61,14 @@ def library(what: str) -> Any:
     if version > _NEWEST:
         raise ConfigError(
             f"{what} needs tensorflow-recommenders-addons 0.7.2, which needs TensorFlow 2.15.1 or "
-            f"older, and this is {tf.__version__}; run it in an environment with TensorFlow "
-            f"2.15.1 ({_INSTALL})"
+            f"older, got {tf.__version__}. Run it in an environment with TensorFlow 2.15.1 "
+            f"({_INSTALL})."
         )
     logger = logging.getLogger("tensorflow")
     level = logger.level
     try:
-        # It warns of Horovod, which it can do without, of a class, and of pkg_resources.
+        # The package warns about Horovod, which is optional, about a class, and about
+        # pkg_resources.
         logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,12 +76,12 @@ def library(what: str) -> Any:
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(_PACKAGE):
             raise ConfigError(
-                f"{what} needs the package 'tensorflow-recommenders-addons'; install it with: "
+                f"{what} needs the package 'tensorflow-recommenders-addons'. Install it with: "
                 f"{_INSTALL}"
             ) from error
         raise ConfigError(
-            f"{what} needs tensorflow-recommenders-addons, and the installed one cannot be "
-            f"imported ({error}); install the one that fits with: {_INSTALL}"
+            f"{what} needs tensorflow-recommenders-addons, but the installed version cannot be "
+            f"imported ({error}). Install the right version with: {_INSTALL}"
         ) from error
     finally:
         logger.setLevel(level)
@@ -87,7 +89,7 @@ def library(what: str) -> Any:
 
 
 def is_dynamic(export_dir: str) -> bool:
-    """Whether a SavedModel has ops of the package; False where there is none at the path."""
+    """Whether a SavedModel has ops of the package. False if the path has no SavedModel."""
     path = os.path.join(export_dir, "saved_model.pb")
     if not tf.io.gfile.exists(path):
         return False
@@ -96,20 +98,20 @@ def is_dynamic(export_dir: str) -> bool:
 
 
 def load_ops_of(export_dir: str) -> None:
-    """Makes the ops known that a SavedModel needs beside TensorFlow's own.
+    """Loads the ops of the package if a SavedModel needs them.
 
     Raises:
-      ConfigError: it needs them, and they cannot be had here.
+      ConfigError: the SavedModel needs them, but the package cannot be imported.
     """
     if is_dynamic(export_dir):
         library(f"{export_dir}, a SavedModel with dynamic embeddings,")
 
 
 def op_libraries(export_dir: str) -> list[str]:
-    """The paths of the shared libraries that a loader needs for a SavedModel; mostly none.
+    """The paths of the shared libraries that a loader needs for a SavedModel. Usually empty.
 
     Raises:
-      ConfigError: as `load_ops_of`.
+      ConfigError: see `load_ops_of`.
     """
     if not is_dynamic(export_dir):
         return []

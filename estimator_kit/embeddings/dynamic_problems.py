@@ -1,6 +1,6 @@
-"""What does not go with dynamic embeddings, said before any graph is built.
+"""Rejects options that cannot be combined with dynamic embeddings, before any graph is built.
 
-`check_model` is of a model and its parameters, the others are of a run's flags.
+`check_model` checks a model and its parameters. The other functions check the flags of a run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from estimator_kit.embeddings import dynamic_package, dynamic_tables
 from estimator_kit.errors import ConfigError
 from feature_specs.spec import FeatureSpec
 
-# Optimizers whose slots are of a row each, in a table beside that of the rows.
+# Optimizers whose slots belong to single rows. A second table stores these slots.
 OPTIMIZERS = (
     "adadelta",
     "adagrad",
@@ -25,9 +25,9 @@ OPTIMIZERS = (
 
 
 def check_model(model: Any) -> None:
-    """Raises ConfigError where a model has dynamic embeddings and cannot train them.
+    """Raises ConfigError if a model has dynamic embeddings but cannot train them.
 
-    That the package is there is checked first; see `dynamic_package.library`.
+    It first checks that the package is installed. See `dynamic_package.library`.
 
     Args:
       model: a `ModelFn`.
@@ -38,28 +38,31 @@ def check_model(model: Any) -> None:
     column, p = _column(names), model.params
     dynamic_package.library(column)
     for parameter, given, why in (
-        ("accumulate", p.accumulate > 1, "whose gradients are of other rows in each batch"),
-        ("moving_average", p.moving_average is not None, "whose rows come and go"),
+        ("accumulate", p.accumulate > 1, "whose gradients have different rows in each batch"),
+        ("moving_average", p.moving_average is not None, "whose rows are added and evicted"),
     ):
         if given:
-            raise ConfigError(f"the model parameter {parameter} does not go with {column}, {why}")
+            raise ConfigError(
+                f"the model parameter {parameter} cannot be combined with {column}, {why}. Remove "
+                "the parameter."
+            )
     chosen: list[Any] = [p.optimizer, *(p.optimizers or {}).values()]
     for choice in chosen:
         optimizer = choice if isinstance(choice, str) else next(iter(choice))
         if optimizer not in OPTIMIZERS:
             raise ConfigError(
-                f"the optimizer {optimizer} does not go with {column}; take one of "
-                f"{', '.join(OPTIMIZERS)}"
+                f"the optimizer {optimizer} cannot be combined with {column}. Use one of: "
+                f"{', '.join(OPTIMIZERS)}."
             )
 
 
 def check_strategy(spec: FeatureSpec, strategy: Any) -> None:
-    """Raises ConfigError for a --strategy in which processes or devices make a step together."""
+    """Raises ConfigError for a --strategy whose processes or devices make steps together."""
     names = dynamic_tables.columns(spec)
     if names and strategy not in (None, "parameter_server"):
         raise ConfigError(
-            f"--strategy={strategy} does not go with {_column(names)}, whose rows are trained by "
-            "one process, or by the processes of --strategy=parameter_server"
+            f"--strategy={strategy} cannot be combined with {_column(names)}. Train with one "
+            "process, or with --strategy=parameter_server."
         )
 
 
@@ -67,8 +70,8 @@ def check_transform(export_dir: str, kind: str) -> None:
     """Raises ConfigError for a --transform that would lose the tables of an export."""
     if kind not in ("text", "binary") and dynamic_package.is_dynamic(export_dir):
         raise ConfigError(
-            f"--transform={kind} does not go with {export_dir}, which has dynamic embeddings: "
-            "their tables cannot be constants of a graph"
+            f"--transform={kind} cannot be combined with {export_dir}, which has dynamic "
+            "embeddings: their tables cannot become constants of a graph. Use text or binary."
         )
 
 

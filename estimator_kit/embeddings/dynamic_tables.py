@@ -1,19 +1,19 @@
-"""Tables of dynamic embeddings in a graph: which values have a row, and which lose theirs.
+"""The tables of dynamic embeddings in a graph: which values get a row, and which lose it.
 
-    rows          the vectors of a batch's values; in training, new values get theirs here
-    optimizer     an optimizer that can step on such rows
-    evictions     what goes after a step
-    loader        fills tables from another training's checkpoint
-    in_mode       says what the graph is for, which `ModelFn` does
+    rows          the vectors of the values of a batch; in training, new values get a row
+    optimizer     an optimizer that can train such rows
+    evictions     the removals after a step
+    loader        fills tables from the checkpoint of another training
+    in_mode       tells whether the graph is for training; `ModelFn` calls it
 
-The tables, their slots and their saving are those of tensorflow-recommenders-addons (`de`). Beside
-each one that counts or evicts stands another of its tables, `<name>_seen`: for each value that was
-read, how often, and at which step last. In training a step reads the rows of its values into a
-local variable, steps on that, and writes it back; elsewhere tables are only read.
+tensorflow-recommenders-addons (`de`) provides the tables, their slots and their saving. A table
+that counts or evicts has a second table, `<name>_seen`. For each value that was read, it stores how
+often, and the last step. In training, a step reads the rows of its values into a local variable,
+updates the variable, and writes it back. Otherwise tables are only read.
 
-On parameter servers the shards of a table lie on the servers in turn. Steps are added to what is
-there, so that none is lost where several processes train one row. Counts are not: where two read
-one value at the same moment, one reading may count for both.
+On parameter servers, the shards of a table are distributed over the servers in turn. Updates are
+added to the stored values, so that no update is lost if several processes train one row. Counts may
+be lost: if two processes read one value at the same moment, the two readings may count as one.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from feature_specs.spec import FeatureSpec
 # The columns of `<name>_seen`.
 _COUNT, _STEP = 0, 1
 
-# Parts of the name of the local variable that holds a batch's rows. The package looks for it, to
-# leave the variable in the process that trains.
+# A part of the name of the local variable with the rows of a batch. The package looks for this
+# name, to keep the variable in the process that trains.
 _ROWS = "TrainableWrapper"
 
 
@@ -47,7 +47,7 @@ class _Table:
     column: DynamicEmbedding
     rows: Any
     seen: Any
-    steps: list[Any] = dataclasses.field(default_factory=list)  # Optimizers that may train it.
+    steps: list[Any] = dataclasses.field(default_factory=list)  # The optimizers that may train it.
 
 
 _TRAINING: contextvars.ContextVar[Optional[bool]] = contextvars.ContextVar("training", default=None)
@@ -55,19 +55,19 @@ _SERVERS: contextvars.ContextVar[int] = contextvars.ContextVar("servers", defaul
 
 
 def columns(spec: FeatureSpec) -> list[str]:
-    """The dynamic embeddings of a spec's groups."""
+    """The names of the dynamic embeddings in the groups of a spec."""
     used = set(spec.used_columns())
     return [name for name in spec.of_kind(DynamicEmbedding) if name in used]
 
 
 def column_of(spec: FeatureSpec, name: str) -> DynamicEmbedding:
-    """A column of `columns`."""
+    """The column with a name from `columns`."""
     return spec.of_kind(DynamicEmbedding)[name]
 
 
 @contextlib.contextmanager
 def in_mode(*, training: bool) -> Iterator[None]:
-    """Whether new values get rows in a graph that is built in the block."""
+    """Sets whether new values get rows in graphs that are built in the block."""
     token = _TRAINING.set(training)
     try:
         yield
@@ -77,7 +77,7 @@ def in_mode(*, training: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_servers(count: int) -> Iterator[None]:
-    """Graphs that are built in the block have tables on so many parameter servers; 0 for none."""
+    """Places the tables of graphs that are built in the block on `count` parameter servers."""
     token = _SERVERS.set(count)
     try:
         yield
@@ -86,23 +86,23 @@ def on_servers(count: int) -> Iterator[None]:
 
 
 def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The vectors of a batch's values.
+    """The vectors of the values of a batch.
 
     Args:
       spec: the feature spec.
-      name: a dynamic embedding.
-      ids: int64 [n], -1 for none.
+      name: the name of a dynamic embedding.
+      ids: int64 [n]. -1 means missing.
 
     Returns:
-      float32 [different values + 1, dimension], and int64 [n]: where in it each id has its vector,
-      -1 for one without a row.
+      The vectors, float32 [distinct values + 1, dimension]; and, for each id, the position of its
+      vector, int64 [n]. The position is -1 for an id without a row.
     """
     column = column_of(spec, name)
     training = _TRAINING.get()
     if training is None:
         raise ConfigError(
-            f"column {name!r} is a dynamic_embedding, which only a ModelFn reads: it says whether "
-            "new values get rows"
+            f"column {name!r} is a dynamic_embedding, which only a ModelFn can read, because it "
+            "decides whether new values get rows. Read the column in the logits of a ModelFn."
         )
     de = dynamic_package.library(f"the dynamic_embedding {name!r}")
     there = tf.not_equal(ids, -1)
@@ -113,7 +113,7 @@ def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Te
         table = _variable(de, column, canned_name(spec, name), "table", dim=column.dimension)
         vectors, known = table.lookup(values, return_exists=True)
         vectors = tf.boolean_mask(vectors, known)
-    # One row more, as there may be no value at all.
+    # One more row, because the batch may have no value.
     vectors = tf.concat([vectors, tf.zeros([1, column.dimension])], axis=0)
     position = tf.where(known, tf.cumsum(tf.cast(known, tf.int64)) - 1, -1)
     found = tf.gather(position, place)
@@ -125,7 +125,7 @@ def rows(spec: FeatureSpec, name: str, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Te
 def _trained_rows(
     de: Any, column: DynamicEmbedding, name: str, values: tf.Tensor, counts: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The vectors of those values that have a row, or get one, and bool: which these are."""
+    """The vectors of the values that have or get a row, and a bool per value that tells which."""
     table = _variable(
         de,
         column,
@@ -149,7 +149,7 @@ def _trained_rows(
     vectors, _ = de.embedding_lookup(
         table, tf.boolean_mask(values, known), name=f"{name}/{_ROWS}", return_trainable=True
     )
-    # Found again by the variable of the batch's rows, which refers to it.
+    # The variable with the rows of the batch refers to this object.
     table.estimator_kit_table = _Table(column, table, seen)
     return vectors, known
 
@@ -165,7 +165,7 @@ def _variable(
     initializer: Any = None,
     **more: Any,
 ) -> Any:
-    # Their names in a checkpoint are those of ops, which must not depend on what is around them.
+    # Names of ops become names in the checkpoint, so they must not depend on the name scope.
     with tf.compat.v1.get_default_graph().name_scope(None):
         return de.get_variable(
             f"{name}_{part}",
@@ -179,9 +179,9 @@ def _variable(
 
 
 def _devices(name: str, shards: int) -> list[str]:
-    """Where the shards of a column's tables lie: on each server in turn, or in this process.
+    """The devices of the shards of a column's tables: the servers in turn, or this process.
 
-    The name chooses the first server, so that columns of one shard are not all on the same.
+    A hash of the name chooses the first server, so that columns with one shard are spread out.
     """
     servers = _SERVERS.get()
     if not servers:
@@ -191,22 +191,22 @@ def _devices(name: str, shards: int) -> list[str]:
 
 
 def is_dynamic(variable: Any) -> bool:
-    """Whether a trainable variable holds a batch's rows of a dynamic embedding."""
+    """Whether a trainable variable contains the rows of a batch of a dynamic embedding."""
     return hasattr(getattr(variable, "params", None), "estimator_kit_table")
 
 
 def check_trained(variables: Sequence[Any]) -> None:
-    """Raises ConfigError where a graph's step does not reach the tables."""
+    """Raises ConfigError if the step of a graph does not train the tables."""
     for variable in variables:
         if is_dynamic(variable) and not variable.params.estimator_kit_table.steps:
             raise ConfigError(
-                f"the train_op does not train the dynamic embedding {variable.op.name}; make it "
-                "with ek.minimize"
+                f"the train_op does not train the dynamic embedding {variable.op.name}. Make it "
+                "with ek.minimize."
             )
 
 
 def optimizer(made: Any, variables: Sequence[Any]) -> Any:
-    """The optimizer, changed so that it can step on rows of dynamic embeddings, these too."""
+    """The optimizer, extended to train the rows of dynamic embeddings, including `variables`."""
     for variable in variables:
         variable.params.estimator_kit_table.steps.append(made)
     de = dynamic_package.library("a dynamic_embedding")
@@ -216,14 +216,15 @@ def optimizer(made: Any, variables: Sequence[Any]) -> Any:
 def evictions(
     variables: Sequence[Any], optimizers: Sequence[Any], step: tf.Tensor
 ) -> list[tf.Operation]:
-    """What goes after a step, where that is due.
+    """The ops that evict rows after a step, if an eviction is due.
 
-    Who first sees that the step is beyond a multiple of `evict_every` evicts: the look is shared.
+    The process that first sees that the step has passed a multiple of `evict_every` evicts.
 
     Args:
-      variables: trained ones, those of dynamic embeddings among them.
-      optimizers: that have trained them; their slots of a row go with it.
-      step: int64, the global step after this one. In a cluster other steps may have come between.
+      variables: the trained variables, including the variables of dynamic embeddings.
+      optimizers: the optimizers that trained them. Evicting a row also removes its slots.
+      step: int64, the global step after this one. In a cluster, other processes may have made steps
+        in between.
     """
     tables = [v.params.estimator_kit_table for v in variables if is_dynamic(v)]
     tables = [table for table in tables if table.column.max_rows is not None]
@@ -239,7 +240,7 @@ def evictions(
         )
     with tf.control_dependencies([step]):
         looked = last.read_value()
-    # Nobody has looked since a session began.
+    # The first check since the session started.
     before = tf.where(looked < 0, step - 1, looked)
     ops = []
     for table in tables:
@@ -257,11 +258,11 @@ def evictions(
 
 
 def loader(names: Collection[str], *, steps_back: int) -> Callable[[Any, str], None]:
-    """What loads tables of the current graph from a checkpoint of another training.
+    """A function that loads tables of the current graph from the checkpoint of another training.
 
     Args:
-      names: tensors of the checkpoint; a table is loaded if it is made of them.
-      steps_back: by how much the steps of `<name>_seen` are set back, once they are loaded.
+      names: tensors of the checkpoint. A table is loaded if all its tensors are among them.
+      steps_back: the number that is subtracted from the loaded steps of `<name>_seen`.
     """
     saveables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.SAVEABLE_OBJECTS)
     wanted = [table for table in saveables if {part.name for part in table.specs} <= set(names)]
@@ -284,7 +285,7 @@ def loader(names: Collection[str], *, steps_back: int) -> Callable[[Any, str], N
 
 
 def _removals(table: _Table, slots: Sequence[Any]) -> list[tf.Operation]:
-    """Removes what is beyond `max_rows`, shard by shard: rows, and values that wait for one."""
+    """Removes rows, and counts of values without a row, beyond `max_rows`, shard by shard."""
     column = table.column
     assert column.max_rows is not None
     limit = column.max_rows // column.shards

@@ -1,11 +1,11 @@
-"""Large embedding tables in pieces, one beside the other on the parameter servers.
+"""Splits large embedding tables into pieces, which are placed on the parameter servers.
 
     with partitions.of_size(mib=64):
-        estimator.train(...)         # its graph has tables of more than 64 MiB in pieces
+        estimator.train(...)         # its graph splits tables of more than 64 MiB
 
-A checkpoint has each table whole, as TensorFlow's savers write the pieces of one variable, so that
-everything else, without pieces, reads the same. A table that starts from pretrained vectors stays
-whole. The limit is of the table; slots of its optimizer are cut as it is.
+A checkpoint contains each table as one tensor, because TensorFlow's savers join the pieces of a
+variable. Code without pieces can therefore read it. A table with pretrained vectors is not split.
+The limit applies to the table. The slots of its optimizer are split in the same way.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import tensorflow as tf
 
 _LIMIT: contextvars.ContextVar[Optional[float]] = contextvars.ContextVar("limit", default=None)
 
-_FLOAT = 4  # Bytes of a number of a table.
+_FLOAT = 4  # The number of bytes of a number in a table.
 
 
 @contextlib.contextmanager
 def of_size(mib: Optional[float]) -> Iterator[None]:
-    """Graphs that are built in the block have pieces of so many MiB at most; None cuts nothing."""
+    """Limits pieces of tables in graphs built in the block to `mib` MiB. None splits nothing."""
     token = _LIMIT.set(mib)
     try:
         yield
@@ -34,12 +34,12 @@ def of_size(mib: Optional[float]) -> Iterator[None]:
 
 
 def pieces(rows: int, width: int, mib: float) -> int:
-    """How many pieces a table has, of a row at least: 1,000,000 rows of 32 in 64 MiB are 2."""
+    """The number of pieces of a table. 1,000,000 rows of 32 numbers in 64 MiB make 2 pieces."""
     return min(rows, math.ceil(rows * width * _FLOAT / (mib * 2**20)))
 
 
 def partitioner(rows: int, width: int) -> Optional[Any]:
-    """What cuts a table of the graph that is being built; None for one that stays whole."""
+    """The partitioner of a table of the graph that is being built, or None for one piece."""
     limit = _LIMIT.get()
     count = pieces(rows, width, limit) if limit is not None else 1
     return tf.compat.v1.fixed_size_partitioner(count) if count > 1 else None

@@ -1,10 +1,11 @@
-"""Whether the embedding tables of a model fit into the memory of this machine, before a graph.
+"""Checks that the embedding tables of a model fit into memory, before a graph is built.
 
     table_memory.check(spec, groups)
 
-Counts the tables alone, as float32: the least that a run needs. An optimizer adds as much again, or
-more. Tables that grow, and those of a cluster, which are on other machines, are none of its
-concern. Reads what the operating system says; imports no TensorFlow.
+The check counts only the tables, as float32. This is the least memory that a run needs. An
+optimizer needs as much again, or more. The check does not count tables that grow, or tables of a
+cluster, which are on other machines. It reads the memory from the operating system and does not
+import TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from feature_specs.spec import FeatureSpec
 _GIB = 2**30
 _FLOAT32 = 4
 
-# Tables that an error lists.
+# The number of tables that an error lists.
 _LISTED = 5
 
-# What a container may use, in the two versions of control groups.
+# The memory limit of a container, in the two versions of control groups.
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def check(spec: FeatureSpec, groups: Iterable[str], *, memory: Optional[int] = None) -> None:
-    """Compares the tables of the columns in some groups with the memory.
+    """Compares the size of the tables of some groups with the memory.
 
     Args:
       spec: the feature spec.
-      groups: those that the model reads.
-      memory: bytes; by default those of this machine, or of its container.
+      groups: the groups that the model reads.
+      memory: the memory in bytes. The default is the memory of this machine or container.
 
     Raises:
-      ConfigError: the tables take more; with the numbers.
+      ConfigError: the tables need more memory.
     """
     memory = machine_memory() if memory is None else memory
     if memory is None:
@@ -51,15 +52,15 @@ def check(spec: FeatureSpec, groups: Iterable[str], *, memory: Optional[int] = N
     if len(largest) > _LISTED:
         lines.append(f"  and {len(largest) - _LISTED} smaller ones")
     raise ConfigError(
-        f"{spec.source}: the embedding tables take {_gib(total)}, without what an optimizer adds, "
-        f"and this machine has {_gib(memory)} of memory:\n" + "\n".join(lines) + "\nlower the "
+        f"{spec.source}: the embedding tables need {_gib(total)}, not counting the optimizer, but "
+        f"this machine has {_gib(memory)} of memory:\n" + "\n".join(lines) + "\nLower the "
         "dimension of an embedding or the size of its column, or train on several machines with "
-        "--strategy=parameter_server"
+        "--strategy=parameter_server."
     )
 
 
 def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """`{table: (shape, bytes)}`; a table that several columns share is there once."""
+    """`{table: (shape, bytes)}`. A table that several columns share is listed once."""
     tables, embeddings = {}, spec.of_kind(Embedding)
     for name in dict.fromkeys(name for group in groups for name in spec.groups.get(group, ())):
         if name in embeddings:
@@ -71,7 +72,7 @@ def table_bytes(spec: FeatureSpec, groups: Iterable[str]) -> dict[str, tuple[str
 
 
 def machine_memory() -> Optional[int]:
-    """Bytes of memory that this process may use at most, or None where nobody says."""
+    """The number of bytes of memory that this process may use, or None if it is unknown."""
     found = []
     with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -79,7 +80,7 @@ def machine_memory() -> Optional[int]:
         try:
             with open(path, encoding="ascii") as file:
                 found.append(int(file.read()))
-        except (OSError, ValueError):  # There is none, or it says `max`.
+        except (OSError, ValueError):  # The file does not exist, or contains `max`.
             continue
     return min((size for size in found if size > 0), default=None)
 

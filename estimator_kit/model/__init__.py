@@ -1,1 +1,1 @@
-"""The model_fn and its parts: input layer, objectives, Keras layers."""
+"""The model_fn and its parts: the input layer, the objectives, and Keras layers."""

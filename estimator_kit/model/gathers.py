@@ -1,11 +1,11 @@
-"""How columns become dense: closed tables by the form that their kinds name (`Column.dense`).
+"""Makes columns dense: tables of functions by the form that a kind names (`Column.dense`).
 
     DENSE["counts"](spec, name, features)    # float32 [rows, width] of a column of a record
-    STEPS["counts"](spec, name, ragged)      # float32 [rows, steps, width] of one of steps
+    STEPS["counts"](spec, name, ragged)      # float32 [rows, steps, width] of a sequence column
 
-`Transform` has already turned strings into ids, so that a single-valued column costs one gather and
-no SparseTensor. The variables of embeddings are made in the current scope, with the names and
-shapes that canned estimators give them. A row without ids gets zeros, as with `tf.feature_column`.
+`Transform` has already converted strings to ids. A column with one value per record therefore needs
+one gather and no SparseTensor. Embedding variables are created in the current scope, with the names
+and shapes of canned estimators. A row without ids gets zeros, as with `tf.feature_column`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from input_pipelines.transform.transforms import Features, weights_of
 
 Ids = Union[tf.Tensor, tf.RaggedTensor]
 
-# The names of the variables of columns that start from pretrained vectors, graph by graph. They are
-# in no collection of the graph: TensorFlow would write it into each MetaGraph. Names, as a variable
-# would hold its graph for good.
+# For each graph, the names of variables that start from pretrained vectors, by column. They are not
+# in a collection of the graph, because TensorFlow would write it into each MetaGraph. They are
+# names, because a variable would keep its graph alive.
 _PRETRAINED: weakref.WeakKeyDictionary[tf.Graph, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
@@ -84,7 +84,7 @@ DENSE: dict[Dense, Callable[[FeatureSpec, str, Features], tf.Tensor]] = {
     "embedding": _embedding,
     "dynamic_embedding": _dynamic_embedding,
 }
-# No column of steps is a dynamic embedding.
+# A sequence column cannot be a dynamic embedding.
 STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
     "numbers": _steps_of_numbers,
     "counts": _steps_of_ids,
@@ -95,7 +95,7 @@ STEPS: dict[Dense, Callable[[FeatureSpec, str, tf.RaggedTensor], tf.Tensor]] = {
 def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
     """The variable of an embedding column, [ids, dimension], in the current scope.
 
-    A shared table is at the root, under its own name, as with `tf.feature_column`.
+    A shared table is at the root scope, under its own name, as with `tf.feature_column`.
     """
     column = spec.of_kind(Embedding)[name]
     v1 = tf.compat.v1
@@ -119,7 +119,7 @@ def embedding_table(spec: FeatureSpec, name: str) -> tf.Tensor:
 
 
 def pretrained_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
-    """The tables of a graph that start from pretrained vectors, by column."""
+    """The tables of a graph that start from pretrained vectors, by column name."""
     names = _PRETRAINED.get(graph, {})
     found = {variable.op.name: variable for variable in graph.get_collection("variables")}
     return {column: found[name] for column, name in names.items()}
@@ -137,18 +137,19 @@ def gather(
 
     Args:
       table: [size, width].
-      ids: int64 [rows], or a RaggedTensor [rows, None]; -1 is no id and adds nothing.
-      combiner: what becomes of several vectors e of weights w (1 by default): `sum` is sum(w e),
-        `mean` sum(w e) / sum(w), `sqrtn` sum(w e) / sqrt(sum(w^2)). Without any it is zeros. As in
-        `tf.nn.safe_embedding_lookup_sparse`, mean and sqrtn leave out weights of 0 or less.
-      weights: float32 [rows, None], beside ragged ids.
-      max_norm: longer vectors are scaled down to this length.
+      ids: int64 [rows], or a RaggedTensor [rows, None]. -1 is a missing id and adds nothing.
+      combiner: how the vectors e with the weights w (by default 1) become one vector: `sum` is
+        sum(w e), `mean` is sum(w e) / sum(w), and `sqrtn` is sum(w e) / sqrt(sum(w^2)). A row
+        without vectors gets zeros. As in `tf.nn.safe_embedding_lookup_sparse`, `mean` and `sqrtn`
+        ignore weights of 0 or less.
+      weights: float32 [rows, None], one weight per ragged id.
+      max_norm: the largest length of a vector. Longer vectors are scaled down to it.
 
-    With the ids 0 and 2 of weights 3 and 1, `mean` is (3 e0 + e2) / 4.
+    With the ids 0 and 2 and the weights 3 and 1, `mean` is (3 e0 + e2) / 4.
     """
     if not isinstance(ids, tf.RaggedTensor):
         found = tf.nn.embedding_lookup(table, tf.maximum(ids, 0), max_norm=max_norm)
-        # That of v1 takes a condition for each row, and its gradient no operations on shapes.
+        # v1.where takes one condition per row, and its gradient needs no ops on shapes.
         return tf.compat.v1.where(ids >= 0, found, tf.zeros_like(found))
     rows = ids.nrows()
     there = ids.flat_values >= 0
@@ -173,10 +174,10 @@ def gather(
 
 
 def counts(ids: Ids, size: int, weights: Optional[tf.RaggedTensor] = None) -> tf.Tensor:
-    """How often each id occurs in a row, or the sum of its weights: float32 [rows, size]."""
+    """The count of each id in a row, or the sum of its weights: float32 [rows, size]."""
     if not isinstance(ids, tf.RaggedTensor):
         return tf.one_hot(ids, size)
-    # One addition an id, instead of a one-hot row for each.
+    # One addition per id instead of a one-hot row per id.
     there = ids.flat_values >= 0
     row_of = tf.boolean_mask(ids.value_rowids(), there)
     cell = row_of * size + tf.boolean_mask(ids.flat_values, there)

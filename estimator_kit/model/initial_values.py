@@ -1,9 +1,9 @@
-"""What variables hold when a training starts from nothing: the model's own values, pretrained
-vectors, then a warm start.
+"""Start values of a new training: the model's own values, then pretrained vectors, then a warm
+start.
 
-The values are put into the session that starts, after the initializers and before the first
-checkpoint, one variable at a time. They are in no graph and in no export, and a start from a
-checkpoint reads none of them.
+The values are assigned when the session starts, after the initializers and before the first
+checkpoint, one variable at a time. They are not part of a graph or an export. A training that
+continues from a checkpoint does not read them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class OlderModel(Protocol):
-    """What a warm start takes from an older model; `checkpoints.warm_start.WarmStart` is one."""
+    """The values that a warm start takes from an older model, such as a `WarmStart`."""
 
     @property
     def checkpoint(self) -> str:
@@ -33,29 +33,29 @@ class OlderModel(Protocol):
 
     @property
     def restored(self) -> frozenset[str]:
-        """Names of variables that are taken whole."""
+        """The names of variables that are taken completely."""
 
     @property
     def tables(self) -> frozenset[str]:
-        """Names of tensors of dynamic embeddings."""
+        """The names of tensors of dynamic embeddings."""
 
     @property
     def steps_back(self) -> int:
-        """What their counts of steps are set back by."""
+        """The number that is subtracted from their steps."""
 
     def values(self, current: Callable[[str], np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """(name, value) of each variable; `current(name)` gives what new places keep."""
+        """Yields (name, value) of each variable. `current(name)` gives the value of new places."""
 
 
 def scaffold(
     spec: FeatureSpec, warm_start: Optional[OlderModel], own: Mapping[str, Any] = _NONE
 ) -> Optional[Any]:
-    """The Scaffold of a training graph, or None where the initializers are all there is.
+    """The Scaffold of a training graph, or None if only the initializers set start values.
 
     Args:
       spec: the feature spec, for its pretrained vectors.
-      warm_start: what is taken from another model.
-      own: arrays by name of variable, which the model itself gives.
+      warm_start: the values from another model, or None.
+      own: the model's own start values, as arrays by variable name.
     """
     restored = warm_start.restored if warm_start is not None else frozenset()
     tables = pretrained_tables.tables(spec, restored)
@@ -80,7 +80,7 @@ def scaffold(
                 loaded.add(name)
             if load_rows is not None:
                 load_rows(session, warm_start.checkpoint)
-        # A moving average began at the initializer's value, before this one was there.
+        # A moving average started at the value of the initializer. Set it to the new value.
         for name in sorted(loaded):
             average = average_name(name)
             if average in variables and average not in loaded:

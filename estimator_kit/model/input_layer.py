@@ -1,8 +1,8 @@
-"""The fast reading's second half: the groups of a spec as tensors of a model.
+"""The second half of the kit's reading of a spec: the groups as tensors of a model.
 
-`gathers` says how one column becomes dense, `group_checks` which groups a model can read. The
-variables have the names and shapes that canned estimators give them, which lets checkpoints of the
-two interchange.
+`gathers` makes a single column dense, and `group_checks` checks whether a model can read a group.
+The variables have the names and shapes of canned estimators, so that the kit and canned estimators
+can read each other's checkpoints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from feature_specs.reference.naming import canned_name
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.transforms import Features, weights_of
 
-# Where canned estimators keep the variables of a DNN's and of a linear model's columns.
+# The scopes in which canned estimators keep the variables of columns.
 DNN_SCOPE = "input_from_feature_columns/input_layer"
 LINEAR_SCOPE = "linear_model"
 SEQUENCE_SCOPE = "sequence_input_layer"
@@ -37,8 +37,9 @@ SEQUENCE_SCOPE = "sequence_input_layer"
 def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
     """The columns of a group side by side: float32 [rows, width].
 
-    Numbers as they are, bucketized columns one-hot, indicators as counts, embeddings gathered; in
-    the order of their TensorFlow names, as in a canned DNN. Makes variables in the current scope.
+    Numbers are unchanged, bucketized columns are one-hot, indicators are counts, and embeddings are
+    vectors. The order is the order of the TensorFlow names, as in a canned DNN. Creates variables
+    in the current scope.
     """
     check_dense_group(spec, group)
     return side_by_side(spec, group, dense_columns(spec, columns_of(spec, group), features))
@@ -47,9 +48,9 @@ def dense_input(spec: FeatureSpec, group: str, features: Features) -> tf.Tensor:
 def dense_columns(
     spec: FeatureSpec, names: Iterable[str], features: Features
 ) -> dict[str, tf.Tensor]:
-    """Each column as float32 [rows, its width]; see `dense_input`.
+    """Each column as float32 [rows, its width]. See `dense_input`.
 
-    For a model that reads groups with columns in common: a column is gathered once, from one table.
+    Use it for a model whose groups share columns: each column is gathered once, from one table.
     """
     order = sorted(set(names), key=lambda name: canned_name(spec, name))
     with tf.compat.v1.variable_scope(DNN_SCOPE):
@@ -60,15 +61,15 @@ def dense_columns(
 
 
 def side_by_side(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """The columns of a group out of some dense ones, in the order of `dense_input`."""
+    """Concatenates the dense columns of a group, in the order of `dense_input`."""
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     return tf.concat([dense[name] for name in names], axis=1)
 
 
 def fields_of(spec: FeatureSpec, group: str, dense: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """The embeddings of a group out of some dense columns: float32 [rows, fields, dimension].
+    """Stacks the dense embeddings of a group: float32 [rows, fields, dimension].
 
-    In the order in which the spec lists them.
+    The order is the order of the spec.
     """
     check_field_group(spec, group)
     return tf.stack([dense[name] for name in columns_of(spec, group)], axis=1)
@@ -80,9 +81,9 @@ def sequence_input(
     """The columns of a sequence group, step by step.
 
     Returns:
-      float32 [rows, steps, width], zeros behind the end of a row, the columns side by side in the
-      order of their TensorFlow names; and the int64 [rows] number of steps of each row. As with
-      `tf.keras.experimental.SequenceFeatures`, an id that is none is a step of zeros.
+      The steps, float32 [rows, steps, width], with the columns in the order of their TensorFlow
+      names and zeros as padding; and the number of steps of each row, int64 [rows]. As with
+      `tf.keras.experimental.SequenceFeatures`, a missing id is a step of zeros.
     """
     names = sorted(columns_of(spec, group), key=lambda name: canned_name(spec, name))
     columns, lengths = sequence_columns(spec, group, features)
@@ -104,11 +105,11 @@ def sequence_columns(
 
 
 def ragged_input(spec: FeatureSpec, group: str, features: Features) -> dict[str, tf.RaggedTensor]:
-    """The columns of a group of ragged ones, by name.
+    """The columns of a group of ragged columns, by name.
 
     Returns:
-      float32 numbers or int64 ids, -1 where there is none: [rows, None] of a list,
-      [rows, None, None] of a list of lists.
+      float32 numbers, or int64 ids with -1 for a missing id. A list has the shape [rows, None], and
+      a list of lists has [rows, None, None].
     """
     check_ragged_group(spec, group)
     names = columns_of(spec, group)
@@ -118,7 +119,7 @@ def ragged_input(spec: FeatureSpec, group: str, features: Features) -> dict[str,
 def numeric_input(spec: FeatureSpec, name: str, features: Features) -> tf.Tensor:
     """A numeric column in the shape of its numbers: float32 [rows, *shape].
 
-    Of one number [rows, 1]; of an image [rows, height, width, channels].
+    One number has the shape [rows, 1], and an image has [rows, height, width, channels].
     """
     check_numeric(spec, name)
     feature = next(spec.features_of(name))
@@ -135,14 +136,14 @@ def _form(spec: FeatureSpec, name: str) -> Dense:
     column = spec.columns[name]
     if column.dense is None:
         raise ConfigError(
-            f"column {name!r} is {column.kind}, which has no dense form; read an embedding or "
-            "indicator column of it instead"
+            f"column {name!r} is {column.kind}, which has no dense form. Read an embedding or "
+            "indicator column of it instead."
         )
     return column.dense
 
 
 def linear_logits(spec: FeatureSpec, group: str, features: Features, units: int) -> tf.Tensor:
-    """Logits of a linear model over a group: float32 [rows, units]. Lists of ids add up."""
+    """The logits of a linear model over a group: float32 [rows, units]. Ids of a list add up."""
     check_linear_group(spec, group)
     terms = []
     with tf.compat.v1.variable_scope(LINEAR_SCOPE):

@@ -1,4 +1,4 @@
-"""The logits that a model returns, as one tensor for each objective."""
+"""Splits the logits that a model returns into one tensor per objective."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
     """{objective: float32 [rows, its width]}, in the order of `widths`.
 
     Args:
-      model: a name, for messages.
-      logits: float32 [rows, sum of widths], or already by objective.
-      widths: logits of each objective.
+      model: the name of the model, for messages.
+      logits: float32 [rows, sum of widths], or one tensor per objective.
+      widths: the number of logits of each objective.
 
     Raises:
-      ConfigError: they are of another shape or dtype, or of other objectives.
+      ConfigError: the logits have a wrong shape, dtype or objective.
     """
     named = logits if isinstance(logits, Mapping) else {", ".join(widths): logits}
     for name, value in named.items():
@@ -33,15 +33,15 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
         missing = [name for name in widths if name not in logits]
         if missing:
             raise ConfigError(
-                f"{model}.logits returned no logits for {', '.join(missing)}; it returned "
-                f"some for {', '.join(logits) or 'nothing'}, and the spec has the objectives "
-                f"{', '.join(widths)}"
+                f"{model}.logits returned no logits for {', '.join(missing)}, got logits for "
+                f"{', '.join(logits) or 'nothing'}. Return logits for all objectives of the spec: "
+                f"{', '.join(widths)}."
             )
         extra = [name for name in logits if name not in widths]
         if extra:
             raise ConfigError(
-                f"{model}.logits returned logits for {', '.join(extra)}, and the spec has no "
-                f"such objective; it has {', '.join(widths)}"
+                f"{model}.logits returned logits for {', '.join(extra)}, but the spec has no such "
+                f"objective. Use one of: {', '.join(widths)}."
             )
         parts = {name: logits[name] for name in widths}
     else:
@@ -63,10 +63,10 @@ def split_logits(model: str, logits: Logits, widths: Mapping[str, int]) -> dict[
 def check_rows(
     model: str, logits: Mapping[str, tf.Tensor], rows: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The logits, held against the number of rows of the batch when they are computed."""
+    """The logits, with a check in the graph that they have as many rows as the batch."""
     checked = {}
     for name, value in logits.items():
-        text = f"{model}.logits returned for {name!r} another number of rows than the batch has"
+        text = f"{model}.logits: the logits for {name!r} do not have as many rows as the batch"
         check = tf.debugging.assert_equal(tf.shape(value)[0], rows, message=text)
         with tf.control_dependencies([check]):
             checked[name] = tf.identity(value)

@@ -1,6 +1,6 @@
-"""The parameters that every model has, and what goes wrong with those of any model.
+"""The parameters of every model, and the check of a model's parameters.
 
-A model's own are fields of its nested `Params` class, which pydantic checks.
+A model adds parameters as fields of its nested class `Params`, which pydantic checks.
 """
 
 from __future__ import annotations
@@ -17,30 +17,34 @@ from feature_specs.errors import did_you_mean
 
 
 class ModelParams(pydantic.BaseModel):
-    """Parameters of every model; a model adds its own in a nested `Params` class.
+    """The parameters of every model. A model adds its own parameters in a nested class `Params`.
 
-    What is said of prefixes: regular expressions that a variable's name must begin with.
+    A prefix is a regular expression that the start of a variable's name must match.
 
     Attributes:
-      optimizer: a name from `optimizers.OPTIMIZERS`, or `{name: {field: value}}`. Adagrad, because
-        its steps adapt to each row of an embedding table and cost nothing for the rows that a
-        batch does not touch.
-      learning_rate: above 0.
-      optimizers: in the place of all optimizers that the model has by itself, one for each prefix
-        of variable names, the first that fits: `{linear/: {ftrl: {learning_rate: 0.1}}, "":
-        lazy_adam}`. One without a `learning_rate` has that of the model.
-      schedule: how the rates change with the global step, of `schedules.SCHEDULES`, as in
-        `{cosine: {decay_steps: 10000}}`; None for no change.
-      warm_up_steps: steps in which the rates rise to what they are, before the schedule.
-      freeze: prefixes of variables that are not trained; no gradient of them is computed.
-      clip_norm: limit on the norm of all gradients together; None for no limit.
-      clip_value: limit on each number of the gradients; None for no limit.
-      accumulate: batches whose gradients are averaged for one step; `max_steps`, schedules and
-        checkpoints still count batches.
-      moving_average: decay of a moving average of the weights, which evaluation, prediction and
-        exports use in their place; None for none. See `moving_average` for what it costs.
-      combine: how training makes one step of several objectives, of `combining.COMBINATIONS`, as in
-        `uncertainty` or `{gradnorm: {alpha: 1.5}}`. By default the sum by `loss_weight`.
+      optimizer: the name of an optimizer, or `{name: {field: value}}`. The default is `adagrad`,
+        because its steps adapt to each row of an embedding table and skip rows that are not in the
+        batch.
+      learning_rate: the learning rate, above 0.
+      optimizers: one optimizer per prefix of variable names. The first prefix that fits a variable
+        counts. It replaces all other optimizers of the model. An optimizer without a
+        `learning_rate` uses the learning rate of the model. For example: `{linear/: {ftrl:
+        {learning_rate: 0.1}}, "": lazy_adam}`.
+      schedule: how the learning rates change with the global step, as in
+        `{cosine: {decay_steps: 10000}}`. By default they do not change.
+      warm_up_steps: the number of steps in which the learning rates rise linearly from near 0,
+        before the schedule starts.
+      freeze: prefixes of variables that are not trained. No gradients are computed for them.
+      clip_norm: the limit on the norm of all gradients together. By default nothing is limited.
+      clip_value: the limit on the absolute value of each number of the gradients. By default
+        nothing is limited.
+      accumulate: the number of batches whose gradients are averaged for one step. `max_steps`,
+        schedules and checkpoints still count batches.
+      moving_average: the decay of a moving average of the weights, in (0, 1). Evaluation,
+        prediction and exports then use the averages instead of the weights. Each step becomes
+        slower if the model has large embedding tables.
+      combine: how training combines several objectives into one step, as in `uncertainty` or
+        `{gradnorm: {alpha: 1.5}}`. The default is the sum weighted by `loss_weight`.
     """
 
     model_config = pydantic.ConfigDict(
@@ -60,7 +64,7 @@ class ModelParams(pydantic.BaseModel):
     combine: Union[str, dict[str, Any]] = "weights"
 
 
-# Parameters that are a name, or {name: {field: value}}.
+# Parameters whose value is a name or {name: {field: value}}.
 _CHOICES = ("combine", "optimizer", "optimizers", "schedule")
 
 Params = TypeVar("Params", bound=ModelParams)
@@ -69,15 +73,15 @@ Params = TypeVar("Params", bound=ModelParams)
 def checked_params(
     model: str, kind: type[Params], values: Union[ModelParams, Mapping[str, Any], None]
 ) -> Params:
-    """The parameters of a model, from values for them.
+    """Makes the parameters of a model from values.
 
     Args:
-      model: its name, for messages.
-      kind: its class `Params`.
-      values: of that class, of another one, a mapping, or None for the defaults.
+      model: the name of the model, for messages.
+      kind: the class `Params` of the model.
+      values: an instance of this or another `Params` class, a mapping, or None for the defaults.
 
     Raises:
-      ConfigError: a name is unknown, or a value cannot be; all of them.
+      ConfigError: names are unknown or values are invalid. The message lists all of them.
     """
     if isinstance(values, kind):
         return values
@@ -100,15 +104,15 @@ def checked_params(
             message = item["msg"].removeprefix("Value error, ")
             if item["type"] == "tuple_type":
                 message = f"expected a list, as in {name}=[{item['input']}]"
-            # A check of several fields together has no name, and all of them as its input.
+            # A check of several fields has no name, and its input is all fields.
             problems.append(f"{name}: got {item['input']!r}, {message}" if name else message)
         raise ConfigError(f"model {model}: {'; '.join(problems)}") from error
 
 
 def _choice_problem(item: Any) -> Optional[str]:
-    """What to say where a value is neither a name nor {name: {field: value}}; None elsewhere.
+    """The message for a value that is neither a name nor {name: {field: value}}, or None.
 
-    Of such a field pydantic says what is wrong with each of the two, under names of its own.
+    pydantic reports two errors for such a value, one for each form.
     """
     loc = [str(part) for part in item["loc"]]
     if len(loc) < 2 or loc[0] not in _CHOICES or loc[-1] not in ("str", "dict[str,any]"):

@@ -1,8 +1,8 @@
-"""Puts pretrained vectors into embedding tables when a training starts from nothing.
+"""Loads pretrained vectors into embedding tables when a new training starts.
 
-`check` reads the files and says what they hold, before anything is written; `load` puts a table
-into the session that starts, for `initial_values`. A start from a checkpoint, an evaluation and an
-export read no file. What a warm start takes is left as it is.
+`check` reads the files and logs their content, before anything is written. `load` assigns a table
+when the session starts, for `initial_values`. A training that continues from a checkpoint, an
+evaluation and an export read no file. Variables of a warm start are not changed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 def check(spec: FeatureSpec) -> None:
-    """Reads every table once and logs how much of it is known.
+    """Reads every table once and logs how many of its ids have a vector.
 
     Raises:
-      SpecError: files are missing or do not fit their columns; its `problems` list them all.
+      SpecError: files do not exist or do not fit their columns. `problems` lists all of them.
     """
     problems: list[Problem] = []
     for name in pretrained_files.columns_with(spec):
@@ -43,7 +43,7 @@ def check(spec: FeatureSpec) -> None:
             f"{known:,}",
             f"{size:,}",
             f"{size - known:,}",
-            f"; {table.unused:,} vectors are of words outside the vocabulary"
+            f"; {table.unused:,} vectors are for words outside the vocabulary"
             if table.unused
             else "",
         )
@@ -55,11 +55,11 @@ def check(spec: FeatureSpec) -> None:
 
 
 def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:
-    """The variables of the current graph that start from a file, by their columns.
+    """The variables of the current graph that start from a file, by column name.
 
     Args:
       spec: the feature spec.
-      restored: names of variables that a warm start takes whole; these are left out.
+      restored: the names of variables that a warm start takes completely. They are left out.
     """
     found = pretrained_variables(tf.compat.v1.get_default_graph())
     return {
@@ -70,7 +70,7 @@ def tables(spec: FeatureSpec, restored: Collection[str]) -> dict[str, Any]:
 
 
 def load(spec: FeatureSpec, name: str, variable: Any, session: tf.compat.v1.Session) -> None:
-    """Puts the vectors of a column into its table; ids without one stay as they are."""
+    """Assigns the vectors of a column to its table. Ids without a vector keep their values."""
     table = pretrained.read(spec, name)
     values = np.where(table.known[:, np.newaxis], table.values, session.run(variable))
     assign(session, variable, values)

@@ -1,9 +1,9 @@
-"""Errors of a TensorFlow session in the words of the kit: which record was bad, or which loss.
+"""Translates errors of a TensorFlow session: names the bad record, or the bad loss or gradient.
 
     with explained(spec, files):
         trained.train(...)
 
-Changes no error that means neither; what it raises keeps TensorFlow's error as its cause.
+Other errors are not changed. The new error has TensorFlow's error as its cause.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from input_pipelines.record_files import tfrecords
 from input_pipelines.row_cache.cache import RowCache
 from input_pipelines.transform import checks
 
-# What a session raises for a bad record, and for a loss that is not finite.
+# The errors of a session for a bad record, or for a loss that is not finite.
 _SESSION_ERRORS = (
     *checks.BAD_RECORD_ERRORS,
     estimator.NanLossDuringTrainingError,
 )
 
-# How TensorFlow calls the node that reads a checkpoint.
+# The name of the node that reads a checkpoint.
 _RESTORE = "save/RestoreV2"
 
 
@@ -46,15 +46,15 @@ def explained(
     cache: Optional[RowCache] = None,
     missing_label: Optional[str] = None,
 ) -> Iterator[None]:
-    """Raises DataError or LossError in place of an error of the session that means one.
+    """Replaces session errors by DataError or LossError, if they are about data or the loss.
 
     Args:
       spec: the feature spec.
-      paths: the files that the block reads; searched for a bad record after an error.
-      with_labels: whether the block reads labels too.
-      damaged: those of which bad records are left out.
-      model: what checks labels of its own, if it does.
-      cache: what transformed rows are read from, if they are.
+      paths: the files that the block reads. After an error, they are searched for a bad record.
+      with_labels: whether the block also reads labels.
+      damaged: the files whose bad records are skipped.
+      model: the model, if it has additional checks of labels.
+      cache: the cache that the block reads transformed rows from, if any.
       missing_label: see `diagnosis.explain`.
     """
     try:
@@ -66,7 +66,7 @@ def explained(
             raise
         raise DataError(gone) from error
     except _SESSION_ERRORS as error:
-        if _RESTORE in str(error):  # Of a checkpoint, not of a record.
+        if _RESTORE in str(error):  # The error is about a checkpoint.
             raise
         _check_files(paths, error)
         text = checks.text_of(error)
@@ -78,7 +78,7 @@ def explained(
             also=model.labels_and_weights if model is not None and text is not None else None,
             missing_label=missing_label,
         )
-        # None is found where files have changed, or the check is of several records.
+        # No record is found if files have changed, or if a check looks at several records.
         if reason is not None or text is not None:
             raise DataError(reason or text) from error
         broken = cache.remove_damaged() if cache is not None else None
@@ -89,18 +89,18 @@ def explained(
             raise
         what = "a gradient" if f"{NOT_FINITE}a gradient" in str(error) else "the loss"
         raise LossError(
-            f"{what} became NaN or infinite, and the step was not applied; the input is finite, "
-            "so lower the learning rate, set the model parameter clip_norm, or look for a "
-            "division or logarithm in the model"
+            f"{what} became NaN or infinite, and the step was not applied. The input is finite. "
+            "Lower the learning rate, set the model parameter clip_norm, or look for a division or "
+            "logarithm in the model."
         ) from error
 
 
 def _check_files(paths: list[str], error: Exception) -> None:
-    """Raises DataError if a file is gone since the run looked for files."""
+    """Raises DataError if a file was removed after the run had listed its files."""
     gone = [path for path in paths if not tf.io.gfile.exists(path)]
     if gone:
         more = f", and {len(gone) - 1} more," if len(gone) > 1 else ""
         raise DataError(
-            f"{gone[0]}{more} cannot be found, and was there when the run began; leave files where "
-            "they are as long as a run reads them"
+            f"{gone[0]}{more} existed when the run began, but does not exist anymore. Do not move "
+            "or delete files while a run reads them."
         ) from error

@@ -1,14 +1,15 @@
-"""Warns where code of a user compares a tensor with `==` or `!=` in an Estimator's graph.
+"""Warns if user code compares a tensor with `==` or `!=` in an Estimator's graph.
 
-There the operators are Python's: `features["age"] == 0` is False, whatever the ages, and what is
-computed from it is silently wrong. TensorFlow compares values in programs of eager code alone.
+In such a graph, Python's operators compare objects: `features["age"] == 0` is False for any ages,
+and the results are silently wrong. TensorFlow compares values only in eager programs.
 
     with tensor_equality.warned():
         model.logits(features, mode)
 
-Changes no result: the operators of `tf.Tensor` are wrapped while a block runs, in any thread, and
-give what they gave. `tensor in tensors`, which asks for the same tensor, and a comparison with None
-are left alone, as is all code of TensorFlow, Keras and the kit.
+The module does not change results: it wraps the operators of `tf.Tensor` while a block runs, in all
+threads, and the wrappers return the same values. It does not warn about `tensor in tensors`, which
+looks for the same object, about comparisons with None, or about code of TensorFlow, Keras and the
+kit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _told: set[tuple[str, int]] = set()
 
 @contextlib.contextmanager
 def warned() -> Iterator[None]:
-    """While the block runs, each line that compares tensors with `==` is named once in the log."""
+    """While the block runs, logs each line that compares tensors with `==` once."""
     global _blocks
     with _lock:
         _blocks += 1
@@ -77,8 +78,8 @@ def _warn(caller: FrameType, operator: str, function: str, result: bool) -> None
         return
     _told.add(place)
     _log.warning(
-        "%s:%d: %s on tensors is %s here, whatever their values: in an Estimator's graph it asks "
-        "whether they are one tensor; use %s",
+        "%s:%d: %s on tensors is always %s here, because in an Estimator's graph it asks whether "
+        "they are the same object. Use %s.",
         *place,
         operator,
         result,

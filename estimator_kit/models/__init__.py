@@ -1,4 +1,4 @@
-"""The built-in models, and how a name on the command line becomes a model class."""
+"""The built-in models, and the lookup of a model class by its name."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ MODELS: dict[str, type[ModelFn]] = {
 
 
 def find_model(name: str) -> type[ModelFn]:
-    """The class of a built-in model (`dnn`) or of a user's own (`my_pkg.my_module:MyModel`).
+    """The class of a built-in model (`dnn`) or of a user's model (`my_pkg.my_module:MyModel`).
 
     Raises:
-      ConfigError: there is none of that name, it cannot be imported, or it is no `ModelFn`.
+      ConfigError: the class does not exist, cannot be imported, or is not a `ModelFn`.
     """
     if ":" not in name:
         if name not in MODELS:
             raise ConfigError(
-                f"no model {name!r}{did_you_mean(name, MODELS)} "
-                "Write a model of your own as package.module:ClassName."
+                f"unknown model {name!r}{did_you_mean(name, MODELS)} "
+                "Write your own model as package.module:ClassName."
             )
         return MODELS[name]
     module_name, _, class_name = name.partition(":")
@@ -70,18 +70,20 @@ def find_model(name: str) -> type[ModelFn]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
-            f"model {name!r}: cannot import {module_name!r}: {error}; "
-            "install its package or put its folder on PYTHONPATH"
+            f"model {name!r}: cannot import {module_name!r}: {error}. "
+            "Install its package, or put its folder on PYTHONPATH."
         ) from error
     model = getattr(module, class_name, None)
     if model is None:
         classes = [n for n, c in vars(module).items() if _is_model(c)]
         hint = did_you_mean(class_name, classes)
         if module_name == "__main__":
-            hint = ". Only the script itself finds a class of a script. Put it into a module."
+            hint = ". Other processes cannot import a class of a script. Move it to a module."
         raise ConfigError(f"model {name!r}: {module_name!r} has no {class_name!r}{hint}")
     if not _is_model(model):
-        raise ConfigError(f"model {name!r} is no subclass of estimator_kit.ModelFn; make it one")
+        raise ConfigError(
+            f"model {name!r} is not a subclass of estimator_kit.ModelFn. Make it one."
+        )
     return model
 
 

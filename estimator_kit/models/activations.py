@@ -1,8 +1,11 @@
-"""Activations by name, as `Params` of models take them: float32 of any shape to the same shape.
+"""The activations of layers, as parameters of models name them.
 
-`prelu` is max(x, 0) + alpha min(x, 0) with one learned alpha a unit, 0.25 at first (He et al., ICCV
-2015); it makes the variable `alpha` in the scope of its layer. The others are TensorFlow's, without
-variables: `swish` is x sigmoid(x), `linear` leaves x as it is.
+    elu, gelu, leaky_relu, linear, prelu, relu, relu6, selu, sigmoid, softplus, softsign, swish,
+    tanh
+
+`prelu` is max(x, 0) + alpha min(x, 0). It learns one alpha per unit, which starts at 0.25 (He et
+al., ICCV 2015) and is the variable `alpha` in the scope of the layer. The other activations are
+functions of TensorFlow without variables. `swish` is x sigmoid(x), and `linear` returns x.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from feature_specs.errors import did_you_mean
 
 
 def prelu(x: tf.Tensor) -> tf.Tensor:
-    """max(x, 0) + alpha min(x, 0), alpha float32 [units]: -2 becomes -0.5 at first."""
+    """max(x, 0) + alpha min(x, 0), with alpha float32 [units]. At the start, -2 becomes -0.5."""
     alpha = tf.compat.v1.get_variable(
         "alpha", [x.shape[-1]], initializer=tf.compat.v1.constant_initializer(0.25)
     )
@@ -47,5 +50,5 @@ def _known(name: str) -> str:
     return name
 
 
-# The name of an activation, checked when a model is made.
+# The name of an activation. It is checked when a model is made.
 Activation = Annotated[str, pydantic.AfterValidator(_known)]

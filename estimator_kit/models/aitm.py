@@ -1,20 +1,21 @@
-"""The built-in model `aitm`: each task passes on to the next what it has learned of a row.
+"""The built-in model `aitm`: a DNN per task that passes information to the next task.
 
 Xi et al., Modeling the Sequential Dependence among Audience Multi-step Conversions with Multi-task
-Learning in Targeted Display Advertising, KDD 2021. With q_t the output of the DNN of task t, of
+Learning in Targeted Display Advertising, KDD 2021. q_t is the output of the DNN of task t, with the
 width k, and z_1 = q_1:
 
-    p_t = relu(G_t z_{t-1} + b_t)                                what is passed on
+    p_t = relu(G_t z_{t-1} + b_t)                                passed information
     z_t = w_p V_t p_t + w_q V_t q_t                              adaptive information transfer
     (w_p, w_q) = softmax(<Q_t p_t, K_t p_t>, <Q_t q_t, K_t q_t>, each over sqrt(k))
     logit_t = linear(z_t)
 
-A later step cannot be likelier than the one before. Training adds to the loss of each later task
+A later task cannot be more probable than the task before it. Training therefore adds the behavioral
+expectation calibrator to the loss of each later task. y_t is the predicted probability:
 
-    calibrator * mean over rows of max(y_t - y_{t-1}, 0),        y the probabilities
+    calibrator * mean over rows of max(y_t - y_{t-1}, 0)
 
-(the behavioral expectation calibrator), which its `loss_weight` multiplies, too. Evaluation has the
-losses of the heads alone. The prediction `purchase_given_click` is y_t / y_{t-1}, at most 1.
+The `loss_weight` of the task also multiplies this term. Evaluation reports only the losses of the
+heads. The prediction `purchase_given_click` is y_t / y_{t-1}, limited to 1.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.task_sequence import TaskSequenceModel, TaskSequenceParams
 from input_pipelines.transform.transforms import Features
 
-# The graph collection of the logits of training by task, in their order.
+# The graph collection of the training logits, in the order of the tasks.
 _LOGITS = "estimator_kit/aitm"
 
 
 def transfer(passed: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
-    """z_t of the module, with the kernels Q, K and V in the current scope: float32 [rows, k].
+    """z_t, with the kernels Q, K and V in the current scope: float32 [rows, k].
 
     Args:
       passed, own: p_t and q_t, float32 [rows, k] each.
@@ -53,19 +54,19 @@ def transfer(passed: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
 
 
 def calibrator(before: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-    """The mean of how far the later probability is above the one before, from logits.
+    """The mean of max(later probability - earlier probability, 0), from logits.
 
-    Probabilities 0.5 and 0.2 before 0.6 and 0.1 cost (0.1 + 0) / 2 = 0.05.
+    The earlier probabilities 0.5 and 0.2 and the later 0.6 and 0.1 cost (0.1 + 0) / 2 = 0.05.
     """
     return tf.reduce_mean(tf.nn.relu(tf.sigmoid(after) - tf.sigmoid(before)))
 
 
 class AITMModel(TaskSequenceModel):
-    """A DNN for each task, and between them information transfer."""
+    """One DNN per task, with information transfer from each task to the next."""
 
     class Params(TaskSequenceParams):
         """Attributes:
-        calibrator: factor of the calibrator's loss; the paper has 0.6, 0 is none.
+        calibrator: the factor of the calibrator loss. The paper uses 0.6. 0 turns it off.
         """
 
         calibrator: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.6

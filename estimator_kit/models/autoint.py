@@ -1,13 +1,13 @@
 """The built-in model `autoint`: self-attention over the fields of a record.
 
 Song et al., AutoInt: Automatic Feature Interaction Learning via Self-Attentive Neural Networks,
-CIKM 2019. In each layer every field e_m gathers from all fields, in several heads h:
+CIKM 2019. In each layer, every field e_m attends to all fields, in several heads h:
 
     a^h_mk = softmax_k <Q^h e_m, K^h e_k>
     e'_m   = relu(concat_h sum_k a^h_mk V^h e_k + R e_m)
 
-without a scale in the softmax, as in the paper. The logits are linear in all fields of the last
-layer; with a deep group (the paper's AutoInt+) those of a DNN are added.
+As in the paper, the softmax has no scale. The logits are linear in all fields of the last layer.
+With a deep group (AutoInt+ in the paper), the model adds the logits of a DNN.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ def attention_layer(fields: tf.Tensor, name: str, *, heads: int, dimension: int)
 
 
 class AutoIntModel(FieldModel):
-    """Attention layers over `fields`, and a DNN over a deep group where one is named."""
+    """Attention layers over `fields`, and a DNN over the deep group if there is one."""
 
     class Params(DNNParams):
         """Attributes:
-        fields_group: embeddings of one dimension.
-        deep_group: what a DNN beside the attention reads; None for no DNN. A column that is in
-          `fields` too has one table.
-        attention_layers, heads, attention_dimension: of the attention; the paper's numbers.
+        fields_group: the group of embeddings with equal dimensions.
+        deep_group: the group that an additional DNN reads. None makes no DNN. A column that is also
+          in `fields` has one table.
+        attention_layers: the number of attention layers. The paper uses 3.
+        heads: the number of heads of each attention layer. The paper uses 2.
+        attention_dimension: the dimension of each head. The paper uses 32.
         """
 
         fields_group: str = "fields"
@@ -60,13 +62,13 @@ class AutoIntModel(FieldModel):
         p = self.params
         with tf.compat.v1.variable_scope("dnn"):
             fields, deep = self.inputs(features)
-            beside = 0.0
+            deep_logits = 0.0
             if deep is not None:
-                beside = tower_logits(deep, p, mode, self.logits_dimension)
+                deep_logits = tower_logits(deep, p, mode, self.logits_dimension)
         with tf.compat.v1.variable_scope("autoint"):
             for i in range(p.attention_layers):
                 fields = attention_layer(
                     fields, f"attention_{i}", heads=p.heads, dimension=p.attention_dimension
                 )
             flat = tf.reshape(fields, [-1, fields.shape[1] * fields.shape[2]])
-            return dense_layer(flat, self.logits_dimension, "logits") + beside
+            return dense_layer(flat, self.logits_dimension, "logits") + deep_logits

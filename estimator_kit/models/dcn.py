@@ -1,13 +1,13 @@
 """The built-in model `dcn`: cross layers and a DNN.
 
-Wang et al., DCN V2: Improved Deep & Cross Network, WWW 2021. With x0 the input and * elementwise:
+Wang et al., DCN V2: Improved Deep & Cross Network, WWW 2021. x0 is the input, and * is elementwise:
 
     cross       x' = x0 * (W x + b) + x
-    low rank    x' = x0 * (U V^T x + b) + x,                      U and V [width, rank]
+    low rank    x' = x0 * (U V^T x + b) + x,                 with U and V [width, rank]
     mixture     x' = sum_e g_e(x) x0 * (U_e tanh(C_e tanh(V_e^T x)) + b) + x,   g = softmax(G x)
 
-l cross layers make all products of up to l + 1 inputs, with weights. `stacked` puts the DNN on top
-of them, `parallel` beside them.
+l cross layers compute weighted products of up to l + 1 inputs. `stacked` puts the DNN after the
+cross layers. `parallel` gives the input to both.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from input_pipelines.transform.transforms import Features
 def cross_layer(
     x0: tf.Tensor, x: tf.Tensor, name: str, *, rank: Optional[int] = None, experts: int = 1
 ) -> tf.Tensor:
-    """One cross layer, see the module: float32 [rows, width] from two such.
+    """One cross layer: float32 [rows, width] from x0 and x of this shape.
 
     Args:
-      rank: of the matrix W; None for a full one.
-      experts: more than 1 for a mixture of low-rank ones.
+      x0: the input of the first layer.
+      x: the input of this layer.
+      name: the variable scope of the layer.
+      rank: the rank of the matrix W. None makes a full matrix.
+      experts: the number of low-rank matrices that are mixed. 1 makes no mixture.
     """
     v1, width = tf.compat.v1, x0.shape[1]
     with v1.variable_scope(name):
@@ -54,16 +57,16 @@ def cross_layer(
 
 
 class DCNModel(DenseGroupModel):
-    """Cross layers over one group, with a DNN on top or beside."""
+    """Cross layers over one group, and a DNN after or parallel to them."""
 
     class Params(DNNParams):
         """Attributes:
-        group: the group of columns it reads.
-        crosses: number of cross layers.
-        rank: of their matrices, which are full when it is None; a quarter of the width loses
-          little in the paper.
-        experts: of each cross layer; more than 1 needs a rank.
-        structure: `stacked` or `parallel`; which is better depends on the data.
+        group: the group that the model reads.
+        crosses: the number of cross layers.
+        rank: the rank of the matrices of the cross layers. None makes full matrices. In the paper,
+          a quarter of the width is nearly as good.
+        experts: the number of experts of each cross layer. More than 1 needs a rank.
+        structure: `stacked` or `parallel`. Which is better depends on the data.
         """
 
         group: str = "deep"
@@ -75,7 +78,9 @@ class DCNModel(DenseGroupModel):
         @pydantic.model_validator(mode="after")
         def _experts_have_a_rank(self) -> DCNModel.Params:
             if self.experts > 1 and self.rank is None:
-                raise ValueError("experts are of low rank; give a rank, or leave experts at 1")
+                raise ValueError(
+                    "more than one expert needs a rank. Set rank, or set experts to 1."
+                )
             return self
 
     def logits(self, features: Features, mode: str) -> Logits:

@@ -17,13 +17,13 @@ from input_pipelines.transform.transforms import Features
 
 
 class DeepFMModel(FieldModel):
-    """`fm` plus a DNN; in the paper `deep` lists what `fields` lists, and may list more."""
+    """A factorization machine plus a DNN. In the paper, both read the same columns."""
 
     class Params(DNNParams):
         """Attributes:
-        wide_group: ids and numbers of the first-order part.
-        fields_group: embeddings of one dimension, of the second-order part.
-        deep_group: what the DNN reads; a column that is in `fields` too has one table.
+        wide_group: the group of ids and numbers for the first-order part.
+        fields_group: the group of embeddings with equal dimensions for the second-order part.
+        deep_group: the group that the DNN reads. A column that is also in `fields` has one table.
         """
 
         wide_group: str = "wide"

@@ -1,4 +1,4 @@
-"""The base of models that read one dense group, which their parameter `group` names."""
+"""The base of models that read one dense group, named by their parameter `group`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from estimator_kit.model.model_fn import ModelFn
 
 
 class DenseGroupModel(ModelFn):
-    """Its `Params` have a field `group`."""
+    """A model over one dense group. Its `Params` need a field `group`."""
 
     def check_spec(self) -> None:
         check_dense_group(self.spec, self.params.group)

@@ -1,15 +1,16 @@
-"""The built-in model `din`: what was done before, weighted by how it bears on a target.
+"""The built-in model `din`: a history of steps, weighted by attention to a target.
 
-Zhou et al., Deep Interest Network for Click-Through Rate Prediction, KDD 2018. With e_s the steps
-of a history and t the target item, the vector of the history is
+Zhou et al., Deep Interest Network for Click-Through Rate Prediction, KDD 2018. e_s are the steps of
+a history, and t is the target item. The vector of the history is
 
-    sum_s a(e_s, t) e_s,   a a small DNN over (e_s, t, e_s - t, e_s * t)
+    sum_s a(e_s, t) e_s,   where a is a small DNN over (e_s, t, e_s - t, e_s * t)
 
-without a softmax, so that a long interest weighs more than a short one, as in the paper. The DNN
-then reads the deep group, the target and the history.
+As in the paper, the weights have no softmax, so that a long history counts more than a short one.
+The DNN then reads the deep group, the target and the history.
 
-The columns of the target group belong, in the order of the spec, to those of the steps group, and
-each pair has one width; usually they are embeddings that share a table.
+The model pairs the columns of the target group with the columns of the steps group, in the order of
+the spec. The two columns of a pair must have the same width. Usually they are embeddings that share
+a table.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ def interest(
     activation: str = "sigmoid",
     softmax: bool = False,
 ) -> tf.Tensor:
-    """The weighted sum of the steps, see the module: float32 [rows, width].
+    """The weighted sum of the steps: float32 [rows, width]. See the module docstring.
 
     Args:
       steps: float32 [rows, steps, width]; lengths: int64 [rows].
       target: float32 [rows, width].
-      hidden_units, activation: of the DNN that gives the weights.
-      softmax: whether the weights of a row add up to 1.
+      hidden_units, activation: the hidden layers of the DNN that computes the weights.
+      softmax: whether to scale the weights of a row to the sum 1.
     """
     width = steps.shape[2]
-    beside = tf.zeros_like(steps) + target[:, tf.newaxis]
-    pairs = tf.concat([steps, beside, steps - beside, steps * beside], axis=2)
+    repeated = tf.zeros_like(steps) + target[:, tf.newaxis]
+    pairs = tf.concat([steps, repeated, steps - repeated, steps * repeated], axis=2)
     flat = tf.reshape(pairs, [-1, 4 * width])
     with tf.compat.v1.variable_scope("attention"):
         scores = dnn_logits(flat, hidden_units, 1, activation=activation)
@@ -59,16 +60,19 @@ def interest(
 
 
 class DINModel(ModelFn):
-    """Attention of a target over a history of steps, and a DNN."""
+    """Attention of a target to a history of steps, followed by a DNN."""
 
     class Params(DNNParams):
         """Attributes:
-        steps_group: the history, sequence columns.
-        target_group: columns of the record, one for each of the history's, in their order.
-        deep_group: further columns that the DNN reads; None for none. One that is in the target
-          group too has one table.
-        attention_units, attention_activation: of the DNN that gives the weights.
-        softmax: whether the weights of a row add up to 1.
+        steps_group: the group of sequence columns with the history.
+        target_group: the group with the target: one column for each column of the history, in the
+          same order.
+        deep_group: the group of other columns that the DNN reads. None reads no others. A column
+          that is also in the target group has one table.
+        attention_units: the number of units of each hidden layer of the DNN that computes the
+          weights.
+        attention_activation: the activation of the DNN that computes the weights.
+        softmax: whether to scale the weights of a row to the sum 1. The paper does not.
         """
 
         steps_group: str = "steps"
@@ -87,16 +91,16 @@ class DINModel(ModelFn):
         steps, target = spec.groups[p.steps_group], spec.groups[p.target_group]
         if len(steps) != len(target):
             raise ConfigError(
-                f"group {p.target_group!r} has {len(target)} columns and {p.steps_group!r} "
-                f"{len(steps)}; din pairs them in their order, so list as many in both"
+                f"group {p.target_group!r} has {len(target)} columns, but group {p.steps_group!r} "
+                f"has {len(steps)}. din pairs them in order. List equally many in both."
             )
         for step, item in zip(steps, target):
             widths = [input_layer.width_of(spec, name) for name in (step, item)]
             if widths[0] != widths[1]:
                 raise ConfigError(
-                    f"group {p.target_group!r}: column {item!r} has the width {widths[1]}, and "
-                    f"{step!r} of {p.steps_group!r}, which din pairs it with, {widths[0]}; make "
-                    "them equal, or the order of the two groups the same"
+                    f"group {p.target_group!r}: column {item!r} has the width {widths[1]}, but "
+                    f"din pairs it with {step!r} of group {p.steps_group!r}, which has the width "
+                    f"{widths[0]}. Make the widths equal, or list both groups in the same order."
                 )
 
     def groups(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The built-in model `dnn`: one tower of dense layers shared by all objectives."""
+"""The built-in model `dnn`: one tower of dense layers for all objectives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DNNModel(DenseGroupModel):
 
     class Params(DNNParams):
         """Attributes:
-        group: the group of columns it reads.
+        group: the group that the model reads.
         """
 
         group: str = "deep"

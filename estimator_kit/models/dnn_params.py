@@ -1,4 +1,4 @@
-"""The parameters that all models with dense layers share, and the layers that they make."""
+"""The parameters that all models with hidden layers share, and the layers made from them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ Dropout = Annotated[float, pydantic.Field(ge=0, lt=1)]
 
 class DNNParams(ModelParams):
     """Attributes:
-    hidden_units: units of the hidden layers, from the input on.
-    dropout: share of hidden units dropped in training.
-    activation: of the hidden layers; see `activations`.
-    batch_norm: whether hidden layers end in batch normalization.
-    batch_norm_momentum: of its moving averages; see `normalization`.
-    layer_norm: whether they end in layer normalization; not both.
-    residual: whether a hidden layer is added to its input.
-    initializer: of the hidden layers' kernels, Glorot-uniform when it is None; see
-      `initializers`.
-    regularizer: penalty on the hidden layers' kernels; see `regularizers`.
+    hidden_units: the number of units of each hidden layer, starting at the input.
+    dropout: the share of hidden units that training sets to zero.
+    activation: the activation of the hidden layers.
+    batch_norm: whether to apply batch normalization after each hidden layer.
+    batch_norm_momentum: the momentum of the moving averages of batch normalization.
+    layer_norm: whether to apply layer normalization after each hidden layer. It cannot be combined
+      with `batch_norm`.
+    residual: whether to add the input of each hidden layer to its output.
+    initializer: the initializer of the kernels of the hidden layers. The default is
+      `glorot_uniform`.
+    regularizer: the L1 and L2 penalty on the kernels of the hidden layers. By default
+      no penalty is added.
     """
 
     hidden_units: HiddenUnits = (256, 128, 64)
@@ -46,7 +48,7 @@ class DNNParams(ModelParams):
     @pydantic.model_validator(mode="after")
     def _one_normalization(self) -> DNNParams:
         if self.batch_norm and self.layer_norm:
-            raise ValueError("batch_norm and layer_norm exclude each other; choose one")
+            raise ValueError("batch_norm and layer_norm cannot be combined. Choose one.")
         return self
 
 
@@ -65,10 +67,10 @@ _LAYER_OPTIONS = (
 def tower(
     inputs: tf.Tensor, params: DNNParams, mode: str, units: Optional[tuple[int, ...]] = None
 ) -> tf.Tensor:
-    """Hidden layers as the parameters say, in the current scope: float32 [rows, units[-1]].
+    """The hidden layers of the parameters, in the current scope: float32 [rows, units[-1]].
 
     Args:
-      units: in the place of the parameters' `hidden_units`.
+      units: replaces `hidden_units` of the parameters.
     """
     options: dict[str, Any] = {name: getattr(params, name) for name in _LAYER_OPTIONS}
     return hidden_layers(
@@ -86,5 +88,5 @@ def tower_logits(
     logits_dimension: int,
     units: Optional[tuple[int, ...]] = None,
 ) -> tf.Tensor:
-    """`tower` and a linear layer `logits`: float32 [rows, logits_dimension]."""
+    """`tower` followed by a linear layer `logits`: float32 [rows, logits_dimension]."""
     return dense_layer(tower(inputs, params, mode, units), logits_dimension, "logits")

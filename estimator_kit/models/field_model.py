@@ -1,8 +1,8 @@
-"""The base of models over fields: embeddings of one dimension that are compared with each other.
+"""The base of models over fields: embeddings with equal dimensions that the model compares.
 
-A field group lists embeddings, one a field of the record (numbers enter as embeddings of bucketized
-columns). Such a model may read up to three groups; a column that is in two of them has one table,
-as in the papers, where the deep part reads the embeddings that the fields are made of.
+A field group lists one embedding per field of the record. For a number, use an embedding of a
+bucketized column. Such a model reads up to three groups. A column that is in two groups has one
+table: as in the papers, the deep part reads the embeddings of the fields.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FieldModel(ModelFn):
     def inputs(self, features: Features) -> tuple[tf.Tensor, Optional[tf.Tensor]]:
         """(fields [rows, fields, dimension], deep input [rows, width] or None), both float32.
 
-        Makes the tables in the current scope.
+        Makes the embedding tables in the current scope.
         """
         fields, deep = self._group("fields"), self._group("deep")
         groups = [group for group in (fields, deep) if group is not None]

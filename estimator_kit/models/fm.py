@@ -4,9 +4,9 @@ Rendle, Factorization Machines, ICDM 2010:
 
     logit = w0 + sum_i w_i x_i + sum_{i<j} <v_i, v_j>
 
-The first two terms are a linear model over one group, the last compares the embeddings v of every
-two fields of another. It is computed in the number of fields, not of pairs, as
-1/2 sum_d ((sum_i v_id)^2 - sum_i v_id^2).
+The first two terms are a linear model over one group. The last term compares the embeddings v of
+each pair of fields of another group. Its cost grows with the number of fields instead of pairs,
+because it is computed as 1/2 sum_d ((sum_i v_id)^2 - sum_i v_id^2).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from input_pipelines.transform.transforms import Features
 def pairwise_products(fields: tf.Tensor) -> tf.Tensor:
     """sum_{i<j} v_i * v_j: float32 [rows, dimension] from [rows, fields, dimension].
 
-    Summed over the dimension it is the sum of all inner products. The fields (1, 2), (3, 4) and
-    (5, 6) give (1*3 + 1*5 + 3*5, 2*4 + 2*6 + 4*6) = (23, 44).
+    Its sum over the dimension is the sum of all inner products. The fields (1, 2), (3, 4) and (5,
+    6) give (1*3 + 1*5 + 3*5, 2*4 + 2*6 + 4*6) = (23, 44).
     """
     square_of_sum = tf.square(tf.reduce_sum(fields, axis=1))
     return 0.5 * (square_of_sum - tf.reduce_sum(tf.square(fields), axis=1))
@@ -33,8 +33,9 @@ def pairwise_products(fields: tf.Tensor) -> tf.Tensor:
 def pairwise_logits(fields: tf.Tensor, logits_dimension: int) -> tf.Tensor:
     """The pairwise term of each logit: float32 [rows, logits_dimension].
 
-    One logit has the paper's sum over the dimension. Several would all get the same number, which
-    does not tell classes apart, so each has weights of its own for the dimensions: `pairwise`.
+    For one logit it is the sum over the dimension, as in the paper. Several logits would all get
+    the same number, which cannot tell classes apart. Each of them therefore has its own weights for
+    the dimensions, the kernel `pairwise`.
     """
     products = pairwise_products(fields)
     if logits_dimension == 1:
@@ -43,12 +44,12 @@ def pairwise_logits(fields: tf.Tensor, logits_dimension: int) -> tf.Tensor:
 
 
 class FMModel(FieldModel):
-    """First order over `wide`, second order over the embeddings in `fields`."""
+    """A linear model over `wide` plus the pairwise products of the embeddings in `fields`."""
 
     class Params(ModelParams):
         """Attributes:
-        wide_group: ids and numbers of the first-order part.
-        fields_group: embeddings of one dimension, of the second-order part.
+        wide_group: the group of ids and numbers for the first-order part.
+        fields_group: the group of embeddings with equal dimensions for the second-order part.
         """
 
         wide_group: str = "wide"

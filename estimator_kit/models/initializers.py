@@ -1,18 +1,19 @@
-"""Initializers of a layer's weights by name, as `Params` of models take them.
+"""The initializers of the weights of layers, as parameters of models name them.
 
     zeros, {constant: 0.1}, {normal: {stddev: 0.1}}, {truncated_normal: {stddev: 0.1}},
     {uniform: {min: -0.1, max: 0.1}}, orthogonal, {orthogonal: 1.4}, identity, {identity: 0.5},
     {variance_scaling: {scale: 2, mode: fan_in, distribution: uniform}},
     glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, lecun_normal
 
-Those that embedding columns of a spec also take are read and made by the same code. The number of
+Embedding columns of a spec use the same code for the initializers that both have. The number of
 `orthogonal` (Saxe et al., ICLR 2014) and `identity` is a factor of the matrix. Variance scaling
-draws with the variance scale / n, n being the inputs of a unit (fan_in), its outputs (fan_out) or
-their mean (fan_avg); the last six are its usual cases:
+draws numbers with the variance scale / n. n is the number of inputs of a unit (fan_in), the number
+of outputs (fan_out), or their mean (fan_avg). The last six names are common cases of variance
+scaling:
 
     glorot   scale 1, fan_avg   Glorot & Bengio, AISTATS 2010; the default of dense layers
-    he       scale 2, fan_in    He et al., ICCV 2015; made for relu
-    lecun    scale 1, fan_in    LeCun et al., 1998; made for selu
+    he       scale 2, fan_in    He et al., ICCV 2015; for relu
+    lecun    scale 1, fan_in    LeCun et al., 1998; for selu
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from feature_specs.kinds.embedding_tables import Normal, TruncatedNormal, Unifor
 
 
 class Constant(Entry):
-    """One number everywhere."""
+    """All values are one number."""
 
     constant: FiniteFloat
 
@@ -40,13 +41,13 @@ class Orthogonal(Entry):
 
 
 class Identity(Entry):
-    """Ones on the diagonal, times a factor; a matrix that is not square has the rest zero."""
+    """A matrix with ones on the diagonal and zeros elsewhere, times a factor."""
 
     identity: PositiveFloat
 
 
 class VarianceScaling(Entry):
-    """See the module."""
+    """Random numbers with the variance scale / n. See the module docstring."""
 
     class Values(Entry):
         scale: PositiveFloat = 1.0
@@ -101,7 +102,7 @@ Initializer = Annotated[
 
 
 def make_initializer(given: Optional[Any]) -> Any:
-    """A v1 initializer of an `Initializer` entry; Glorot-uniform for None."""
+    """The v1 initializer of an `Initializer` entry. None makes a Glorot-uniform one."""
     v1 = tf.compat.v1
     if given is None:
         return v1.glorot_uniform_initializer()

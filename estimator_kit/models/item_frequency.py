@@ -1,13 +1,14 @@
-"""How often an item is in a batch, estimated while training reads the batches.
+"""Estimates during training how often an item is in a batch.
 
-Yi et al., RecSys 2019, algorithm 2, on ids in the place of hashes. For each id two numbers are
-kept: A, the last step that had it, and B, a moving average of the steps between two such,
+Yi et al., RecSys 2019, algorithm 2, with ids instead of hashes. For each id, the module keeps A,
+the last step whose batch contained the id, and B, a moving average of the steps between two such
+batches:
 
     B = (1 - rate) B + rate (t - A),    A = t
 
-and its probability is 1 / B. When an id comes for the first time, at step t, B is t: the paper's
-B would start from nothing and take the id for a frequent one. Both are variables of the checkpoint,
-so that a restart goes on where it was.
+The probability of the id is 1 / B. If an id first occurs at step t, B starts at t. (In the paper B
+starts at 0, which would treat a new id as frequent.) A and B are variables of the checkpoint, so
+that a restart continues the estimate.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ import tensorflow as tf
 def log_probability(ids: tf.Tensor, size: int, *, rate: float) -> tf.Tensor:
     """log p of each row's item after this batch: float32 [rows], without a gradient.
 
-    The variables `last_step` and `gap`, [size + 1], follow with the graph's update ops, which
-    `minimize` runs. An id every step has p = 1; one that first came at step 8 has 1/8.
+    The update ops of the graph, which `minimize` runs, update the variables `last_step` and `gap`,
+    [size + 1]. An id in every batch has p = 1. An id that first occurs at step 8 has p = 1/8.
 
     Args:
-      ids: int64 [rows] in [-1, size); -1, no id, counts as an item of its own.
-      size: number of ids.
-      rate: how fast the average follows, in (0, 1]; 0.05 looks back on some 20 occurrences.
+      ids: int64 [rows] in [-1, size). -1, a missing id, counts as a separate item.
+      size: the number of ids.
+      rate: how fast the average follows, in (0, 1]. 0.05 averages over about 20 occurrences.
     """
     v1 = tf.compat.v1
     last_step, gap = (
@@ -39,7 +40,7 @@ def log_probability(ids: tf.Tensor, size: int, *, rate: float) -> tf.Tensor:
     waited = tf.cast(step - before, tf.float32)
     average = (1 - rate) * tf.gather(gap, seen) + rate * waited
     updated = tf.where(before > 0, average, waited)
-    with tf.control_dependencies([updated]):  # All is read before it is written.
+    with tf.control_dependencies([updated]):  # Read all values before any is written.
         update = tf.group(
             v1.scatter_update(last_step, seen, tf.fill(tf.shape(seen), step)),
             v1.scatter_update(gap, seen, updated),

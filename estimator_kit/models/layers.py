@@ -1,4 +1,4 @@
-"""Layers of the built-in models, on plain variables named as canned estimators name them."""
+"""The layers of the built-in models, with variables named as in canned estimators."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ def dense_layer(
 ) -> tf.Tensor:
     """`activation(inputs @ kernel + bias)`: float32 [..., units] from float32 [..., n].
 
-    The kernel starts Glorot-uniform (Glorot & Bengio, AISTATS 2010), the bias at zero.
+    By default, the kernel starts Glorot-uniform (Glorot & Bengio, AISTATS 2010) and the bias at
+    zero.
 
     Args:
-      activation: a function of a tensor, such as `tf.nn.relu`; None for a linear layer.
-      use_bias: false leaves the bias out.
-      initializer: of the kernel, an entry of `initializers.Initializer`.
-      regularizer: of the kernel.
+      inputs: float32 [..., n].
+      units: the number of outputs.
+      name: the variable scope of the layer.
+      activation: a function of a tensor, such as `tf.nn.relu`. None makes a linear layer.
+      use_bias: whether the layer has a bias.
+      initializer: the initializer of the kernel, an entry of `initializers.Initializer`.
+      regularizer: the penalty on the kernel.
     """
     with tf.compat.v1.variable_scope(name):
         kernel = tf.compat.v1.get_variable(
@@ -65,17 +69,22 @@ def hidden_layers(
 ) -> tf.Tensor:
     """The hidden layers of a DNN: float32 [rows, last of hidden_units] from float32 [rows, n].
 
-    Layer i, in the scope `hiddenlayer_i`, is x -> norm(dropout(activation(x W + b))), the order of
-    canned estimators. With `residual` x itself is added to it (He et al., CVPR 2016), times a
-    kernel `projection` where the layer changes the width.
+    Layer i, in the scope `hiddenlayer_i`, computes norm(dropout(activation(x W + b))), in the order
+    of canned estimators. With `residual`, it also adds its input x (He et al., CVPR 2016). If the
+    layer changes the width, x is first multiplied by a kernel `projection`.
 
     Args:
-      training: whether dropout applies and batch normalization takes the batch's statistics.
-      dropout: share of units set to zero in training, the others scaled up to keep the sum.
+      inputs: float32 [rows, n].
+      hidden_units: the number of units of each layer.
+      training: whether to apply dropout, and to use the statistics of the batch in batch
+        normalization.
+      dropout: the share of units that training sets to zero. The remaining units are scaled up to
+        keep the sum.
       activation: a name from `activations.ACTIVATIONS`.
       batch_norm, batch_norm_momentum: see `normalization.batch_norm`.
-      layer_norm: see `normalization.layer_norm`.
-      initializer, regularizer: of the kernels.
+      layer_norm: whether to apply `normalization.layer_norm`.
+      residual: whether to add the input of each layer.
+      initializer, regularizer: the initializer of the kernels and the penalty on them.
     """
     hidden = inputs
     for i, units in enumerate(hidden_units):
@@ -119,12 +128,15 @@ def dnn_logits(
     dropout: float = 0.0,
     **options: Any,
 ) -> tf.Tensor:
-    """Hidden layers, ReLU by default, and a linear one: float32 [rows, logits_dimension].
+    """Hidden layers, by default with ReLU, and a linear layer: float32 [rows, logits_dimension].
 
     Args:
-      dropout: share of hidden units set to zero; pass 0 outside training.
-      options: further arguments of `hidden_layers`, such as `activation="tanh"`,
-        `layer_norm=True`, or `batch_norm=True` with `training`.
+      inputs: float32 [rows, n].
+      hidden_units: the number of units of each hidden layer.
+      logits_dimension: the number of outputs.
+      dropout: the share of hidden units that are set to zero. Pass 0 outside training.
+      options: more arguments of `hidden_layers`, such as `activation="tanh"`, `layer_norm=True`,
+        or `batch_norm=True` with `training`.
     """
     options = {"training": dropout > 0, **options}
     hidden = hidden_layers(inputs, hidden_units, dropout=dropout, **options)

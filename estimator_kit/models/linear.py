@@ -1,4 +1,7 @@
-"""The built-in model `linear`: one weight an id, for every objective."""
+"""The built-in model `linear`: one weight per id or number and objective.
+
+logit = w0 + sum_i w_i x_i
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ class LinearModel(ModelFn):
 
     class Params(ModelParams):
         """Attributes:
-        group: the group of columns it reads.
-        optimizer: FTRL, as in the canned linear estimators.
+        group: the group that the model reads.
+        optimizer: the optimizer. The default is `ftrl`, as in the canned linear estimators.
+        learning_rate: the learning rate, above 0.
         """
 
         group: str = "wide"

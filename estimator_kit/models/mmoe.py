@@ -1,7 +1,7 @@
-"""The built-in model `mmoe`: several DNNs, which each objective mixes in its own way.
+"""The built-in model `mmoe`: several expert DNNs, mixed by a gate per objective.
 
 Ma et al., Modeling Task Relationships in Multi-task Learning with Multi-gate Mixture-of-Experts,
-KDD 2018. With experts f_e and one gate an objective k,
+KDD 2018. f_e are the experts, and g_k is the gate of the objective k:
 
     y_k = tower_k(sum_e g_k(x)_e f_e(x)),    g_k(x) = softmax(G_k x)
 """
@@ -17,12 +17,12 @@ from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gat
 
 
 class MMoEModel(MultiTaskModel):
-    """Experts, gates and towers over one group."""
+    """Experts that all objectives share, and a gate and a tower per objective."""
 
     class Params(MultiTaskParams):
         """Attributes:
-        hidden_units: of each expert.
-        experts: their number; the paper has 8.
+        hidden_units: the number of units of each hidden layer of an expert.
+        experts: the number of experts. The paper uses 8.
         """
 
         hidden_units: HiddenUnits = (128, 64)

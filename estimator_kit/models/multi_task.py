@@ -1,7 +1,7 @@
-"""The base of models with a part shared by all objectives and a tower of its own for each.
+"""The base of models with a part that all objectives share, and a separate tower for each.
 
-A subclass says in `shared` what the tower of each objective reads. Labels of an objective move its
-own tower and what is shared, never another's tower.
+A subclass returns the input of each tower in `shared`. The labels of an objective train its tower
+and the shared part, but never the tower of another objective.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from input_pipelines.transform.transforms import Features
 
 class MultiTaskParams(DNNParams):
     """Attributes:
-    group: the group of columns it reads.
-    hidden_units: of the shared part: of the bottom, or of each expert.
-    tower_units: hidden units of each objective's tower; none for a linear one.
+    group: the group that the model reads.
+    hidden_units: the number of units of each hidden layer of the shared part: the bottom, or each
+      expert.
+    tower_units: the number of units of each hidden layer of a tower. `[]` makes linear towers.
     """
 
     group: str = "deep"
@@ -31,13 +32,13 @@ class MultiTaskParams(DNNParams):
 
 
 class MultiTaskModel(DenseGroupModel):
-    """Override `shared`."""
+    """A model with shared layers and towers. Override `shared`."""
 
     Params = MultiTaskParams
 
     @abc.abstractmethod
     def shared(self, inputs: tf.Tensor, mode: str) -> Mapping[str, tf.Tensor]:
-        """{objective: float32 [rows, n]} from the group's columns, float32 [rows, width]."""
+        """{objective: float32 [rows, n]} from the columns of the group, float32 [rows, width]."""
 
     def logits(self, features: Features, mode: str) -> Logits:
         with tf.compat.v1.variable_scope("dnn"):
@@ -60,8 +61,9 @@ def gated(experts: list[tf.Tensor], inputs: tf.Tensor, name: str) -> tf.Tensor:
     """sum_e softmax(inputs @ kernel)_e experts_e: float32 [rows, units].
 
     Args:
-      experts: float32 [rows, units] each.
-      inputs: of the gate, float32 [rows, n]; its kernel is in the scope `name`.
+      experts: the outputs of the experts, float32 [rows, units] each.
+      inputs: the input of the gate, float32 [rows, n].
+      name: the scope of the kernel of the gate.
     """
     weights = tf.nn.softmax(dense_layer(inputs, len(experts), name, use_bias=False))
     return tf.einsum("ne,neu->nu", weights, tf.stack(experts, axis=1))

@@ -1,6 +1,6 @@
-"""Batch and layer normalization on plain variables, without Keras.
+"""Batch and layer normalization with plain variables, without Keras.
 
-Both make `gamma` (ones) and `beta` (zeros), float32 [units], in the scope of their name.
+Both create `gamma` (ones) and `beta` (zeros), float32 [units], in the scope of their name.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ def batch_norm(
 ) -> tf.Tensor:
     """gamma (x - mean) / sqrt(variance + 0.001) + beta, over the rows of a batch.
 
-    Ioffe & Szegedy, ICML 2015. In training mean and variance are those of the batch, and the
-    averages `moving_mean` and `moving_variance` move towards them by 1 - momentum: those ops are in
-    the graph's UPDATE_OPS, which `minimize` runs. Otherwise they are the averages, so that a
-    prediction does not depend on the rows beside it.
+    Ioffe & Szegedy, ICML 2015. In training, mean and variance come from the batch. The averages
+    `moving_mean` and `moving_variance` move towards them by 1 - momentum. The ops for this are in
+    the graph's UPDATE_OPS, which `minimize` runs. Outside training, the averages are used, so that
+    a prediction does not depend on the other rows of its batch.
 
     Args:
       inputs: float32 [rows, units].
-      name: of the scope; `batchnorm_0` in `hiddenlayer_0` is what canned estimators have.
-      training: whether to take the batch's own statistics.
-      momentum: 0.99, which has forgotten the start after some 500 steps. (Canned estimators have
-        0.999: evaluations before a few thousand steps then see the starting values.)
+      name: the name of the scope. Canned estimators use `batchnorm_0` in `hiddenlayer_0`.
+      training: whether to use the statistics of the batch.
+      momentum: the momentum of the averages. With 0.99 they forget their start values after about
+        500 steps. Canned estimators use 0.999, so that evaluations in the first few thousand steps
+        are still affected by the start values.
     """
     v1, units = tf.compat.v1, inputs.shape[1]
     zeros, ones = v1.zeros_initializer(), v1.ones_initializer()
@@ -57,7 +58,7 @@ def batch_norm(
 def layer_norm(inputs: tf.Tensor, name: str) -> tf.Tensor:
     """gamma (x - mean) / sqrt(variance + 1e-6) + beta, over the units of each row.
 
-    Ba, Kiros & Hinton, 2016. The same in training and afterwards: float32 [..., units].
+    Ba, Kiros & Hinton, 2016. It is the same in training and prediction: float32 [..., units].
     """
     v1, units = tf.compat.v1, inputs.shape[-1]
     with v1.variable_scope(name):

@@ -1,13 +1,13 @@
-"""The built-in models `cgc` and `ple`: experts of all objectives, and experts of one.
+"""The built-in models `cgc` and `ple`: shared experts, and experts of single objectives.
 
 Tang et al., Progressive Layered Extraction (PLE): A Novel Multi-Task Learning Model for
-Personalized Recommendations, RecSys 2020. At each level an objective k mixes its own experts with
-the shared ones, and the shared part, below the last level, mixes all:
+Personalized Recommendations, RecSys 2020. At each level, the gate of an objective k mixes its own
+experts with the shared experts. Except at the last level, the shared part mixes all experts:
 
-    x_k' = sum_e softmax(G_k x_k)_e f_e,    e over k's experts of x_k and the shared ones of x_s
-    x_s' = sum_e softmax(G_s x_s)_e f_e,    e over all experts
+    x_k' = sum_e softmax(G_k x_k)_e f_e,    over k's experts of x_k and the shared experts of x_s
+    x_s' = sum_e softmax(G_s x_s)_e f_e,    over all experts
 
-`cgc` (customized gate control) has one level, `ple` several.
+`cgc` (customized gate control) has one level, and `ple` has several.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ import tensorflow as tf
 from estimator_kit.models.dnn_params import HiddenUnits, PositiveInt, tower
 from estimator_kit.models.multi_task import MultiTaskModel, MultiTaskParams, gated
 
-# The name of the shared part among the objectives', which begin with a letter or digit.
+# The name of the shared part. Names of objectives start with a letter or digit.
 _SHARED = "_shared"
 
 
 class CGCModel(MultiTaskModel):
-    """One level of experts, gates and towers over one group."""
+    """One level of shared and own experts, and a gate and a tower per objective."""
 
     class Params(MultiTaskParams):
         """Attributes:
-        hidden_units: of each expert.
-        shared_experts, own_experts: number of experts of all objectives, and of each.
+        hidden_units: the number of units of each hidden layer of an expert.
+        shared_experts: the number of experts that all objectives share.
+        own_experts: the number of experts of each objective.
         """
 
         hidden_units: HiddenUnits = (128, 64)
@@ -76,11 +77,11 @@ def _suffix(name: str) -> str:
 
 
 class PLEModel(CGCModel):
-    """Several levels of `cgc`."""
+    """Several levels of experts and gates."""
 
     class Params(CGCModel.Params):
         """Attributes:
-        levels: of experts, each over the one before.
+        levels: the number of levels of experts. Each level reads the level before it.
         """
 
         levels: PositiveInt = 2

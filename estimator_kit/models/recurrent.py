@@ -1,18 +1,18 @@
 """The built-in models `gru` and `lstm`: recurrent layers over the steps of a sequence.
 
-Cho et al., EMNLP 2014, in the form with one product a step that cuDNN computes:
+The GRU is from Cho et al., EMNLP 2014, in the form of cuDNN with one product per step:
 
     r = sigmoid(W_r x + U_r h + b_r)        z = sigmoid(W_z x + U_z h + b_z)
     c = tanh(W_c x + b_c + r * (U_c h + d))
     h' = z * h + (1 - z) * c
 
-Hochreiter & Schmidhuber, Neural Computation 1997, with a forget gate:
+The LSTM is from Hochreiter & Schmidhuber, Neural Computation 1997, with a forget gate:
 
-    i, f, o = sigmoid(W x + U h + b), f with 1 added (Jozefowicz et al., ICML 2015)
+    i, f, o = sigmoid(W x + U h + b), with 1 added inside f (Jozefowicz et al., ICML 2015)
     c' = f * c + i * tanh(W_c x + U_c h + b_c)        h' = o * tanh(c')
 
-The inputs of all steps are multiplied at once; a loop of TensorFlow's does the rest. A step behind
-the end of a row leaves its state as it is.
+The layer multiplies the inputs of all steps at once. A TensorFlow loop computes the states. Padded
+steps do not change the state of a row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from estimator_kit.models.layers import dense_layer
 from estimator_kit.models.sequence_model import SequenceModel, SequenceParams
 from estimator_kit.models.steps import Pooling, pool_steps, step_mask
 
-# From the states, each [rows, units], and the gates' input of a step to the next states.
+# Maps the states, each [rows, units], and the input of the gates at a step to the next states.
 Cell = Callable[[tuple[tf.Tensor, ...], tf.Tensor], tuple[tf.Tensor, ...]]
 
 
@@ -64,7 +64,7 @@ def lstm_layer(steps: tf.Tensor, lengths: tf.Tensor, units: int, name: str) -> t
 
 
 def _recurrent_kernel(units: int, gates: int) -> tf.Tensor:
-    """[units, gates * units], orthogonal (Saxe et al., ICLR 2014), which keeps states' length."""
+    """[units, gates * units]. Orthogonal (Saxe et al., ICLR 2014), which keeps the states' norm."""
     v1 = tf.compat.v1
     return v1.get_variable(
         "recurrent_kernel", [units, gates * units], initializer=v1.orthogonal_initializer()
@@ -90,8 +90,8 @@ def _run(cell: Cell, count: int, gates: tf.Tensor, lengths: tf.Tensor, units: in
 
 class _RecurrentParams(SequenceParams):
     """Attributes:
-    recurrent_units: units of the recurrent layers, from the steps on.
-    pooling: the last state, by default; see `SequenceParams`.
+    recurrent_units: the number of units of each recurrent layer, starting at the steps.
+    pooling: how the states of all steps become one vector: `last`, `max`, `mean` or `sum`.
     """
 
     recurrent_units: HiddenUnits = (64,)
@@ -99,7 +99,7 @@ class _RecurrentParams(SequenceParams):
 
 
 class GRUModel(SequenceModel):
-    """GRU layers over a sequence group, their states pooled, and a DNN."""
+    """GRU layers over the steps of a group, pooling of their states, and a DNN."""
 
     Params = _RecurrentParams
     layer = staticmethod(gru_layer)
@@ -111,6 +111,6 @@ class GRUModel(SequenceModel):
 
 
 class LSTMModel(GRUModel):
-    """LSTM layers over a sequence group, their states pooled, and a DNN."""
+    """LSTM layers over the steps of a group, pooling of their states, and a DNN."""
 
     layer = staticmethod(lstm_layer)

@@ -1,7 +1,7 @@
-"""The base of models that read the steps of a sequence: steps become a vector, a DNN does the rest.
+"""The base of sequence models: they turn the steps of a row into a vector for a DNN.
 
-A subclass says how in `encode`; its result stands beside the columns of the deep group in the input
-of the DNN.
+A subclass makes the vector in `encode`. The DNN reads this vector and the columns of the deep
+group.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from input_pipelines.transform.transforms import Features
 
 class SequenceParams(DNNParams):
     """Attributes:
-    steps_group: sequence columns.
-    deep_group: columns of the record that the DNN reads beside the steps; None for none.
-    steps_dropout: share of what enters each layer over steps that is dropped in training;
-      `dropout` is that of the DNN.
-    pooling: how the steps that the layers give become one vector: `last`, `max`, `mean`, `sum`.
+    steps_group: the group of sequence columns.
+    deep_group: the group that the DNN reads in addition to the steps. None reads only the steps.
+    steps_dropout: the share of the inputs of each layer over steps that training sets to zero.
+      `dropout` applies to the DNN.
+    pooling: how the outputs of all steps become one vector: `last`, `max`, `mean` or `sum`.
     """
 
     steps_group: str = "steps"
@@ -35,13 +35,13 @@ class SequenceParams(DNNParams):
 
 
 class SequenceModel(ModelFn):
-    """Override `encode`."""
+    """A model over steps. Override `encode`."""
 
     Params = SequenceParams
 
     @abc.abstractmethod
     def encode(self, steps: tf.Tensor, lengths: tf.Tensor, mode: str) -> tf.Tensor:
-        """float32 [rows, n] from steps [rows, at least 1, width] and their number, [rows]."""
+        """float32 [rows, n] from steps [rows, 1 or more, width] and their number [rows]."""
 
     def check_spec(self) -> None:
         group_checks.check_sequence_group(self.spec, self.params.steps_group)
@@ -62,6 +62,6 @@ class SequenceModel(ModelFn):
             return tower_logits(tf.concat(parts, 1), self.params, mode, self.logits_dimension)
 
     def drop(self, steps: tf.Tensor, mode: str) -> tf.Tensor:
-        """`steps_dropout`, in training."""
+        """Applies `steps_dropout` in training."""
         rate = self.params.steps_dropout
         return tf.nn.dropout(steps, rate=rate) if rate and mode == ModeKeys.TRAIN else steps

@@ -1,7 +1,9 @@
 """The built-in model `shared_bottom`: one DNN for all objectives, then a tower for each.
 
-Caruana, Multitask Learning, Machine Learning 28, 1997. The plainest of the multi-task models: all
-that the objectives have in common has to go through one vector.
+Caruana, Multitask Learning, Machine Learning 28, 1997. This is the simplest multi-task model. All
+objectives share the output of one DNN:
+
+    logit_k = tower_k(bottom(x))
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from estimator_kit.models.multi_task import MultiTaskModel
 
 
 class SharedBottomModel(MultiTaskModel):
-    """`hidden_units` of the bottom, `tower_units` of each objective's tower."""
+    """One DNN with `hidden_units` for all objectives, and a tower with `tower_units` for each."""
 
     def shared_prefix(self) -> str:
         layers = len(self.params.hidden_units)

@@ -1,7 +1,7 @@
-"""Steps of a sequence as tensors: which are there, and how they become one vector a row.
+"""Functions on the steps of sequences: masks, and pooling to one vector per row.
 
-Steps are float32 [rows, steps, width], padded at the end of each row; `lengths`, int64 [rows], says
-how many are there. Nothing here depends on the values or the number of padded steps.
+Steps are float32 [rows, steps, width], padded at the end of each row. `lengths`, int64 [rows], has
+the number of real steps. The results do not depend on the values or the number of padded steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Pooling = Literal["last", "max", "mean", "sum"]
 
 
 def at_least_one_step(steps: tf.Tensor) -> tf.Tensor:
-    """The steps with a padded one added to a batch in which no row has any."""
+    """The steps. If no row of the batch has a step, one padded step is added."""
     missing = tf.maximum(1 - tf.shape(steps)[1], 0)
     padded = tf.pad(steps, [[0, 0], [0, missing], [0, 0]])
     padded.set_shape([None, None, steps.shape[2]])
@@ -22,14 +22,14 @@ def at_least_one_step(steps: tf.Tensor) -> tf.Tensor:
 
 
 def step_mask(steps: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """True for the steps that are there: bool [rows, steps, 1]."""
+    """True for real steps and False for padding: bool [rows, steps, 1]."""
     return tf.sequence_mask(lengths, tf.shape(steps)[1])[:, :, tf.newaxis]
 
 
 def pool_steps(steps: tf.Tensor, lengths: tf.Tensor, pooling: Pooling) -> tf.Tensor:
     """The last, the largest, the mean or the sum of each row's steps: float32 [rows, width].
 
-    Zeros for a row without steps. The steps 1, 5 and 3 of width 1 give 3, 5, 3 and 9.
+    A row without steps gets zeros. The steps 1, 5 and 3 of width 1 give 3, 5, 3 and 9.
     """
     mask = step_mask(steps, lengths)
     there = tf.where(mask, steps, tf.zeros_like(steps))

@@ -1,9 +1,9 @@
-"""The base of models whose objectives are steps one after the other: shown, click, purchase.
+"""The base of models whose objectives follow each other, such as click and then purchase.
 
-Every row is learned from by every task: the label of a later task is 1 only where that of the one
-before is 1, so that `purchase` means clicked and purchased. A label with `weight: click`, learned
-from clicked rows alone, is another thing, and refused: the point of these models is to do without
-that selection. Metrics of a later task are therefore over all rows, too.
+Every task learns from every row. The label of a later task may be 1 only if the label of the task
+before it is 1, so that `purchase` means "clicked and purchased". These models exist to avoid
+learning only from clicked rows. They therefore reject a label with `weight: click`. The metrics of
+a later task also use all rows.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from input_pipelines.transform import checks
 
 class TaskSequenceParams(DNNParams):
     """Attributes:
-    group: the group of columns that all tasks read, with one table a column for all of them.
-    tasks: the objectives from the first step to the last; None for the order of the spec.
-    hidden_units: of each task's DNN.
+    group: the group that all tasks read. The tasks share the embedding tables.
+    tasks: the objectives from the first to the last. The default is their order in the spec.
+    hidden_units: the number of units of each hidden layer of the DNN of a task.
     """
 
     group: str = "deep"
@@ -36,10 +36,10 @@ class TaskSequenceParams(DNNParams):
 
 
 class TaskSequenceModel(DenseGroupModel):
-    """Checks the objectives of a subclass and the labels of each batch.
+    """Checks the objectives of a model and the labels of each batch.
 
     Attributes:
-      tasks: the objectives in the order of the steps.
+      tasks: the objectives from the first to the last.
     """
 
     Params = TaskSequenceParams
@@ -54,7 +54,7 @@ class TaskSequenceModel(DenseGroupModel):
     def checked_labels(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
     ) -> Mapping[str, tf.Tensor]:
-        """Stops at a row with a later step and without the one before, unless it is masked."""
+        """Fails if a row has a later task without the task before it. Masked rows are ignored."""
         asserts = []
         for before, after in zip(self.tasks, self.tasks[1:]):
             first, second = (self.objectives[name].label_name for name in (before, after))
@@ -62,9 +62,9 @@ class TaskSequenceModel(DenseGroupModel):
             first_value = tf.cast(labels[first], tf.float32)
             wrong = there & (tf.cast(labels[second], tf.float32) > first_value)
             message = (
-                f"{checks.PREFIX}label {second!r} is above label {first!r}, and in a sequence of "
-                f"tasks {after} needs {before} in the same record; correct the data or the order "
-                "of tasks"
+                f"{checks.PREFIX}label {second!r} is greater than label {first!r}, but task "
+                f"{after} needs {before} in the same record. Correct the data or the order of "
+                "tasks."
             )
             asserts.append(tf.debugging.Assert(~tf.reduce_any(wrong), [message]))
         with tf.control_dependencies(asserts):
@@ -74,25 +74,26 @@ class TaskSequenceModel(DenseGroupModel):
 def ordered_tasks(
     spec: FeatureSpec, tasks: Optional[tuple[str, ...]], model: str
 ) -> tuple[str, ...]:
-    """The objectives in the order of the steps.
+    """The objectives from the first to the last.
 
     Args:
-      tasks: the model's parameter; None for the order of the spec.
-      model: a name, for messages.
+      spec: the feature spec.
+      tasks: the parameter of the model. None means the order of the spec.
+      model: the name of the model, for messages.
 
     Raises:
-      ConfigError: there is one objective alone, one has no binary head or a label that is weighed
-        by that of another, or `tasks` is no order of all of them.
+      ConfigError: the spec has only one objective, a head is not binary, the label of another
+        objective is the weight of a label, or `tasks` does not list each objective once.
     """
     names = tuple(spec.objectives)
     if len(names) < 2:
         raise ConfigError(
-            f"{model} learns a sequence of objectives, such as click and purchase, and the spec "
-            f"has {names[0]!r} alone; add the others, or choose another model, such as dnn"
+            f"{model} learns a sequence of objectives, such as click and purchase, but the spec "
+            f"has only {names[0]!r}. Add an objective, or use another model, such as dnn."
         )
     for name in tasks or ():
         if name not in names:
-            raise ConfigError(f"tasks: no objective {name!r}{did_you_mean(name, names)}")
+            raise ConfigError(f"tasks: unknown objective {name!r}{did_you_mean(name, names)}")
     if tasks is not None and sorted(tasks) != sorted(names):
         raise ConfigError(
             f"tasks: got {', '.join(tasks)}, expected each objective of the spec once, from the "
@@ -102,14 +103,14 @@ def ordered_tasks(
     for name, objective in spec.objectives.items():
         if not isinstance(objective, Binary):
             raise ConfigError(
-                f"objective {name!r} has the head {objective.head}; {model} takes binary ones alone"
+                f"objective {name!r} has the head {objective.head}, but {model} needs binary heads"
             )
         label = spec.label_of(name)
         weight = spec.labels[label].weight
         if weight in learned:
             raise ConfigError(
-                f"objective {name!r}: the label {label!r} has weight: {weight}, and {model} learns "
-                f"every task from all rows; remove that weight ({label!r} must be 0 where the task "
-                "before is 0)"
+                f"objective {name!r}: the label {label!r} has weight: {weight}, but {model} learns "
+                f"every task from all rows. Remove the weight. {label!r} must be 0 wherever the "
+                "label of the task before it is 0."
             )
     return tasks if tasks is not None else names

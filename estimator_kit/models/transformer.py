@@ -1,14 +1,14 @@
 """The built-in model `transformer`: self-attention over the steps of a sequence.
 
-Vaswani et al., Attention Is All You Need, NIPS 2017, with the normalization in front of each part,
-which trains without a warm-up (Xiong et al., ICML 2020). The steps are projected to one width and
-get the sines and cosines of their position; then, in each block,
+Vaswani et al., Attention Is All You Need, NIPS 2017, with the normalization before each part, so
+that training needs no warm-up (Xiong et al., ICML 2020). The model projects the steps to one width
+and adds sines and cosines of their positions. Each block then computes
 
-    x = x + A(norm(x)),   A: softmax(Q K^T / sqrt(width / heads)) V in several heads, projected
+    x = x + A(norm(x)),   where A projects softmax(Q K^T / sqrt(width / heads)) V of several heads
     x = x + W2 relu(W1 norm(x) + b1) + b2
 
-Positions count back from the last step of a row, so that the most recent one is always 0. Time and
-memory grow with the square of the number of steps.
+Positions count backwards from the last step of a row, so that the most recent step is always 0.
+Time and memory grow with the square of the number of steps.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from estimator_kit.models.steps import pool_steps
 
 
 def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tensor:
-    """Sines, then cosines, of how far each step is from its row's last: [rows, steps, width].
+    """Sines, then cosines, of the distance to the last step of the row: [rows, steps, width].
 
-    Code i of the position p is sin(p / 10000^(2i/width)), and the cosine of it for the second half.
+    Code i of position p is sin(p / 10000^(2i/width)). The second half has the cosines.
     """
     back = lengths[:, tf.newaxis] - 1 - tf.range(steps, dtype=tf.int64)
     rates = tf.exp(tf.range(width // 2, dtype=tf.float32) * (-2 * math.log(10000.0) / width))
@@ -37,7 +37,7 @@ def position_codes(lengths: tf.Tensor, steps: tf.Tensor, width: int) -> tf.Tenso
 
 
 def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) -> tf.Tensor:
-    """Attention of all steps to those that are there: float32 [rows, steps, width]."""
+    """Attention of all steps to the real steps: float32 [rows, steps, width]."""
     width = steps.shape[2]
     size = tf.shape(steps)
     with tf.compat.v1.variable_scope(name):
@@ -51,7 +51,7 @@ def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) 
         )
         scores = tf.einsum("nqhd,nkhd->nhqk", query, key) / math.sqrt(width // heads)
         there = tf.sequence_mask(lengths, size[1])[:, tf.newaxis, tf.newaxis, :]
-        # Far enough below any score for a share of exactly 0.
+        # Low enough for a weight of exactly 0.
         weights = tf.nn.softmax(tf.where(there, scores, -1e9 * tf.ones_like(scores)))
         found = tf.einsum("nhqk,nkhd->nqhd", weights, value)
         found = tf.reshape(found, [size[0], size[1], width])
@@ -59,13 +59,14 @@ def self_attention(steps: tf.Tensor, lengths: tf.Tensor, name: str, heads: int) 
 
 
 class TransformerModel(SequenceModel):
-    """Transformer blocks over a sequence group, the steps pooled, and a DNN."""
+    """Transformer blocks over the steps of a group, pooling of the steps, and a DNN."""
 
     class Params(SequenceParams):
         """Attributes:
-        blocks, heads: number of blocks, and of the heads of each.
-        width: of a step inside, an even multiple of `heads`.
-        feed_forward: units of the layer W1.
+        blocks: the number of blocks.
+        heads: the number of attention heads of each block.
+        width: the width of a step inside the blocks. It must be even and a multiple of `heads`.
+        feed_forward: the number of units of the layer W1.
         """
 
         blocks: PositiveInt = 1
@@ -77,7 +78,7 @@ class TransformerModel(SequenceModel):
         def _heads_divide_the_width(self) -> TransformerModel.Params:
             if self.width % self.heads or self.width % 2:
                 raise ValueError(
-                    f"width {self.width} must be even and a multiple of heads, {self.heads}"
+                    f"width must be even and a multiple of heads, {self.heads}, got {self.width}"
                 )
             return self
 

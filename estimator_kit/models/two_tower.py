@@ -1,20 +1,20 @@
-"""The built-in model `two_tower`: a vector for the user, one for the item, and their product.
+"""The built-in model `two_tower`: a user vector, an item vector, and their inner product.
 
-The logit of a row is <u, v> / temperature, u and v the outputs of two DNNs, of length 1 unless
-`normalize` is off. Training ranks the item of a row above the items of the other rows of its batch
-(Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations, RecSys
-2019), with r the label times its weight:
+The logit of a row is <u, v> / temperature. u and v are the outputs of two DNNs, scaled to length 1
+unless `normalize` is off. Training ranks the item of a row above the items of the other rows of its
+batch (Yi et al., Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations,
+RecSys 2019). r is the label times its weight:
 
     loss = -sum_i r_i log softmax_j(<u_i, v_j> / temperature - log p_j)[i] / sum_i r_i
 
-p_j, the probability that item j is in a batch, takes back that popular items are negatives more
-often. It is estimated as training goes (`item_frequency`): ids need not be sorted by frequency, as
-log-uniform sampling would want it. An item that is in the batch twice is no negative of itself.
-A batch is its own sample, so the loss depends on the batch size; take a large one.
+p_j is the probability that item j is in a batch. It corrects for popular items, which are negatives
+more often. Training estimates it (`item_frequency`), so ids do not have to be sorted by frequency,
+as they must for log-uniform sampling. An item that occurs several times in a batch is never its own
+negative. The negatives come from the batch, so the loss depends on the batch size. Use a large one.
 
-Evaluation scores the rows one by one with the head's own loss and metrics. A softmax does not
-calibrate logits: judge the model by `auc/<objective>`, not by `loss`. Predictions have the vectors,
-too, as `user_vector` and `item_vector`, for an index of nearest neighbours.
+Evaluation scores single rows with the loss and metrics of the head. A softmax does not calibrate
+logits, so compare models by `auc/<objective>` instead of `loss`. Predictions also contain the
+vectors, as `user_vector` and `item_vector`, for an index of nearest neighbors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from estimator_kit.models.item_frequency import log_probability
 from feature_specs.heads.objectives import Binary
 from input_pipelines.transform.transforms import Features
 
-# The graph collection of the scores [rows, rows] of training, which the loss is made of.
+# The graph collection of the training scores [rows, rows], from which the loss is computed.
 _SCORES = "estimator_kit/two_tower"
 
 
@@ -44,11 +44,12 @@ def in_batch_scores(
     ids: Optional[tf.Tensor] = None,
     log_probabilities: Optional[tf.Tensor] = None,
 ) -> tf.Tensor:
-    """<u_i, v_j> - log p_j: float32 [rows, rows], each row's own item on the diagonal.
+    """<u_i, v_j> - log p_j: float32 [rows, rows]. The diagonal has the item of the row itself.
 
     Args:
       users, items: float32 [rows, n].
-      ids: int64 [rows] of the items; the same id elsewhere in a batch is no negative.
+      ids: int64 [rows], the ids of the items. Rows with the same id are not negatives of each
+        other.
       log_probabilities: float32 [rows], log p.
     """
     scores = tf.matmul(users, items, transpose_b=True)
@@ -62,7 +63,7 @@ def in_batch_scores(
 
 
 def in_batch_loss(scores: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """The mean by weight of -log softmax(scores)[i, i]; 0 for a batch without weight.
+    """The weighted mean of -log softmax(scores)[i, i]. 0 if all weights of the batch are 0.
 
     Two rows of weight 1 with scores ((1, 0), (0, 1)) cost log(1 + exp(-1)) = 0.3133.
     """
@@ -72,18 +73,21 @@ def in_batch_loss(scores: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 class TwoTowerModel(ModelFn):
-    """For one binary objective; the rows of label 1 are what is learned from."""
+    """A model for one binary objective. It learns from the rows with label 1."""
 
     class Params(DNNParams):
         """Attributes:
-        user_group, item_group: the groups that the two DNNs read, without a column in common.
-        hidden_units: of each of the two DNNs.
-        dimension: of the two vectors.
-        item_id: the categorical column, one id a record, that says which item a row has, or None
-          for no correction: popular items are then held down by as much as they are popular.
-        normalize: whether the vectors have the length 1.
-        temperature: above 0; lower sharpens the softmax. 0.1 suits vectors of the length 1.
-        frequency_rate: how fast the estimate of p follows; see `item_frequency`.
+        user_group: the group that the user DNN reads. It must not share a column with `item_group`.
+        item_group: the group that the item DNN reads.
+        hidden_units: the number of units of each hidden layer of both DNNs.
+        dimension: the length of both vectors.
+        item_id: the categorical column with the id of the item, one per record. None turns the
+          correction for popular items off, so that the model ranks them too low.
+        normalize: whether to scale the vectors to length 1.
+        temperature: the divisor of the product, above 0. A smaller number sharpens the softmax. 0.1
+          suits vectors of length 1.
+        frequency_rate: how fast the estimate of p follows, in (0, 1]. 0.05 averages over about 20
+          occurrences of an item.
         """
 
         user_group: str = "user"
@@ -102,14 +106,14 @@ class TwoTowerModel(ModelFn):
         if both:
             raise ConfigError(
                 f"groups {p.user_group!r} and {p.item_group!r} share the columns "
-                f"{', '.join(sorted(both))}; two_tower needs what is of the user and what is of "
-                "the item apart"
+                f"{', '.join(sorted(both))}. Put the columns of the user and of the item into "
+                "separate groups."
             )
         heads = [entry.head for entry in spec.objectives.values()]
         if len(heads) != 1 or not isinstance(next(iter(spec.objectives.values())), Binary):
             raise ConfigError(
-                f"two_tower learns one binary objective, got the heads {', '.join(heads)}; leave "
-                "out the others"
+                f"two_tower learns one binary objective, got the heads {', '.join(heads)}. Remove "
+                "the other objectives."
             )
         if p.item_id is not None:
             read = {spec.category_of(n)[0]: n for n in columns_of(spec, p.item_group)}
@@ -121,9 +125,10 @@ class TwoTowerModel(ModelFn):
             ]
             if p.item_id not in single:
                 raise ConfigError(
-                    f"item_id: got {p.item_id!r}, expected a categorical column of one id a record "
-                    f"under group {p.item_group!r}: {', '.join(single) or 'there is none'}; null "
-                    "trains without a correction for popular items"
+                    f"item_id: got {p.item_id!r}, expected a categorical column with one id per "
+                    f"record that group {p.item_group!r} reads: "
+                    f"{', '.join(single) or 'it reads none'}. null trains without a correction for "
+                    "popular items."
                 )
 
     def groups(self) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
-"""The built-in model `wide_deep`: a linear model and a DNN, their logits added.
+"""The built-in model `wide_deep`: the sum of a linear model and a DNN.
 
-Cheng et al., Wide & Deep Learning for Recommender Systems, DLRS 2016.
+Cheng et al., Wide & Deep Learning for Recommender Systems, DLRS 2016:
+
+    logits = linear(wide) + DNN(deep)
 """
 
 from __future__ import annotations
@@ -19,13 +21,17 @@ from input_pipelines.transform.transforms import Features
 
 
 class WideDeepModel(ModelFn):
-    """Variables of `tf.estimator.DNNLinearCombinedClassifier`, and its two optimizers."""
+    """A model with the variables and optimizers of `tf.estimator.DNNLinearCombinedClassifier`."""
 
     class Params(DNNParams):
         """Attributes:
-        wide_group, deep_group: the groups that the two parts read.
-        optimizer, learning_rate: of the deep part.
-        linear_optimizer, linear_learning_rate: of the wide part; FTRL as in the canned one.
+        wide_group: the group that the linear part reads.
+        deep_group: the group that the DNN reads.
+        optimizer: the optimizer of the DNN.
+        learning_rate: the learning rate of the DNN.
+        linear_optimizer: the optimizer of the linear part. The default is `ftrl`, as in the canned
+          estimator.
+        linear_learning_rate: the learning rate of the linear part, above 0.
         """
 
         wide_group: str = "wide"

@@ -1,13 +1,13 @@
-"""The built-in model `xdeepfm`: a compressed interaction network beside a linear model and a DNN.
+"""The built-in model `xdeepfm`: a linear model, a compressed interaction network and a DNN.
 
 Lian et al., xDeepFM: Combining Explicit and Implicit Feature Interactions for Recommender Systems,
-KDD 2018. Map h of layer k crosses all maps of the layer before with all fields, dimension by
-dimension:
+KDD 2018. Map h of layer k crosses all maps of the layer before it with all fields, separately for
+each dimension. X^0 are the fields:
 
-    X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j,    X^0 the fields
+    X^k_h = sum_{i,j} W^{k,h}_ij X^{k-1}_i * X^0_j
 
-and the sums of all maps over the dimension go into the logits. Like the paper's, the network has no
-activation: with one it was worse there.
+The logits are linear in the sums of all maps over the dimension. As in the paper, the network has
+no activation, because one made it worse.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def interactions(fields: tf.Tensor, maps: Sequence[int]) -> tf.Tensor:
 
     Args:
       fields: float32 [rows, fields, dimension].
-      maps: number of maps of each layer. Costs rows * dimension * fields * maps of the layer
-        before * maps.
+      maps: the number of maps of each layer. A layer costs rows * dimension * fields * maps of the
+        layer before * maps.
     """
     first = current = tf.transpose(fields, [0, 2, 1])
     dimension, count = first.shape[1], first.shape[2]
@@ -44,14 +44,14 @@ def interactions(fields: tf.Tensor, maps: Sequence[int]) -> tf.Tensor:
 
 
 class XDeepFMModel(FieldModel):
-    """Linear model over `wide`, interactions over `fields`, DNN over `deep`, their logits added."""
+    """The sum of a linear model over `wide`, interactions of `fields`, and a DNN over `deep`."""
 
     class Params(DNNParams):
         """Attributes:
-        wide_group: ids and numbers of the linear part.
-        fields_group: embeddings of one dimension, of the interactions.
-        deep_group: what the DNN reads; a column that is in `fields` too has one table.
-        maps: maps of each layer of interactions; the paper has up to 200, which is slow.
+        wide_group: the group of ids and numbers for the linear part.
+        fields_group: the group of embeddings with equal dimensions for the interactions.
+        deep_group: the group that the DNN reads. A column that is also in `fields` has one table.
+        maps: the number of maps of each interaction layer. The paper uses up to 200, which is slow.
         """
 
         wide_group: str = "wide"

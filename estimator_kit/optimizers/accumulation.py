@@ -1,9 +1,8 @@
-"""Gradients of several batches added up before a step is taken: batches as large as memory is not.
+"""Adds up the gradients of several batches before a step, for batches that do not fit in memory.
 
-What was added up is kept in variables, so that a training that was stopped between two steps goes
-on with them. A dense gradient costs the memory of its variable once more. A gradient of an
-embedding table stays a list of rows: those of the batches since the last step, whatever the size of
-the table.
+The sums are variables, so that a training that was stopped between two steps can continue. The sum
+of a dense gradient needs as much memory as its variable. The sum for an embedding table is a list
+of the rows of the batches since the last step, independent of the size of the table.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Begins the names of the variables that hold the sums.
+# The prefix of the names of the variables with the sums.
 ACCUMULATED = "accumulated/"
 
 
@@ -23,15 +22,17 @@ def accumulated(
     step: Any,
     apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation],
 ) -> tf.Operation:
-    """Adds gradients up; at every count-th batch applies their mean and begins anew.
+    """Adds up gradients. After every `count` batches, applies their mean and starts again at 0.
 
     Args:
-      pairs: (gradient, variable), the gradients of this batch.
-      count: batches a step.
-      step: the global step, which counts batches; a step is taken when it will be divisible.
+      pairs: (gradient, variable), with the gradients of this batch.
+      count: the number of batches per step.
+      step: the global step, which counts batches. A step is made when its next value is divisible
+        by `count`.
       apply: makes the op of a step from such pairs.
     """
-    with tf.init_scope():  # Reading a variable, as a checkpoint does, must not wait for a batch.
+    # Saving a checkpoint reads these variables, which must not wait for a batch.
+    with tf.init_scope():
         sums = [_Sum(gradient, variable) for gradient, variable in pairs]
     with tf.control_dependencies([sum_.add(g) for sum_, (g, _) in zip(sums, pairs)]):
         due = tf.equal((step.read_value() + 1) % count, 0)
@@ -47,7 +48,7 @@ def accumulated(
 
 
 class _Sum:
-    """The sum of one variable's gradients, dense or as rows and their ids."""
+    """The sum of the gradients of one variable, dense or as rows with ids."""
 
     def __init__(self, gradient: Any, variable: Any):
         name = ACCUMULATED + variable.op.name

@@ -1,4 +1,4 @@
-"""Puts a value into a variable of a graph that may be finished or exported."""
+"""Assigns a value to a variable of a graph that may be finalized or exported."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import tensorflow as tf
 
 
 def assign(session: tf.compat.v1.Session, variable: Any, value: np.ndarray) -> None:
-    """What `Variable.load` does: feeds the initializer, so that no constant is in the graph."""
+    """Feeds the initializer, as `Variable.load` does, so that the graph gets no constant."""
     session.run(variable.initializer, {variable.initializer.inputs[1]: value})

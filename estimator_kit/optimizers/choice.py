@@ -1,13 +1,14 @@
-"""Optimizers by name, and the one training op that a model makes from them.
+"""Optimizers by name, and the training op that a model makes from them.
 
     make_optimizer("adam", 1e-3), make_optimizer({"adam": {"beta1": 0.8}}, 1e-3)
     minimize(loss, [("linear/", ftrl), ("", adagrad)], clip_norm=1.0, freeze=["dnn/input.*"])
 
-The optimizers are TensorFlow's v1 classes: they keep no learning rate in the checkpoint, so that a
-new rate takes effect when training goes on, and they work in graphs on every TensorFlow that has
-Estimators. Those of Keras, legacy ones included, keep the rate and their other hyperparameters as
-variables that a restart reads back, over what the command line says; that alone is why there are
-none. Different parts of a model may have different ones, chosen by the variable's name.
+The optimizers are TensorFlow's v1 classes. They do not store the learning rate in the checkpoint,
+so a new rate takes effect when training continues. They work in graphs on every TensorFlow that has
+Estimators. Keras optimizers, including the legacy ones, store the rate and other hyperparameters as
+variables. A restart would read them back and ignore the command line, so the kit has no Keras
+optimizers. Different parts of a model may have different optimizers, chosen by names of
+variables.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
 class _Kind(pydantic.BaseModel):
-    """An optimizer's fields, the arguments of its class; `learning_rate` is in the model's place.
+    """The fields of an optimizer: the arguments of its TensorFlow class, mostly with its defaults.
 
-    Defaults are those of the class, but where a class has none.
+    Attributes:
+      learning_rate: the learning rate, above 0. The default is the learning rate of the model.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
@@ -54,14 +56,21 @@ class _Kind(pydantic.BaseModel):
 
     @abc.abstractmethod
     def make(self, rate: Any) -> Any:
-        """The optimizer, with a rate that is a number or a tensor."""
+        """Makes the optimizer. The rate is a number or a tensor."""
 
     def _fields(self) -> dict[str, Any]:
         return self.model_dump(exclude={"learning_rate"})
 
 
 class Adadelta(_Kind):
-    """Zeiler, ADADELTA, 2012; its steps have a size of their own, so the rate is mostly 1."""
+    """Adadelta (Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012).
+
+    It computes the size of its steps itself, so the learning rate is usually 1.
+
+    Attributes:
+      rho: the decay of the moving averages, in [0, 1).
+      epsilon: a small number that avoids a division by 0.
+    """
 
     rho: Decay = 0.95
     epsilon: PositiveFloat = 1e-8
@@ -71,6 +80,14 @@ class Adadelta(_Kind):
 
 
 class Adagrad(_Kind):
+    """Adagrad (Duchi et al., JMLR 2011). See `AdagradOptimizer` for its formula.
+
+    Its steps adapt to each row of an embedding table, and skip rows that are not in the batch.
+
+    Attributes:
+      initial_accumulator_value: the start value of the sums of squared gradients, above 0.
+    """
+
     initial_accumulator_value: PositiveFloat = 0.1
 
     def make(self, rate: Any) -> Any:
@@ -78,7 +95,15 @@ class Adagrad(_Kind):
 
 
 class Adam(_Kind):
-    """Every step moves every row of a table, and takes the time for it; see lazy_adam."""
+    """Adam (Kingma & Ba, ICLR 2015). Each step updates all rows of a table, which takes time.
+
+    `lazy_adam` updates only the rows of the batch.
+
+    Attributes:
+      beta1: the decay of the average of the gradients, in [0, 1).
+      beta2: the decay of the average of the squared gradients, in [0, 1).
+      epsilon: a small number that avoids a division by 0.
+    """
 
     beta1: Decay = 0.9
     beta2: Decay = 0.999
@@ -89,14 +114,22 @@ class Adam(_Kind):
 
 
 class LazyAdam(Adam):
-    """Adam for the rows of a batch alone; see `lazy_adam`."""
+    """Adam that updates only the rows of the batch. See `LazyAdamOptimizer` for its formula."""
 
     def make(self, rate: Any) -> Any:
         return LazyAdamOptimizer(rate, **self._fields())
 
 
 class Ftrl(_Kind):
-    """McMahan et al., Ad Click Prediction, KDD 2013; l1 makes weights exactly 0."""
+    """FTRL-Proximal (McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013).
+
+    Attributes:
+      l1: the L1 penalty, 0 or more. It makes unimportant weights exactly 0.
+      l2: the L2 penalty, 0 or more. It stabilizes the weights.
+      l2_shrinkage: an L2 penalty on the magnitude of the weights, 0 or more.
+      learning_rate_power: how the learning rate falls, 0 or less. 0 keeps it constant.
+      initial_accumulator_value: the start value of the sums of squared gradients, 0 or more.
+    """
 
     l1: NotNegativeFloat = 0.0
     l2: NotNegativeFloat = 0.0
@@ -116,6 +149,13 @@ class Ftrl(_Kind):
 
 
 class Momentum(_Kind):
+    """Gradient descent with momentum.
+
+    Attributes:
+      momentum: the decay of the sum of past gradients, in [0, 1).
+      use_nesterov: whether to use Nesterov momentum.
+    """
+
     momentum: Decay = 0.9
     use_nesterov: bool = False
 
@@ -124,6 +164,16 @@ class Momentum(_Kind):
 
 
 class RMSProp(_Kind):
+    """RMSProp (Tieleman & Hinton, 2012).
+
+    Attributes:
+      decay: the decay of the average of the squared gradients, in [0, 1).
+      momentum: the decay of the sum of past steps, in [0, 1).
+      epsilon: a small number that avoids a division by 0.
+      centered: whether to divide by the estimated variance of the gradients instead of by their
+        uncentered second moment.
+    """
+
     decay: Decay = 0.9
     momentum: Decay = 0.0
     epsilon: PositiveFloat = 1e-10
@@ -134,6 +184,8 @@ class RMSProp(_Kind):
 
 
 class SGD(_Kind):
+    """Gradient descent without momentum: w = w - rate * g."""
+
     def make(self, rate: Any) -> Any:
         return _train.GradientDescentOptimizer(rate)
 
@@ -149,24 +201,24 @@ OPTIMIZERS: dict[str, type[_Kind]] = {
     "sgd": SGD,
 }
 
-# Begins the messages of the check on loss and gradients, so that the error can be told apart.
+# The prefix of the messages of the check on loss and gradients, which identifies these errors.
 NOT_FINITE = "estimator_kit training check: "
 
 
 def make_optimizer(
     name: Union[str, Mapping[str, Any]], learning_rate: float, *, factor: Any = None
 ) -> Any:
-    """A `tf.compat.v1.train.Optimizer`.
+    """Makes a `tf.compat.v1.train.Optimizer`.
 
     Args:
-      name: one of `OPTIMIZERS`, or `{name: {field: value}}`; a field `learning_rate` goes before
-        the argument.
-      learning_rate: above 0.
-      factor: a scalar tensor that multiplies the rate, as `schedules.factor_at` gives it;
-        `ModelFn.make_optimizer` passes that of the model.
+      name: one of `OPTIMIZERS`, or `{name: {field: value}}`. A field `learning_rate` replaces the
+        argument.
+      learning_rate: the learning rate, above 0.
+      factor: a scalar tensor that multiplies the rate, such as the result of
+        `schedules.factor_at`. `ModelFn.make_optimizer` passes the factor of the model.
 
     Raises:
-      ConfigError: there is no optimizer of that name, a field is wrong, or the rate is not above 0.
+      ConfigError: the name is unknown, a field is wrong, or the rate is not above 0.
     """
     kind = parse_choice("optimizer", name, OPTIMIZERS)
     if not learning_rate > 0:
@@ -193,24 +245,27 @@ def minimize(
 
     Args:
       loss: scalar.
-      optimizers: (prefix of variable names, optimizer); each trainable variable goes to the first
-        whose prefix it has. `""` takes all that is left. A prefix is a regular expression that
-        the name must begin with.
-      clip_norm: limit on the norm of all gradients together, or None for no limit.
-      clip_value: limit on each number of the gradients, up and down, before that.
-      freeze: prefixes of the variables that stay as they are; no gradient of them is computed.
-      accumulate: batches whose gradients are averaged before a step is taken. The global step
+      optimizers: pairs (prefix of variable names, optimizer). Each trainable variable gets the
+        first optimizer whose prefix fits. `""` fits all variables. A prefix is a regular expression
+        that the start of the name must match.
+      clip_norm: the limit on the norm of all gradients together. None sets no limit.
+      clip_value: the limit on the absolute value of each number of the gradients, applied before
+        `clip_norm`.
+      freeze: prefixes of the variables that are not trained. No gradients are computed for them.
+      accumulate: the number of batches whose gradients are averaged before a step. The global step
         still counts batches. See `accumulation`.
-      average: decay of a moving average of the weights, kept beside them; see `moving_average`.
-      gradients: makes them in the place of those of the loss, which is then looked at alone:
-        called with a function from a loss to its gradients, the variables, and the global step.
-      together: in a cluster whose processes make each step together, who they are.
+      average: the decay of a moving average of the weights. See `moving_average`.
+      gradients: a function that makes the gradients, which otherwise come from the loss. It gets a
+        function from a loss to its gradients, the variables, and the global step. The loss is then
+        only checked.
+      together: in a cluster whose processes make each step together, the description of the
+        cluster.
 
     Raises:
-      ConfigError: a variable goes to no optimizer, a prefix fits no variable, or no variable has a
+      ConfigError: a variable has no optimizer, a prefix fits no variable, or no variable has a
         gradient.
-      tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite;
-        the step is then not applied, so no checkpoint ever holds it.
+      tf.errors.InvalidArgumentError (in the graph): the loss or a gradient is NaN or infinite. The
+        step is then not applied, so no checkpoint contains it.
     """
     _check_pairs(optimizers)
     trainable = tf.compat.v1.trainable_variables()
@@ -221,20 +276,20 @@ def minimize(
         for v in dynamic:
             if v.ref() not in learning:
                 raise ConfigError(
-                    f"freeze: {v.op.name} is a dynamic embedding, whose rows are made by training; "
-                    "choose prefixes that do not fit it"
+                    f"freeze: {v.op.name} is a dynamic embedding, which cannot be frozen, because "
+                    "training makes its rows. Use prefixes that do not fit it."
                 )
         optimizers = [(p, dynamic_tables.optimizer(made, dynamic)) for p, made in optimizers]
     owner = {v.ref(): _owner(v.op.name, optimizers) for v in trainable}
     for i, (prefix, _) in enumerate(optimizers):
         if i not in owner.values():
             raise ConfigError(
-                f"the optimizer for {prefix!r} gets no variable; there are "
-                f"{', '.join(v.op.name for v in trainable)}"
+                f"the optimizer for {prefix!r} has no variable. The variables are "
+                f"{', '.join(v.op.name for v in trainable)}."
             )
 
     def compute(loss: tf.Tensor) -> list[Any]:
-        # Gradients do not depend on who applies them; any optimizer computes them.
+        # Gradients do not depend on the optimizer, so any optimizer can compute them.
         return [g for g, _ in optimizers[0][1].compute_gradients(loss, variables)]
 
     step = tf.compat.v1.train.get_or_create_global_step()
@@ -265,8 +320,9 @@ def minimize(
         *tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS),
     ]
     if together is not None:
-        # Only what hands the gradients in waits for the checks. What the chief's own thread runs,
-        # as its tokens, must not depend on a batch: it would read one of its own at each step.
+        # Only the ops that submit the gradients wait for the checks. The ops that the chief's own
+        # thread runs, such as its tokens, must not depend on a batch, because the thread would then
+        # read another batch at each step.
         with tf.control_dependencies(checks):
             pairs = [(_after_checks(gradient), variable) for gradient, variable in pairs]
         return together.step(pairs, apply, step)
@@ -292,18 +348,22 @@ def _after_checks(gradient: Any) -> Any:
 
 
 def not_frozen(variables: Sequence[Any], freeze: Sequence[str]) -> list[Any]:
-    """The variables that none of some prefixes fits.
+    """The variables that none of the prefixes fits.
 
     Raises:
-      ConfigError: a prefix fits no variable, or nothing is left to train.
+      ConfigError: a prefix fits no variable, or no variable is left to train.
     """
     names = [v.op.name for v in variables]
     for prefix in freeze:
         if not any(re.match(prefix, name) for name in names):
-            raise ConfigError(f"freeze: {prefix!r} fits no variable; there are {', '.join(names)}")
+            raise ConfigError(
+                f"freeze: {prefix!r} fits no variable. Use one of: {', '.join(names)}."
+            )
     left = [v for v in variables if not any(re.match(p, v.op.name) for p in freeze)]
     if freeze and not left:
-        raise ConfigError(f"freeze: {', '.join(map(repr, freeze))} leave no variable to train")
+        raise ConfigError(
+            f"freeze: {', '.join(map(repr, freeze))} leave no variable to train. Freeze less."
+        )
     return left
 
 
@@ -316,8 +376,8 @@ def _check_pairs(optimizers: Any) -> None:
     for prefix, optimizer in pairs:
         if not isinstance(optimizer, _train.Optimizer):
             raise ConfigError(
-                f"the optimizer for {prefix!r} is {optimizer!r}, expected one of TensorFlow's v1 "
-                "classes, as self.make_optimizer('adam', rate) makes them"
+                f"the optimizer for {prefix!r} is {optimizer!r}, expected a v1 optimizer of "
+                "TensorFlow. Make it with self.make_optimizer('adam', rate)."
             )
 
 
@@ -325,12 +385,14 @@ def _check_learning(variables: Sequence[Any], learning: set[Any]) -> None:
     idle = [v.op.name for v in variables if v.ref() not in learning]
     if not learning:
         raise ConfigError(
-            "no variable has a gradient of the loss, so nothing would be learned; there are "
-            f"{', '.join(idle) or 'none'}. Is there a tf.stop_gradient, or an operation without a "
-            "gradient, between them and the logits?"
+            "no variable has a gradient of the loss, so the model would learn nothing. The "
+            f"variables are: {', '.join(idle) or '(none)'}. Look for a tf.stop_gradient, or an "
+            "operation without a gradient, between them and the logits."
         )
     if idle:
-        _log.warning("without a gradient of the loss, and so never trained: %s", ", ".join(idle))
+        _log.warning(
+            "these variables have no gradient of the loss and are not trained: %s", ", ".join(idle)
+        )
 
 
 def _owner(name: str, optimizers: Sequence[tuple[str, Any]]) -> int:
@@ -339,6 +401,6 @@ def _owner(name: str, optimizers: Sequence[tuple[str, Any]]) -> int:
             return i
     prefixes = ", ".join(repr(prefix) for prefix, _ in optimizers)
     raise ConfigError(
-        f"no optimizer for the variable {name!r}; there are ones for {prefixes}; "
-        "add one for '', which takes all that is left"
+        f"the variable {name!r} has no optimizer. The optimizers are for the prefixes {prefixes}. "
+        "Add one for '', which fits all variables."
     )

@@ -1,4 +1,4 @@
-"""Limits on gradients, before a step is taken with them."""
+"""Limits on gradients, which are applied before a step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import tensorflow as tf
 def clipped(
     gradients: Sequence[Any], clip_norm: Optional[float], clip_value: Optional[float]
 ) -> list[Any]:
-    """Gradients within limits; sparse ones stay sparse.
+    """Limits gradients. Sparse gradients stay sparse.
 
     Args:
       gradients: tensors and IndexedSlices.
-      clip_norm: limit on the norm of all of them together: they are scaled down to it.
-      clip_value: limit on each number, up and down; comes before the norm. The parts of one row of
-        a table, as a batch has them from several records, are added up before.
+      clip_norm: the limit on the norm of all gradients together. They are scaled down to it.
+      clip_value: the limit on the absolute value of each number, applied before `clip_norm`. The
+        gradients that several records have for one row of a table are added up first.
 
-    The gradients 3 and -4 become 1 and -1 with the value 1, and 0.6 and -0.8 with the norm 1.
+    With clip_value 1, the gradients 3 and -4 become 1 and -1. With clip_norm 1, they become 0.6 and
+    -0.8.
     """
     limited = list(gradients)
     if clip_value is not None:

@@ -1,10 +1,10 @@
-"""Gradients of tables as dense tensors, for the collectives of several machines.
+"""Converts gradients of tables to dense tensors, for the collectives of several machines.
 
-TensorFlow's collective for sparse gradients fails ("Shape mismatch in the collective instance")
-where their number of rows differs, between machines or from one step to the next: a collective has
-one shape for good. The gradients of a table have as many rows as a batch has ids, and other numbers
-again once equal ids are added up. A dense tensor has always one shape; the price is that each step
-sends tables whole. Large ones belong on parameter servers.
+A TensorFlow collective has one fixed shape. For sparse gradients it fails ("Shape mismatch in the
+collective instance") if their numbers of rows differ between machines or steps. The gradient of a
+table has as many rows as a batch has ids, or fewer after equal ids are added up. A dense tensor
+always has the same shape, but each step then sends complete tables. Large tables belong on
+parameter servers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import tensorflow as tf
 
 
 def for_collectives(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """The pairs (gradient, variable), with dense gradients where several machines reduce them.
+    """The pairs (gradient, variable), with dense gradients if several machines reduce them.
 
-    Elsewhere they are as they were. To be called in a replica's part of the graph.
+    Otherwise the pairs are unchanged. Call this in the replica's part of the graph.
     """
-    # What MultiWorkerMirroredStrategy makes; it is no instance of that class itself.
+    # MultiWorkerMirroredStrategy makes a strategy that is not an instance of that class.
     strategy = type(tf.distribute.get_strategy()).__name__
     if strategy != "CollectiveAllReduceStrategy":
         return list(pairs)
@@ -28,7 +28,7 @@ def for_collectives(pairs: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 
 def _dense(gradient: Any, variable: Any) -> Any:
-    """A gradient with a row for each of its variable; rows of one id are added up."""
+    """A dense gradient in the shape of the variable. Rows of equal ids are added up."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])

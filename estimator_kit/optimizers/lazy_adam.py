@@ -1,8 +1,9 @@
-"""Adam whose step on an embedding table touches the rows of the batch, and no others.
+"""Adam whose steps update only those rows of an embedding table that are in the batch.
 
-TensorFlow's Adam lets every row of a table go on moving with its momentum, so that a step's time
-grows with the table: 2.6 million rows of 16 cost ten times what they do here. The variables and
-slots are those of Adam, and either goes on from the other's checkpoint.
+TensorFlow's Adam updates every row of a table in each step, because rows keep moving with their
+momentum. The time of a step therefore grows with the table: for 2.6 million rows of 16 numbers it
+is ten times the time here. The variables and slots are the same, so each can continue from the
+other's checkpoint.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from estimator_kit.optimizers.adagrad import gather_rows, write_rows
 class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     """`tf.compat.v1.train.AdamOptimizer` (Kingma & Ba, ICLR 2015), whose arguments it takes.
 
-    For the rows w of a table that a batch has, with the gradient g, at the t-th step of all:
+    For the rows w of a table that are in the batch, with the gradient g, at step t:
 
         m = beta1 m + (1 - beta1) g
         v = beta2 v + (1 - beta2) g^2
         w = w - rate sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon)
 
-    Rows that it does not have keep w, m and v: their momentum waits for them. That is another
-    algorithm than Adam, except for variables that every step has whole. With rate 0.1 and the
-    others as they are by default, the first step of a row moves it by 0.1 against g's sign.
+    Other rows keep w, m and v. This differs from Adam, except for variables of which every step
+    uses all rows. With the rate 0.1 and the other defaults, the first step moves a row by 0.1
+    against the sign of g.
 
-    Several processes that step on one table at once may lose each other's m and v, never a w.
+    If several processes update one table at the same time, updates of m and v may be lost, but
+    never updates of w.
     """
 
     def _resource_apply_sparse(
         self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor
     ) -> tf.Operation:
-        """The base class calls it with each row once: gradients of a row are added up before."""
+        """The base class passes each row once, with the sum of its gradients."""
         power1, power2 = (tf.cast(p, grad.dtype) for p in self._get_beta_accumulators())
         beta1, beta2 = (tf.cast(b, grad.dtype) for b in (self._beta1_t, self._beta2_t))
         rate = tf.cast(self._lr_t, grad.dtype) * tf.sqrt(1 - power2) / (1 - power1)

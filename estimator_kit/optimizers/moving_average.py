@@ -1,11 +1,11 @@
-"""Moving averages of weights: training goes on with the weights, everything else uses the averages.
+"""Moving averages of weights: training uses the weights, and everything else the averages.
 
-    make, update        in the training graph: the averages, and what each step does to them
+    make, update        in the training graph: make the averages, and update them in each step
     AveragedSaver       in the graphs of evaluation, prediction and export: restores the averages
                         into the weights
 
-A checkpoint holds both, the averages under the name of the weight and `ExponentialMovingAverage`;
-an export holds the averages alone, under the names of the weights.
+A checkpoint contains both. The name of an average is the name of the weight followed by
+`/ExponentialMovingAverage`. An export contains only the averages, under the names of the weights.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from estimator_kit.optimizers.assignment import assign
 
 
 def average_name(variable: str) -> str:
-    """The name that the moving average of a variable has in a checkpoint."""
+    """The name of a variable's moving average in a checkpoint."""
     return f"{variable}/ExponentialMovingAverage"
 
 
 def make(variables: Sequence[Any]) -> dict[Any, Any]:
-    """A variable for the average of each, by its `ref()`; it starts where the weight starts."""
+    """A variable for each average, by the `ref()` of its weight. Both have the same start value."""
     root = tf.compat.v1.VariableScope(tf.compat.v1.AUTO_REUSE, name="")
     with tf.compat.v1.variable_scope(root, auxiliary_name_scope=False):
         return {
@@ -39,9 +39,10 @@ def make(variables: Sequence[Any]) -> dict[Any, Any]:
 def update(averages: Mapping[Any, Any], decay: float, step: Any) -> tf.Operation:
     """average += (1 - d) (weight - average), with d = min(decay, (1 + step) / (10 + step)).
 
-    The smaller decay of the first steps, as in `tf.train.ExponentialMovingAverage(num_updates=)`,
-    lets go of the initial weights sooner. Each step reads and writes whole tables: with a large
-    embedding table it takes longer than the rest of the step.
+    The decay is smaller in the first steps, as in
+    `tf.train.ExponentialMovingAverage(num_updates=)`, so that the average forgets the initial
+    weights sooner. Each step reads and writes complete tables. With a large embedding table, this
+    takes longer than the rest of the step.
     """
     done = tf.cast(step.read_value(), tf.float32)
     change = 1 - tf.minimum(decay, (1 + done) / (10 + done))
@@ -57,7 +58,7 @@ def update(averages: Mapping[Any, Any], decay: float, step: Any) -> tf.Operation
 
 
 class AveragedSaver(tf.compat.v1.train.Saver):
-    """A Saver that restores averages into the weights that have one, and saves plain names.
+    """A Saver that restores averages into the weights, and saves the weights under their own names.
 
     Args:
       variables: the weights that have an average.
@@ -69,7 +70,7 @@ class AveragedSaver(tf.compat.v1.train.Saver):
         super().__init__(sharded=True)
 
     def restore(self, sess: Any, save_path: str) -> None:
-        """Reads one variable after the other, and feeds it: there is no op for it in an export.
+        """Reads and feeds one variable after the other, so that an export contains no op for it.
 
         Raises:
           CheckpointError: the checkpoint has no average of a weight.
@@ -79,7 +80,7 @@ class AveragedSaver(tf.compat.v1.train.Saver):
             kept = average_name(name) if name in self._averaged else name
             if not reader.has_tensor(kept):
                 raise CheckpointError(
-                    f"{save_path} has no {kept}: it was trained without the model parameter "
-                    "moving_average; drop it"
+                    f"{save_path} has no {kept}, because it was trained without the model "
+                    "parameter moving_average. Remove the parameter."
                 )
             assign(sess, variable, reader.get_tensor(kept))

@@ -1,10 +1,10 @@
-"""Learning-rate schedules by name: factors of the learning rate, as functions of the global step.
+"""Learning-rate schedules: factors of the learning rate, as functions of the global step.
 
     schedule: cosine with decay_steps=1000, warm_up_steps=100, learning_rate=0.1
 
-A factor and not a rate, so that one schedule serves the several rates of a model, and a rate that
-is changed on the command line changes all of the training that is left. Steps are those since the
-warm-up ended. Nothing is kept in a checkpoint but the global step itself.
+A schedule is a factor instead of a rate, so that it works for all learning rates of a model, and a
+new rate on the command line applies to the rest of the training. Steps are counted from the end of
+the warm-up. A checkpoint only contains the global step.
 """
 
 from __future__ import annotations
@@ -23,23 +23,29 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Schedule(pydantic.BaseModel):
-    """Base of schedules. `factor(step)` takes and returns float64 scalars."""
+    """The base class of schedules. `factor` takes and returns float64 scalars."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
     def factor(self, step: tf.Tensor) -> tf.Tensor:
-        """Always 1."""
+        """The factor at a step. Always 1."""
         return tf.ones_like(step)
 
 
 class Constant(Schedule):
-    """1."""
+    """The factor is always 1."""
 
 
 class Exponential(Schedule):
-    """decay_rate ^ (step / decay_steps), the exponent rounded down with `staircase`.
+    """decay_rate ^ (step / decay_steps).
 
-    With decay_steps 10 and decay_rate 0.5: 1 at step 0, 0.7071 at 5, 0.5 at 10, 0.25 at 20.
+    With decay_steps 10 and decay_rate 0.5, it is 1 at step 0, 0.7071 at 5, 0.5 at 10, and 0.25 at
+    20.
+
+    Attributes:
+      decay_steps: the number of steps in which the factor is multiplied by `decay_rate`.
+      decay_rate: the base, in (0, 1).
+      staircase: whether to round the exponent down, so that the factor changes every `decay_steps`.
     """
 
     decay_steps: Steps
@@ -54,7 +60,12 @@ class Exponential(Schedule):
 class Polynomial(Schedule):
     """end + (1 - end) (1 - step / decay_steps) ^ power, and `end` from decay_steps on.
 
-    With decay_steps 10, end 0.1 and power 1 (a straight line): 1 at step 0, 0.55 at 5.
+    With decay_steps 10, end 0.1 and power 1 (a straight line), it is 1 at step 0 and 0.55 at 5.
+
+    Attributes:
+      decay_steps: the step at which the factor reaches `end`.
+      end: the last factor, in [0, 1].
+      power: the exponent, above 0.
     """
 
     decay_steps: Steps
@@ -70,7 +81,11 @@ class Cosine(Schedule):
     """end + (1 - end) (1 + cos(pi step / decay_steps)) / 2, and `end` from decay_steps on.
 
     Loshchilov & Hutter, SGDR, ICLR 2017, equation 5, without restarts. With decay_steps 10 and
-    end 0: 1 at step 0, 0.5 at 5, 0 from 10 on.
+    end 0, it is 1 at step 0, 0.5 at 5, and 0 from 10 on.
+
+    Attributes:
+      decay_steps: the step at which the factor reaches `end`.
+      end: the last factor, in [0, 1].
     """
 
     decay_steps: Steps
@@ -84,7 +99,12 @@ class Cosine(Schedule):
 class Piecewise(Schedule):
     """factors[i] from step boundaries[i - 1] on, until boundaries[i].
 
-    With boundaries [10, 20] and factors [1, 0.1, 0.01]: 1 at step 9, 0.1 at 10, 0.01 at 20.
+    With boundaries [10, 20] and factors [1, 0.1, 0.01], it is 1 at step 9, 0.1 at 10, and 0.01 at
+    20.
+
+    Attributes:
+      boundaries: the steps at which the factor changes, strictly increasing.
+      factors: the factors, one more than there are boundaries.
     """
 
     boundaries: Annotated[tuple[Steps, ...], Field(min_length=1)]
@@ -93,7 +113,7 @@ class Piecewise(Schedule):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Piecewise:
         if any(a >= b for a, b in zip(self.boundaries, self.boundaries[1:])):
-            raise ValueError("boundaries must increase strictly")
+            raise ValueError(f"boundaries must be strictly increasing, got {list(self.boundaries)}")
         if len(self.factors) != len(self.boundaries) + 1:
             raise ValueError(
                 f"{len(self.boundaries)} boundaries need {len(self.boundaries) + 1} factors, got "
@@ -119,7 +139,7 @@ def parse_schedule(choice: Union[str, dict[str, Any]]) -> Schedule:
     """The schedule for `name` or `{name: {field: value}}`.
 
     Raises:
-      ConfigError: there is no such schedule, or a field is wrong.
+      ConfigError: the name is unknown, or a field is wrong.
     """
     return parse_choice("schedule", choice, SCHEDULES)
 
@@ -127,8 +147,8 @@ def parse_schedule(choice: Union[str, dict[str, Any]]) -> Schedule:
 def factor_at(step: tf.Tensor, schedule: Schedule, warm_up_steps: int = 0) -> tf.Tensor:
     """The factor of the learning rate at a global step (a scalar integer), float32.
 
-    During the warm-up, which comes before the schedule, it is (step + 1) / warm_up_steps: the first
-    step is a small one and not none.
+    The warm-up comes before the schedule. During the warm-up, the factor is (step + 1) /
+    warm_up_steps, so that the first step is small but not 0.
     """
     step = tf.cast(step, tf.float64)
     factor = schedule.factor(tf.maximum(step - warm_up_steps, 0))

@@ -1,13 +1,13 @@
-"""A training step of several processes together: `--strategy=sync_replicas`.
+"""Training steps that several processes make together: `--strategy=sync_replicas`.
 
 TensorFlow's `SyncReplicasOptimizer` (Chen et al., Revisiting Distributed Synchronous SGD, 2016)
-gathers the gradients of so many batches on the parameter servers, applies their mean, and lets
-everybody go on. With backup workers it gathers fewer batches than there are processes, and drops
-those that come late.
+collects the gradients of a number of batches on the parameter servers, applies their mean, and lets
+all processes continue. With backup workers it collects fewer batches than there are processes, and
+drops late batches.
 
-The mean of a dense gradient is over all batches of the step; that of a row of a table is over the
-batches that have it, as TensorFlow's accumulators count. Limits on gradients are those of each
-batch.
+The mean of a dense gradient is over all batches of the step. The mean for a row of a table is over
+the batches that contain the row, as TensorFlow's accumulators count. Limits on gradients apply to
+each batch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import tensorflow as tf
 
 @dataclasses.dataclass
 class Synchronous:
-    """How the processes of a cluster step together; of one task.
+    """How the processes of a cluster make a step together, as one task sees it.
 
     Attributes:
-      replicas: processes that train.
-      aggregate: batches that a step waits for.
+      replicas: the number of processes that train.
+      aggregate: the number of batches that a step waits for.
       is_chief: whether this task applies the steps.
-      hook: of the last graph that was built; its session needs it.
+      hook: the hook that the session of the last built graph needs.
     """
 
     replicas: int
@@ -42,12 +42,12 @@ class Synchronous:
         apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation],
         global_step: Any,
     ) -> tf.Operation:
-        """The op that hands the gradients of a batch in, and ends when a step was made.
+        """The op that submits the gradients of a batch. It ends when the step is done.
 
         Args:
           pairs: (gradient, variable).
-          apply: the op that applies gradients; called with their means.
-          global_step: counted once a step.
+          apply: makes the op that applies gradients, from the means of the gradients.
+          global_step: the global step, which each step increments once.
         """
         optimizer = tf.compat.v1.train.SyncReplicasOptimizer(
             _Applying(apply),
@@ -56,17 +56,17 @@ class Synchronous:
         )
         summed = [(_sorted_rows(gradient), variable) for gradient, variable in pairs]
         step = optimizer.apply_gradients(summed, global_step=global_step)
-        # Without a token, all wait for the first step; with those of the default it is not one of
-        # all.
+        # With 0 tokens, all processes wait for the first step. With the default number of tokens,
+        # the first step would not be made by all processes.
         hook = optimizer.make_session_run_hook(self.is_chief, num_tokens=0)
-        # Those that wait for a token when the chief is through take it for the end of their input.
+        # Processes that wait for a token when the chief ends treat this as the end of their input.
         closing = optimizer._sync_token_queue.close() if self.is_chief else None
         self.hook = _OwnThreads(hook, closing)
         return step
 
 
 class _Applying(tf.compat.v1.train.Optimizer):
-    """What SyncReplicasOptimizer wraps: several optimizers, each for its variables."""
+    """The optimizer that SyncReplicasOptimizer wraps: several optimizers for their variables."""
 
     def __init__(self, apply: Callable[[Sequence[tuple[Any, Any]]], tf.Operation]):
         super().__init__(use_locking=False, name="together")
@@ -80,11 +80,11 @@ class _Applying(tf.compat.v1.train.Optimizer):
 
 
 class _OwnThreads(tf.compat.v1.train.SessionRunHook):
-    """Gives the hook's thread a coordinator of its own; that of the session waits long for it.
+    """Gives the thread of a hook a separate coordinator. The session's would wait long for it.
 
     Args:
       hook: the hook.
-      at_end: an op that runs at the end, or None.
+      at_end: an op to run at the end, or None.
     """
 
     def __init__(self, hook: Any, at_end: Optional[tf.Operation]):
@@ -106,7 +106,7 @@ class _OwnThreads(tf.compat.v1.train.SessionRunHook):
 
 
 def _sorted_rows(gradient: Any) -> Any:
-    """A sparse gradient with each row once and in order, as an accumulator merges them."""
+    """Merges the rows of a sparse gradient, so that each row occurs once and in order."""
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     rows, _ = tf.unique(tf.sort(gradient.indices))

@@ -1,1 +1,1 @@
-"""Where embedding tables start: initializers and files of vectors."""
+"""The start values of embedding tables: initializers and files of vectors."""

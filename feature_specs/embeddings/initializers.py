@@ -1,6 +1,6 @@
-"""What an entry of `embedding_tables.Initializer` is in TensorFlow; the same for both readings.
+"""The TensorFlow initializers of `embedding_tables.Initializer`, for both readings of a spec.
 
-`initializer` is that of an embedding table; layers of models share `drawn`.
+`initializer` returns the initializer of an embedding table. The layers of models use `drawn`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from feature_specs.kinds.embedding_tables import Normal, TruncatedNormal, Unifor
 
 
 def initializer(column: Union[DynamicEmbedding, Embedding]) -> Any:
-    """A v1 initializer; by default that of `tf.feature_column.embedding_column`."""
+    """A v1 initializer. The default is the default of `tf.feature_column.embedding_column`."""
     if column.initializer is None:
         return tf.compat.v1.truncated_normal_initializer(stddev=1 / math.sqrt(column.dimension))
     return drawn(column.initializer)

@@ -1,7 +1,7 @@
-"""Pretrained vectors of embedding columns, read from their files.
+"""Reads the pretrained vectors of embedding columns from their files.
 
-`read` gives the table of a column as far as the file has it. Nothing is read before a training
-starts from nothing: a checkpoint holds its own tables, and so does an export. Never writes.
+`read` returns the rows of a column's table that the file has. Only a new training reads the files:
+checkpoints and exports contain their own tables. This module never writes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from feature_specs.vocabulary import VocabularyError
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The part of an embedding table that is known.
+    """The known part of an embedding table.
 
     Attributes:
-      values: float32 [ids, dimension]; zeros where nothing is known.
-      known: bool [ids].
-      unused: how many vectors of the file are for words that the vocabulary does not have.
+      values: float32 [ids, dimension]. Rows without a vector are zeros.
+      known: bool [ids], whether a row has a vector.
+      unused: the number of vectors for words that the vocabulary does not contain.
     """
 
     values: np.ndarray
@@ -37,10 +37,10 @@ class Table:
 
 
 def read(spec: FeatureSpec, name: str) -> Table:
-    """The pretrained table of an embedding column.
+    """Reads the pretrained table of an embedding column.
 
     Raises:
-      SpecError: there is no such file, tensor or folder, or what it holds does not fit.
+      SpecError: the file, tensor or folder does not exist, or its content does not fit.
     """
     try:
         return _read(spec, name)
@@ -50,10 +50,10 @@ def read(spec: FeatureSpec, name: str) -> Table:
 
 
 def table_initializer(spec: FeatureSpec, name: str) -> Callable[..., tf.Tensor]:
-    """An initializer for `tf.feature_column`, which has none for a file.
+    """An initializer for `tf.feature_column`, which cannot read a file itself.
 
-    The table becomes a constant of the graph, so it must be well below 2 GiB; the kit's own reading
-    has no such limit.
+    The table becomes a constant of the graph, so it must be well below 2 GiB. The kit's own reading
+    does not have this limit.
     """
 
     def initialize(shape: Any, dtype: Any = tf.float32, partition_info: Any = None) -> tf.Tensor:
@@ -72,7 +72,7 @@ def _read(spec: FeatureSpec, name: str) -> Table:
         if entry.checkpoint is not None:
             return _of_matrix(spec, name, _tensor(path, entry.tensor))
         if pretrained_files.is_array(entry):
-            # The header by itself first: NumPy's own errors know nothing of specs.
+            # Check the header first, because NumPy's errors do not mention the spec.
             pretrained_files.check_shape(spec, name, *npy_array(path))
             return _of_matrix(spec, name, np.load(path, allow_pickle=False))
         words = pretrained_files.words_of(spec, column)
@@ -89,8 +89,8 @@ def _tensor(path: pathlib.Path, tensor: Optional[str]) -> np.ndarray:
             return reader.get_tensor(tensor)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:
         raise VectorFileError(
-            f"{str(path)!r} cannot be read as a checkpoint; copy its .index and all its .data "
-            "files again, or name another"
+            f"{str(path)!r} cannot be read as a checkpoint. Copy its .index file and all its "
+            ".data files again, or name another checkpoint."
         ) from error
     raise VectorFileError(
         f"{str(path)!r} has no tensor {tensor!r}{did_you_mean(tensor, sorted(shapes))}"
@@ -102,13 +102,13 @@ def _of_matrix(spec: FeatureSpec, name: str, matrix: np.ndarray) -> Table:
     column, _ = pretrained_files.embedding_of(spec, name)
     size = spec.size_of(column.source)
     values = np.zeros((size, column.dimension), np.float32)
-    with np.errstate(over="ignore"):  # What is no float32 becomes infinite, and is told of below.
+    with np.errstate(over="ignore"):  # Too large values become infinite and are reported below.
         values[: len(matrix)] = matrix
     wrong = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(wrong):
         raise VectorFileError(
-            f"the vectors hold NaN, infinity or what is too large for float32, first in row "
-            f"{wrong[0]}; make them finite"
+            "the vectors contain NaN, infinity or values that are too large for float32, first in "
+            f"row {wrong[0]}. Replace them by finite values."
         )
     return Table(values, np.arange(size) < len(matrix))
 

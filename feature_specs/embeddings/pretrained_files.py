@@ -1,9 +1,9 @@
-"""What a spec says of pretrained vectors, held against their files without TensorFlow.
+"""Compares the `pretrained` entries of a spec with their files, without TensorFlow.
 
-`check_entries` needs no file and is part of every reading of a spec. `check` looks at the files,
-for `--mode=validate`, as far as is quick. `pretrained` reads them whole before a
-training starts from nothing; nothing else does, so that a model does not need the files that it
-started from. Never writes; imports no TensorFlow and no NumPy.
+`check_entries` reads no file and is part of every reading of a spec. `check` makes the quick checks
+of `--mode=validate`. Only `pretrained` reads the files completely, when a new training starts. A
+trained model therefore does not need the files. This module never writes and imports neither
+TensorFlow nor NumPy.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from feature_specs.kinds.embedding_tables import Pretrained
 from feature_specs.spec import FeatureSpec
 from feature_specs.vocabulary import inside, not_inside
 
-# So much of a text file `check` reads.
+# The number of bytes that `check` reads of a text file.
 _CHECKED_BYTES = 4 * 2**20
 
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """What `check` saw of one column's vectors.
+    """The result of `check` for the vectors of one column.
 
     Attributes:
       column: the column.
       file: the file or checkpoint, as the spec names it.
-      text: what of it was looked at and what was not, for people.
-      warning: what is allowed and seldom meant, or None.
+      text: what was checked and what was not, for people.
+      warning: a setting that is allowed but probably not intended, or None.
     """
 
     column: str
@@ -42,7 +42,7 @@ class Looked:
 
 
 def columns_with(spec: FeatureSpec) -> list[str]:
-    """The embedding columns that start from pretrained vectors; of a shared table the first."""
+    """The embedding columns with pretrained vectors. Only the first column of a shared table."""
     result: dict[str, str] = {}
     used = spec.used_columns()
     for name, column in spec.of_kind(Embedding).items():
@@ -52,14 +52,14 @@ def columns_with(spec: FeatureSpec) -> list[str]:
 
 
 def embedding_of(spec: FeatureSpec, name: str) -> tuple[Embedding, Pretrained]:
-    """A column of `columns_with`, and where its vectors are."""
+    """A column of `columns_with`, and its entry `pretrained`."""
     column = spec.columns[name]
     assert isinstance(column, Embedding) and column.pretrained is not None
     return column, column.pretrained
 
 
 def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
-    """What is wrong with `pretrained` entries whatever their files hold."""
+    """The problems of `pretrained` entries, without reading their files."""
     for name, column in spec.of_kind(Embedding).items():
         if column.pretrained is None:
             continue
@@ -74,20 +74,20 @@ def check_entries(spec: FeatureSpec) -> Iterator[Problem]:
             if not isinstance(category, Vocabulary):
                 yield Problem(
                     (*path, "file"),
-                    f"a text file names words, and column {column.source!r} is {category.kind}, "
-                    "which has none; use a vocabulary column, or an .npy file in the order of "
-                    "the ids",
+                    f"a text file names words, but column {column.source!r} is {category.kind}, "
+                    "which has no words. Use a vocabulary column, or an .npy file in the order of "
+                    "the ids.",
                 )
 
 
 def check(spec: FeatureSpec) -> list[Looked]:
-    """Looks at the files of all pretrained vectors.
+    """Checks the files of all pretrained vectors.
 
-    Of an `.npy` file it reads the header, of a text file the first 4 MiB, of a checkpoint only
-    whether it is there.
+    It reads the header of an `.npy` file and the first 4 MiB of a text file. For a checkpoint it
+    only checks that the files exist.
 
     Raises:
-      SpecError: files are missing or do not fit; its `problems` list them all.
+      SpecError: files do not exist or do not fit. `problems` lists all of them.
     """
     looked, problems = [], []
     for name in columns_with(spec):
@@ -101,10 +101,10 @@ def check(spec: FeatureSpec) -> list[Looked]:
 
 
 def frozen_warning(spec: FeatureSpec, name: str, known: int) -> Optional[str]:
-    """What to say when `known` of the ids of a column have vectors, or None.
+    """The warning for a frozen table in which only `known` of the ids have vectors, or None.
 
-    Random vectors that are never trained are seldom meant; with an `initializer` of its own the
-    spec says that they are.
+    Random vectors that are never trained are probably not intended. If the column has an
+    `initializer`, they are intended and cause no warning.
     """
     column, _ = embedding_of(spec, name)
     size = spec.size_of(column.source)
@@ -114,14 +114,14 @@ def frozen_warning(spec: FeatureSpec, name: str, known: int) -> Optional[str]:
     buckets = min(category.unnamed_ids if category is not None else 0, size - known)
     among = f" ({buckets:,} of them out-of-vocabulary buckets)" if buckets else ""
     return (
-        f"column {name!r}: trainable is false, and {size - known:,} of {size:,} ids{among} have no "
-        "pretrained vector, so they stay at random ones; give vectors for them, or "
-        "initializer: zeros, or trainable: true"
+        f"column {name!r}: trainable is false, but {size - known:,} of {size:,} ids{among} have no "
+        "pretrained vector, so they keep random vectors. Add vectors for them, or set "
+        "initializer: zeros or trainable: true."
     )
 
 
 def path_of(spec: FeatureSpec, entry: Pretrained) -> pathlib.Path:
-    """Where the file is, or the prefix of the checkpoint; either is there."""
+    """The path of the file, or the prefix of the checkpoint. Checks that it exists."""
     name = entry.file if entry.file is not None else entry.checkpoint
     assert name is not None
     path = inside(spec.directory, name)
@@ -133,21 +133,22 @@ def path_of(spec: FeatureSpec, entry: Pretrained) -> pathlib.Path:
         if not path.exists():
             hint = nearest(path.name, _files_beside(path), least=0.8)
             raise VectorFileError(
-                f"there is no file {str(path)!r}"
-                f"{hint or '; correct the path, which starts in the folder of the spec'}"
+                f"the file {str(path)!r} does not exist"
+                f"{hint or '. Correct the path. It is relative to the folder of the spec.'}"
             )
     elif not (path.is_file() or (path / "checkpoint").is_file() or _index(path).is_file()):
         beside = [pathlib.PurePath(file) for file in _files_beside(path)]
         prefixes = [file.stem for file in beside if file.suffix == ".index"]
         hint = nearest(path.name, prefixes, least=0.8)
         raise VectorFileError(
-            f"there is no checkpoint {str(path)!r}: no file {_index(path).name!r} in its folder"
-            f"{hint or '; correct the path, which starts in the folder of the spec'}"
+            f"the checkpoint {str(path)!r} does not exist: its folder has no file "
+            f"{_index(path).name!r}"
+            f"{hint or '. Correct the path. It is relative to the folder of the spec.'}"
         )
     elif path.suffix == ".index" or ".data-" in path.suffix:
         raise VectorFileError(
-            f"{str(path)!r} is one file of a checkpoint; give what its files have in common, "
-            f"{path.stem!r}"
+            f"{str(path)!r} is one file of a checkpoint. Use the common prefix of its files, "
+            f"{path.stem!r}."
         )
     return path
 
@@ -160,11 +161,11 @@ def words_of(spec: FeatureSpec, column: Embedding) -> list[str]:
 
 
 def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    """Raises VectorFileError unless an array has a row an id, as wide as the column.
+    """Raises VectorFileError unless an array has one row per id and the dimension of the column.
 
-    Nothing in an array says which id a row is of, so that another number of rows is the one sign
-    of another vocabulary. Rows of out-of-vocabulary buckets may be missing in a file, as vectors
-    that were learned elsewhere have none, but not in a checkpoint.
+    An array does not say which id a row belongs to. A wrong number of rows is therefore the only
+    sign of a different vocabulary. A file may lack the rows of out-of-vocabulary buckets, because
+    vectors that were learned elsewhere have none. A checkpoint may not.
     """
     column, entry = embedding_of(spec, name)
     size = spec.size_of(column.source)
@@ -177,8 +178,9 @@ def check_shape(spec: FeatureSpec, name: str, dtype: str, shape: tuple[int, ...]
         has_words = isinstance(category, Vocabulary)
         text = ", or use a text file, which names its words" if has_words else ""
         raise VectorFileError(
-            f"got {dtype} {list(shape)}, expected floats [{rows}, {column.dimension}]: a row an id "
-            f"in the order of the ids, and the column's dimension wide; make them so{text}"
+            f"got {dtype} {list(shape)}, expected floats [{rows}, {column.dimension}]: one row per "
+            "id, in the order of the ids, and as many numbers per row as the column's dimension. "
+            f"Write the array in this form{text}."
         )
 
 
@@ -192,15 +194,15 @@ def _is_text(entry: Pretrained) -> bool:
 
 
 def unreadable(path: pathlib.Path, error: OSError) -> VectorFileError:
-    """What to say of a file that the system does not let us read."""
+    """The error for a file that cannot be read."""
     return VectorFileError(f"{str(path)!r} cannot be read: {error.strerror or error}")
 
 
 def none_known(path: pathlib.Path, words: int) -> VectorFileError:
-    """What to say of a text file without any word of the vocabulary."""
+    """The error for a text file that contains no word of the vocabulary."""
     return VectorFileError(
-        f"{str(path)!r} has none of the {words:,} words of the vocabulary; is it of another "
-        "vocabulary, or written in another case?"
+        f"{str(path)!r} has none of the {words:,} words of the vocabulary. Check that it belongs "
+        "to this vocabulary, and that its words have the same case."
     )
 
 
@@ -209,20 +211,20 @@ def _look(spec: FeatureSpec, name: str) -> Looked:
     path, size = path_of(spec, entry), spec.size_of(column.source)
     try:
         if entry.checkpoint is not None:
-            text = "is there; its tensor is looked at when a training starts"
+            text = "exists; its tensor is checked when a training starts"
             return Looked(name, entry.checkpoint, text)
         assert entry.file is not None
         if is_array(entry):
             dtype, shape = npy_array(path)
             check_shape(spec, name, dtype, shape)
-            text = f"{shape[0]:,} of {size:,} ids have a vector (its numbers were not looked at)"
+            text = f"{shape[0]:,} of {size:,} ids have a vector (its numbers were not checked)"
             return Looked(name, entry.file, text, frozen_warning(spec, name, shape[0]))
         ids = {word: i for i, word in enumerate(words_of(spec, column))}
         known = 0
         for vector in text_vectors(path, ids, column.dimension):
             known += vector.place is not None
             if vector.end >= _CHECKED_BYTES and vector.end < path.stat().st_size:
-                text = f"its first {vector.end:,} bytes are right; the rest was not looked at"
+                text = f"its first {vector.end:,} bytes are valid; the rest was not checked"
                 return Looked(name, entry.file, text)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -233,7 +235,7 @@ def _look(spec: FeatureSpec, name: str) -> Looked:
 
 
 def _category(spec: FeatureSpec, column: Embedding) -> Optional[Column]:
-    """The column whose ids they are: below an embedding, and below weights."""
+    """The column that provides the ids of an embedding, also below a weighted column."""
     category = spec.columns.get(column.source)
     if category is None or category.weighted_by is None or category.ids_source is None:
         return category
@@ -245,7 +247,7 @@ def _index(prefix: pathlib.Path) -> pathlib.Path:
 
 
 def _files_beside(path: pathlib.Path) -> list[str]:
-    """The names of the files in a path's folder, if there is one that can be read."""
+    """The names of the files in the folder of a path. Empty if it cannot be read."""
     try:
         return sorted(file.name for file in path.parent.iterdir() if file.is_file())
     except OSError:

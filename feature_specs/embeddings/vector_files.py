@@ -1,7 +1,7 @@
-"""Files of vectors, read by the standard library: text, and the headers of `.npy` files.
+"""Reads files of vectors with the standard library: text files and the headers of `.npy` files.
 
-So a validation of a spec finds what is wrong with them before TensorFlow or NumPy are imported.
-Knows no spec; never writes.
+The validation of a spec can therefore check them before it imports TensorFlow or NumPy. This module
+knows nothing about specs and never writes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MAGIC = b"\x93NUMPY"
 # Arrays of plain floats have headers of about 100 bytes.
 _LONGEST_HEADER = 10_000
 _KINDS = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
-_LINE = "a line is a word, a space or a tab, and its numbers with spaces or tabs between them"
+_LINE = "A line is a word, a space or a tab, and numbers separated by spaces or tabs."
 
 
 class VectorFileError(ValueError):
-    """A file of vectors that cannot be used; the message says what to write instead."""
+    """A file of vectors that cannot be used. The message says what to change."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Vector:
     """A line of a text file.
 
     Attributes:
-      place: the id of its word, or None when the word has none.
-      numbers: the vector; empty without an id.
-      end: how many bytes of the file end with this line.
+      place: the id of its word, or None if the word has no id.
+      numbers: the vector. Empty if the word has no id.
+      end: the number of bytes of the file up to the end of this line.
     """
 
     place: Optional[int]
@@ -45,19 +45,19 @@ class Vector:
 
 
 def text_vectors(path: pathlib.Path, ids: Mapping[str, int], dimension: int) -> Iterator[Vector]:
-    """The lines of a text file: a word, and the numbers of its vector.
+    """Yields the lines of a text file: a word and the numbers of its vector.
 
-    A word goes to the first tab of its line, or to the first space where there is no tab. A first
-    line of two integers (word2vec's header) is no vector.
+    A word ends at the first tab of its line, or at the first space if the line has no tab. A first
+    line of two integers, which word2vec writes as a header, is skipped.
 
     Args:
-      path: the file, in UTF-8.
+      path: the UTF-8 file.
       ids: the ids of the words.
-      dimension: how many numbers each line must have.
+      dimension: the number of numbers that each line must have.
 
     Raises:
-      VectorFileError: a line is no vector of this dimension, its word is there twice, or its
-        numbers are no float32. The numbers of words without an id are counted alone.
+      VectorFileError: a line is not a vector of this dimension, a word is listed twice, or a number
+        is not a float32. For a word without an id, only the number of numbers is checked.
       OSError: the file cannot be read.
     """
     seen: set[int] = set()
@@ -69,7 +69,7 @@ def text_vectors(path: pathlib.Path, ids: Mapping[str, int], dimension: int) -> 
             if number == 1 and re.fullmatch(r"[0-9]+[ \t]+[0-9]+", text):
                 if int(text.split()[1]) != dimension:
                     raise VectorFileError(
-                        f"{where}: the header says {text.split()[1]} numbers a word, expected "
+                        f"{where}: the header says {text.split()[1]} numbers per word, expected "
                         f"{dimension}, the column's dimension"
                     )
                 continue
@@ -78,14 +78,14 @@ def text_vectors(path: pathlib.Path, ids: Mapping[str, int], dimension: int) -> 
             if len(numbers) != dimension:
                 raise VectorFileError(
                     f"{where}: {len(numbers)} numbers after the word {value_text(word)}, expected "
-                    f"{dimension}, the column's dimension; {_LINE}"
+                    f"{dimension}, the column's dimension. {_LINE}"
                 )
             place = ids.get(word)
             if place is None:
                 yield Vector(None, (), end)
                 continue
             if place in seen:
-                raise VectorFileError(f"{where}: the word {word!r} is there twice; keep one line")
+                raise VectorFileError(f"{where}: the word {word!r} is listed twice. Keep one line.")
             seen.add(place)
             yield Vector(place, _floats(numbers, word, where), end)
 
@@ -95,16 +95,16 @@ def _decoded(raw: bytes, where: str, *, first: bool) -> str:
         text = raw.decode("utf-8").rstrip("\r\n").rstrip(" \t")
     except UnicodeDecodeError as error:
         raise VectorFileError(
-            f"{where} is no UTF-8; write the vectors as UTF-8 text, or with numpy.save to a file "
-            "whose name ends in .npy"
+            f"{where} is not UTF-8. Write the vectors as UTF-8 text, or with numpy.save to a file "
+            "whose name ends in .npy."
         ) from error
     if first and text.startswith("\ufeff"):
         raise VectorFileError(
-            f"{where} starts with a byte order mark, which would become part of the first word; "
-            "write it as UTF-8 without one"
+            f"{where} starts with a byte order mark, which would become part of the first word. "
+            "Write the file as UTF-8 without a byte order mark."
         )
     if not text:
-        raise VectorFileError(f"{where} is empty; remove it")
+        raise VectorFileError(f"{where} is empty. Remove it.")
     return text
 
 
@@ -121,7 +121,7 @@ def _floats(numbers: list[str], word: str, where: str) -> list[float]:
     if not (math.isfinite(sum(values)) and max(-low, high) <= _LARGEST_FLOAT32):
         wrong = next(n for n in numbers if not abs(float(n)) <= _LARGEST_FLOAT32)
         raise VectorFileError(
-            f"{where}: got {wrong} for the word {word!r}, expected a finite number, as a float32"
+            f"{where}: got {wrong} for the word {word!r}, expected a finite float32"
         )
     return values
 
@@ -137,10 +137,11 @@ def _is_float(text: str) -> bool:
 def npy_array(path: pathlib.Path) -> tuple[str, tuple[int, ...]]:
     """The type, such as `float32`, and the shape of the array in an `.npy` file.
 
-    Reads the header alone, and holds it against the size of the file.
+    Reads only the header, and compares it with the size of the file.
 
     Raises:
-      VectorFileError: it is no array of plain numbers that `numpy.save` wrote, or is cut off.
+      VectorFileError: the file is not an array of plain numbers in the format of `numpy.save`, or
+        it is truncated.
       OSError: the file cannot be read.
     """
     with path.open("rb") as file:
@@ -148,8 +149,8 @@ def npy_array(path: pathlib.Path) -> tuple[str, tuple[int, ...]]:
         version = start[len(_MAGIC) :]
         if not start.startswith(_MAGIC) or len(version) < 2:
             raise VectorFileError(
-                f"{str(path)!r} is no array of NumPy; write it with numpy.save, or give a text "
-                "file a name that does not end in .npy"
+                f"{str(path)!r} is not a NumPy array. Write it with numpy.save, or give a text "
+                "file a name that does not end in .npy."
             )
         form = "<H" if version[0] == 1 else "<I"
         try:
@@ -158,22 +159,22 @@ def npy_array(path: pathlib.Path) -> tuple[str, tuple[int, ...]]:
             kind, shape = header["descr"], header["shape"]
         except (ValueError, SyntaxError, KeyError, TypeError, struct.error) as error:
             raise VectorFileError(
-                f"{str(path)!r} has a header that cannot be read; write it again with numpy.save"
+                f"{str(path)!r} has a header that cannot be read. Write it again with numpy.save."
             ) from error
         begin = file.tell()
     found = re.fullmatch(r"[<>|=]([fiucb])([0-9]+)", kind) if isinstance(kind, str) else None
     if found is None:
         what = "Python objects" if kind == "|O" else f"the type {kind!r}"
         raise VectorFileError(
-            f"{str(path)!r} holds {what}, expected floats; write it again with "
-            "numpy.save(file, vectors.astype(numpy.float32))"
+            f"{str(path)!r} contains {what}, expected floats. Write it again with "
+            "numpy.save(file, vectors.astype(numpy.float32))."
         )
     size = path.stat().st_size
     expected = begin + math.prod(shape) * int(found[2])
     if size < expected:
         raise VectorFileError(
-            f"{str(path)!r} is cut off: it has {size:,} bytes, and its header says {expected:,}; "
-            "copy it again"
+            f"{str(path)!r} is truncated: it has {size:,} bytes, but its header says {expected:,}. "
+            "Copy it again."
         )
     dtype = "bool" if found[1] == "b" else f"{_KINDS[found[1]]}{8 * int(found[2])}"
     return dtype, tuple(shape)

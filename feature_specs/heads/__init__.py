@@ -1,1 +1,1 @@
-"""The heads of a spec, with their losses and metrics."""
+"""The heads that a spec can choose, with their losses and metrics."""

@@ -1,10 +1,11 @@
-"""The losses that an objective of a spec may choose, one frozen model each.
+"""The losses that an objective of a spec can choose, one frozen model each.
 
-    loss: huber                       # with the options that it has by default
+    loss: huber                       # with its default options
     loss: {huber: {delta: 0.5}}
 
-`loss_of(...)` gives the type of a head's field `loss`: it takes these losses alone and spells both
-forms alike. The formulas are in `estimator_kit.model.objectives.losses`. Imports no TensorFlow.
+`loss_of(...)` returns the type of a head's field `loss`. The type accepts the given losses in both
+forms. `estimator_kit.model.objectives.losses` computes the losses. In the formulas, y is the label
+and p is the predicted probability. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -22,157 +23,263 @@ _Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class NoOptions(Entry):
-    """Of a loss without options: `{}`."""
+    """The options of a loss that has none: `{}`."""
 
 
 class SigmoidCrossEntropy(Entry):
-    """Cross-entropy of the sigmoid; `label_smoothing` moves labels so far towards 1/2."""
+    """Cross-entropy of the sigmoid: -y log p - (1 - y) log(1 - p), with p = sigmoid(logit)."""
 
     class Values(Entry):
-        label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+        """The options of `sigmoid_cross_entropy`."""
 
-    sigmoid_cross_entropy: Values
+        label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(
+            0.0,
+            description="Moves each label by this share towards 1/2 (Szegedy et al., 2016). A "
+            "number in [0, 1).",
+        )
+
+    sigmoid_cross_entropy: Values = Field(
+        description="-y log p - (1 - y) log(1 - p), with p = sigmoid(logit)."
+    )
 
 
 class SoftmaxCrossEntropy(Entry):
-    """Cross-entropy of the softmax; `label_smoothing` moves labels so far towards 1/n."""
+    """Cross-entropy of the softmax: -log p, with p = softmax(logits)[label]."""
 
     class Values(Entry):
-        label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+        """The options of `softmax_cross_entropy`."""
 
-    softmax_cross_entropy: Values
+        label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(
+            0.0,
+            description="Moves each label by this share towards 1/n for n classes (Szegedy et al., "
+            "2016). A number in [0, 1).",
+        )
+
+    softmax_cross_entropy: Values = Field(description="-log p, with p = softmax(logits)[label].")
 
 
 class Focal(Entry):
-    """Cross-entropy times (1 - p)^gamma: less weight for what is right already."""
+    """Focal loss: -(1 - p)^gamma log p, where p is the probability of the true class.
+
+    It gives less weight to rows that are already predicted well.
+    """
 
     class Values(Entry):
-        gamma: NotNegativeFloat = 2.0
+        """The options of `focal`."""
 
-    focal: Values
+        gamma: NotNegativeFloat = Field(
+            2.0,
+            description="The exponent, 0 or more. 0 gives the cross-entropy. A larger number gives "
+            "less weight to rows that are already predicted well.",
+        )
+
+    focal: Values = Field(
+        description="-(1 - p)^gamma log p, where p is the probability of the true class."
+    )
 
 
 class LogLoss(Entry):
-    """Cross-entropy of the probability itself, kept `epsilon` away from log 0."""
+    """-y log(p + epsilon) - (1 - y) log(1 - p + epsilon), as `tf.compat.v1.losses.log_loss`."""
 
     class Values(Entry):
-        epsilon: Annotated[float, Field(gt=0, le=0.1)] = 1e-7
+        """The options of `log_loss`."""
 
-    log_loss: Values
+        epsilon: Annotated[float, Field(gt=0, le=0.1)] = Field(
+            1e-7, description="The number that is added to avoid log 0. In (0, 0.1]."
+        )
+
+    log_loss: Values = Field(
+        description="-y log(p + epsilon) - (1 - y) log(1 - p + epsilon), with p = sigmoid(logit)."
+    )
 
 
 class Squared(Entry):
-    """(prediction - label)^2."""
+    """The squared error, (prediction - label)^2. For a probability it is the Brier score."""
 
-    squared: NoOptions
+    squared: NoOptions = Field(description="(prediction - label)^2.")
 
 
 class Absolute(Entry):
-    """|prediction - label|."""
+    """The absolute error, |prediction - label|. The best prediction is the median."""
 
-    absolute: NoOptions
+    absolute: NoOptions = Field(description="|prediction - label|.")
 
 
 class Huber(Entry):
-    """Squared up to a distance of `delta`, absolute beyond it."""
+    """The Huber loss: d^2 / 2 for an error d <= delta, and delta (d - delta / 2) above it."""
 
     class Values(Entry):
-        delta: PositiveFloat = 1.0
+        """The options of `huber`."""
 
-    huber: Values
+        delta: PositiveFloat = Field(
+            1.0,
+            description="The error at which the loss changes from quadratic to linear, in the unit "
+            "of the label.",
+        )
+
+    huber: Values = Field(
+        description="d^2 / 2 for an error d <= delta, and delta (d - delta / 2) for larger errors."
+    )
 
 
 class LogCosh(Entry):
-    """log cosh(prediction - label)."""
+    """log cosh(prediction - label): quadratic for small errors and linear for large ones."""
 
-    log_cosh: NoOptions
+    log_cosh: NoOptions = Field(description="log cosh(prediction - label).")
 
 
 class Hinge(Entry):
-    """max(0, 1 - margin)."""
+    """The hinge loss, max(0, 1 - m), with the margin m = (2y - 1) logit."""
 
-    hinge: NoOptions
+    hinge: NoOptions = Field(description="max(0, 1 - m), with the margin m = (2y - 1) logit.")
 
 
 class Exponential(Entry):
-    """exp(-margin)."""
+    """The exponential loss of AdaBoost, exp(-m), with the margin m = (2y - 1) logit."""
 
-    exponential: NoOptions
+    exponential: NoOptions = Field(description="exp(-m), with the margin m = (2y - 1) logit.")
 
 
 class Cosine(Entry):
-    """1 - cosine of the angle between the logits and the label."""
+    """1 - cos(a), where a is the angle between the logits and the label."""
 
-    cosine: NoOptions
+    cosine: NoOptions = Field(
+        description="1 - cos(a), where a is the angle between the logits and the label."
+    )
 
 
 class Poisson(Entry):
-    """-log of the Poisson probability; `full` with log(label!), which moves no gradient."""
+    """The negative log-likelihood of a Poisson distribution, exp(logit) - y logit."""
 
     class Values(Entry):
-        full: bool = False
+        """The options of `poisson`."""
 
-    poisson: Values
+        full: bool = Field(
+            False,
+            description="`true` adds log(y!) by Stirling's approximation. This changes the loss "
+            "but not its gradient.",
+        )
+
+    poisson: Values = Field(description="exp(logit) - y logit.")
 
 
 class Pinball(Entry):
-    """The quantile loss, whose best prediction is the `quantile` of the labels."""
+    """The quantile loss: q d if the label is higher by d, and (1 - q) d if it is lower by d.
+
+    The best prediction is the quantile q of the labels.
+    """
 
     class Values(Entry):
-        quantile: _Share = 0.5
+        """The options of `pinball`."""
 
-    pinball: Values
+        quantile: _Share = Field(
+            0.5, description="The quantile q, in (0, 1). 0.5 gives half the absolute error."
+        )
+
+    pinball: Values = Field(
+        description="q d if the label is higher than the prediction by d, and (1 - q) d if it is "
+        "lower by d."
+    )
 
 
 class OfPairs(Entry):
-    """Of a loss of pairs: `lambda_weight: ndcg` weighs each by what its exchange does to NDCG."""
+    """The options of a pairwise loss."""
 
-    lambda_weight: Optional[Literal["ndcg"]] = None
+    lambda_weight: Optional[Literal["ndcg"]] = Field(
+        None,
+        description="`ndcg` weights each pair by the change of NDCG if the two rows swapped places "
+        "(LambdaLoss; Wang et al., 2018).",
+    )
 
 
 class PairwiseLogistic(Entry):
-    """log(1 + exp(-d)) of each pair whose better row has a score higher by d."""
+    """log(1 + exp(-d)) for each pair of rows in which the better row's score is higher by d.
 
-    pairwise_logistic: OfPairs
+    See RankNet (Burges et al., "Learning to Rank using Gradient Descent", 2005).
+    """
+
+    pairwise_logistic: OfPairs = Field(
+        description="log(1 + exp(-d)) for each pair, where d is the score of the better row minus "
+        "the score of the other row."
+    )
 
 
 class PairwiseHinge(Entry):
-    """max(0, 1 - d) of each pair."""
+    """max(0, 1 - d) for each pair of rows in which the better row's score is higher by d.
 
-    pairwise_hinge: OfPairs
+    See Joachims, "Optimizing Search Engines using Clickthrough Data", 2002.
+    """
+
+    pairwise_hinge: OfPairs = Field(
+        description="max(0, 1 - d) for each pair, where d is the score of the better row minus the "
+        "score of the other row."
+    )
 
 
 class PairwiseSoftZeroOne(Entry):
-    """1 - sigmoid(d) of each pair."""
+    """1 - sigmoid(d) for each pair of rows in which the better row's score is higher by d."""
 
-    pairwise_soft_zero_one: OfPairs
+    pairwise_soft_zero_one: OfPairs = Field(
+        description="1 - sigmoid(d) for each pair, where d is the score of the better row minus "
+        "the score of the other row."
+    )
 
 
 class ListSoftmax(Entry):
-    """Cross-entropy of the softmax over a list, whose truth is the labels' shares."""
+    """Cross-entropy between the softmax of the scores of a list and its labels divided by their
+    sum.
 
-    softmax: NoOptions
+    See ListNet (Cao et al., "Learning to Rank: From Pairwise Approach to Listwise Approach", 2007).
+    """
+
+    softmax: NoOptions = Field(
+        description="Cross-entropy between the softmax of the scores of a list and its labels "
+        "divided by their sum."
+    )
 
 
 class UniqueSoftmax(Entry):
-    """For each row, cross-entropy against the rows with lower labels, times 2^label - 1."""
+    """For each row, softmax cross-entropy against the rows with lower labels, times 2^label - 1.
 
-    unique_softmax: NoOptions
+    See Zhu & Klabjan, "Listwise Learning to Rank by Exploring Unique Ratings", 2020.
+    """
+
+    unique_softmax: NoOptions = Field(
+        description="For each row, softmax cross-entropy against the rows with lower labels, times "
+        "2^label - 1."
+    )
 
 
 class ListMle(Entry):
-    """-log of the probability of the order of the labels."""
+    """The negative log-probability of the order of the labels, under the scores.
 
-    list_mle: NoOptions
+    Rows with equal labels are put in a random order. See ListMLE (Xia et al., "Listwise Approach to
+    Learning to Rank", 2008).
+    """
+
+    list_mle: NoOptions = Field(
+        description="The negative log-probability of the order of the labels, under the scores."
+    )
 
 
 class ApproxNdcg(Entry):
-    """-NDCG of ranks that are made smooth with sigmoids; less so for a small `temperature`."""
+    """The negative NDCG, with sigmoids as smooth approximations of the ranks.
+
+    See ApproxNDCG (Qin et al., 2010; Bruch et al., 2019).
+    """
 
     class Values(Entry):
-        temperature: PositiveFloat = 0.1
+        """The options of `approx_ndcg`."""
 
-    approx_ndcg: Values
+        temperature: PositiveFloat = Field(
+            0.1,
+            description="The divisor of the score differences. A smaller number is closer to NDCG "
+            "but less smooth.",
+        )
+
+    approx_ndcg: Values = Field(
+        description="The negative NDCG, with sigmoids as smooth approximations of the ranks."
+    )
 
 
 Loss = Union[
@@ -200,17 +307,17 @@ Loss = Union[
 
 
 def name_of(loss: Loss) -> str:
-    """The key of a loss in a spec, as in `huber`."""
+    """The key of a loss in a spec, such as `huber`."""
     return next(iter(type(loss).model_fields))
 
 
 def options_of(loss: Loss) -> Any:
-    """What stands behind the key."""
+    """The value of the key: the options of the loss."""
     return getattr(loss, name_of(loss))
 
 
 class _ShortForm:
-    """In the JSON Schema, a loss may also be its name alone."""
+    """In the JSON Schema, allows the name of a loss instead of its entry."""
 
     def __init__(self, names: tuple[str, ...]):
         self._names = names
@@ -237,7 +344,7 @@ def _spelled(names: tuple[str, ...]) -> Callable[[Any], Any]:
 
 
 def loss_of(*models: type[Entry]) -> Any:
-    """The type of a field that holds one of some losses, in either form."""
+    """The type of a field that holds one of the given losses, in either form."""
     names = tuple(next(iter(model.model_fields)) for model in models)
     tagged = tuple(Annotated[model, pydantic.Tag(name)] for model, name in zip(models, names))
     union: Any = models[0]

@@ -1,8 +1,8 @@
-"""The metrics that an objective of a spec may ask for beside those that are always there.
+"""The metrics that an objective of a spec can add to the metrics that its head always reports.
 
     metrics: [log_loss, {recall_at_precision: 0.9}, {ndcg: 10}]
 
-What each one is, `estimator_kit.model.objectives` says. Imports no TensorFlow.
+`estimator_kit.model.objectives` defines and computes them. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import pydantic
 
 from feature_specs.errors import did_you_mean, value_text
 
-# Metrics that are taken within the rows of one value of the feature `group_by`.
+# Metrics that are computed within groups: the rows with one value of the feature `group_by`.
 BY_GROUP = ("gauc", "mrr", "ndcg", "hit_rate")
 
-_SHARES = ("recall_at_precision", "precision_at_recall")  # A number between 0 and 1.
-_COUNTS = ("top_k_accuracy", "ndcg", "hit_rate")  # A whole number, 1 or more.
+_SHARES = ("recall_at_precision", "precision_at_recall")  # They take a number between 0 and 1.
+_COUNTS = ("top_k_accuracy", "ndcg", "hit_rate")  # They take an integer of 1 or more.
 
 
 class MetricChoice(NamedTuple):
-    """A metric and, for those that have one, its number."""
+    """A metric and its number, or None for a metric without a number."""
 
     name: str
     value: Optional[Union[int, float]] = None
 
     @property
     def label(self) -> str:
-        """Its name among the metrics of a run, as in `ndcg_at_10`."""
+        """Its name among the metrics of a run, such as `ndcg_at_10`."""
         if self.name == "top_k_accuracy":
             return f"top_{self.value}_accuracy"
         if self.name in _SHARES:
@@ -42,7 +42,7 @@ Written = Union[str, dict[str, Union[int, float]]]
 
 
 def choice(written: Written) -> MetricChoice:
-    """A checked item of `metrics`."""
+    """Converts an item of `metrics`, which must already be checked."""
     if isinstance(written, str):
         return MetricChoice(written)
     ((name, value),) = written.items()
@@ -62,9 +62,9 @@ def _check(item: Any, names: tuple[str, ...]) -> Written:
         expected = f"a number between 0 and 1, as in {{{name}: 0.9}}"
     elif name in _COUNTS:
         good = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-        expected = f"a whole number of 1 or more, as in {{{name}: 10}}"
+        expected = f"an integer of 1 or more, as in {{{name}: 10}}"
     else:
-        good, expected = not mapping, f"{name} alone, which has no number"
+        good, expected = not mapping, f"{name} without a number"
     if not good:
         raise ValueError(f"got {value_text(item)}, expected {expected}")
     return item
@@ -78,7 +78,7 @@ def _checked(names: tuple[str, ...]) -> Callable[[Any], Any]:
         labels = [choice(item).label for item in items]
         for i, label in enumerate(labels):
             if label in labels[:i]:
-                raise ValueError(f"metric {label!r} is listed twice")
+                raise ValueError(f"metric {label!r} is listed twice. Remove one of them.")
         return items
 
     return check

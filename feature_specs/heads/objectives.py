@@ -1,7 +1,8 @@
 """The objectives of a spec: heads with their losses and metrics, one frozen model each.
 
-Each checks its own fields; whether its label fits is checked in `label_validation`. What a head
-does with its logits is in `estimator_kit.model.objectives`. Imports no TensorFlow.
+A model checks its own fields. `feature_specs.validation.labels` checks whether the label fits the
+head. `estimator_kit.model.objectives` computes losses, metrics and predictions. This module does
+not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -18,79 +19,79 @@ from feature_specs.heads.metric_choices import BY_GROUP, MetricChoice, choice, m
 
 Reduction = Literal["mean", "sum", "sum_over_batch_size", "sum_over_nonzero_weights"]
 
-# The smallest and the largest label; None where there is no bound.
+# The smallest and the largest valid label. None means no bound.
 Range = tuple[Optional[int], Optional[int]]
 
-# The largest label of losses that take 2^label, which a float32 holds and whose sums it holds.
+# The largest label for losses that compute 2^label, so that sums of such numbers fit into a
+# float32.
 LARGEST_GRADE = 30
 
-# Classes of which a confusion matrix may be reported: each pair is a metric of its own.
+# The largest number of classes with a confusion matrix, because each pair of classes is a metric.
 MOST_CONFUSED = 20
 
 
 class _Objective(Entry):
-    """What one output of the model learns.
+    """What one output of the model learns."""
 
-    Attributes:
-      head: which head it is.
-      loss: the loss of a row, or of a list of rows for the head `ranking`.
-      label: the label it learns, by default the one of the objective's own name.
-      loss_weight: its factor in the sum of the losses, 0 or more.
-      reduction: what becomes of the losses of the rows: `mean`, their sum by weight over the sum
-        of the weights; `sum`; `sum_over_batch_size`, the sum over the number of rows, masked ones
-        included; `sum_over_nonzero_weights`, the sum over the number of rows with a weight.
-      metrics: metrics beside those that the head always has.
-      group_by: the feature whose rows of one value are a group, for metrics of groups, or to be
-        ranked.
-    """
+    label: Optional[str] = Field(
+        None,
+        description="The name of the label to learn. The default is the label with the name of the "
+        "objective.",
+    )
+    loss_weight: NotNegativeFloat = Field(
+        1.0, description="The factor of this loss in the sum of all losses of the model."
+    )
+    reduction: Reduction = Field(
+        "mean",
+        description="How the losses of rows become the loss of a batch. All four start from the "
+        "weighted sum of the losses: `mean` divides it by the sum of the weights, `sum` leaves it "
+        "as it is, `sum_over_batch_size` divides it by the number of rows, and "
+        "`sum_over_nonzero_weights` by the number of rows whose weight is not 0.",
+    )
 
-    label: Optional[str] = None
-    loss_weight: NotNegativeFloat = 1.0
-    reduction: Reduction = "mean"
-
-    # The `label_bounds` of heads that have the same for all.
+    # The `label_bounds` of a head whose bounds are constant.
     label_range: ClassVar[Range] = (None, None)
 
-    # Whether the loss is one of groups, too, so that their rows must come together.
+    # Whether the loss compares rows of a group, so that the rows of a group must share a batch.
     ranks: ClassVar[bool] = False
 
     @property
     def logits_dimension(self) -> int:
-        """Logits of a value that is learned: of a row, or of a step where there are `steps`."""
+        """The number of logits per row, or per step for a head with `steps`."""
         return 1
 
     @property
     def steps_in_row(self) -> Optional[int]:
-        """Values in a row, of heads that have `steps`; None for one that is no list."""
+        """The number of steps per row, or None for a head without `steps`."""
         return getattr(self, "steps", None)
 
     @property
     def logits_in_row(self) -> int:
-        """Logits of a row, all steps together."""
+        """The number of logits per row, for all steps together."""
         return self.logits_dimension * (self.steps_in_row or 1)
 
     @property
     def classes(self) -> Optional[int]:
-        """Number of classes, or None for a number."""
+        """The number of classes, or None if the label is a number."""
         return None
 
     @property
     def label_bounds(self) -> tuple[Optional[float], Optional[float]]:
-        """The smallest and the largest value of a label that the head can learn."""
+        """The smallest and the largest label that the head can learn."""
         return self.label_range
 
     @property
     def width(self) -> int:
-        """Numbers in a label, as the model gets it; in one of its steps where there are `steps`."""
+        """The number of numbers in a label as the model gets it, or in one step of it."""
         return 1
 
     @property
     def group(self) -> Optional[str]:
-        """The feature of `group_by`, of heads that have it."""
+        """The feature of `group_by`, or None."""
         return getattr(self, "group_by", None)
 
     def metric_choices(self) -> tuple[MetricChoice, ...]:
-        """The items of `metrics`, as names and numbers."""
+        """The items of `metrics` as names and numbers."""
         return tuple(choice(item) for item in getattr(self, "metrics", ()))
 
     @pydantic.model_validator(mode="after")
@@ -99,29 +100,31 @@ class _Objective(Entry):
         grouped = [c.name for c in chosen if c.name in BY_GROUP]
         if grouped and self.group is None:
             raise ValueError(
-                f"the metric {grouped[0]} is one of groups; add group_by: the feature whose rows "
-                "of one value are a group"
+                f"the metric {grouped[0]} needs groups. Add group_by with the feature that names "
+                "the group of a row, such as a user id."
             )
         if self.group is not None and not grouped and not self.ranks:
             raise ValueError(
-                f"no metric uses group_by; add one of {', '.join(BY_GROUP)} to metrics, or "
-                "remove group_by"
+                f"no metric uses group_by. Add one of {', '.join(BY_GROUP)} to metrics, or remove "
+                "group_by."
             )
         if self.group is not None and self.steps_in_row is not None:
-            raise ValueError("group_by groups rows, not steps; remove one of the two")
+            raise ValueError(
+                "group_by groups rows, so it cannot be combined with steps. Remove one of the two."
+            )
         return self
 
 
 class _StepObjective(_Objective):
-    """An objective that may be learned at each step of a row.
+    """An objective that can be learned at each step of a row."""
 
-    Attributes:
-      steps: so many values a row, padded at will; each is a row of its own to loss and metrics.
-        The label has the shape `[steps]`, or `[steps, dimension]` of a vector a step, and a
-        `weight` of the shape `[steps]` masks the padding with 0. None for one value a row.
-    """
-
-    steps: Optional[Annotated[int, Field(ge=2)]] = None
+    steps: Optional[Annotated[int, Field(ge=2)]] = Field(
+        None,
+        description="The number of steps per row. Loss and metrics treat each step as a row. The "
+        "label has the shape `[steps]`, or `[steps, dimension]` for vectors. To pad shorter rows, "
+        "give the label a `weight` of the shape `[steps]` that is 0 for padding. By default a row "
+        "has one value.",
+    )
 
 
 _BINARY_LOSSES = (
@@ -149,15 +152,17 @@ _COSINE = losses.Cosine.model_validate({"cosine": {}})
 
 
 class Binary(_StepObjective):
-    """Two classes, 0 and 1; one logit.
+    """Two classes, 0 and 1, from one logit. The prediction is the probability of class 1."""
 
-    `positive_penalty` is a factor on the loss of the rows of class 1, for a class that is rare.
-    Weights, and so the metrics beside `loss`, stay as they are.
-    """
-
-    head: Literal["binary"]
-    loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
-    positive_penalty: PositiveFloat = 1.0
+    head: Literal["binary"] = Field(description="Two classes, 0 and 1, from one logit.")
+    loss: loss_of(*_BINARY_LOSSES) = Field(  # type: ignore[valid-type]
+        _SIGMOID, description="The loss of a row. The default is `sigmoid_cross_entropy`."
+    )
+    positive_penalty: PositiveFloat = Field(
+        1.0,
+        description="A factor on the loss of rows of class 1, for a rare class. Of the metrics "
+        "it changes only `loss`.",
+    )
     metrics: metrics_of(  # type: ignore[valid-type]
         "log_loss",
         "expected_calibration_error",
@@ -165,8 +170,18 @@ class Binary(_StepObjective):
         "recall_at_precision",
         "precision_at_recall",
         *BY_GROUP,
-    ) = ()
-    group_by: Optional[str] = None
+    ) = Field(
+        (),
+        description="Metrics in addition to the default metrics: `log_loss`, "
+        "`expected_calibration_error`, `confusion` (the four counts), "
+        "`{recall_at_precision: 0.9}`, `{precision_at_recall: 0.9}`, and with `group_by` also "
+        "`gauc`, `mrr`, `{ndcg: 10}` and `{hit_rate: 10}`.",
+    )
+    group_by: Optional[str] = Field(
+        None,
+        description="The string or int64 feature that names the group of a row, such as a user id. "
+        "Only for the metrics `gauc`, `mrr`, `ndcg` and `hit_rate`.",
+    )
 
     label_range: ClassVar[Range] = (0, 1)
 
@@ -176,20 +191,33 @@ class Binary(_StepObjective):
 
 
 class MultiClass(_Objective):
-    """`num_classes` exclusive classes; one logit a class.
+    """One of `num_classes` exclusive classes, from one logit per class."""
 
-    `class_penalties` has a factor for each class, on the loss of the rows of that class.
-    """
-
-    head: Literal["multi_class"]
-    num_classes: Annotated[int, Field(ge=3)]
-    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = _SOFTMAX  # type: ignore[valid-type]
+    head: Literal["multi_class"] = Field(
+        description="One of several exclusive classes, from one logit per class."
+    )
+    num_classes: Annotated[int, Field(ge=3)] = Field(
+        description="The number of classes, 3 or more. Labels are in [0, num_classes), or words of "
+        "a vocabulary of this size."
+    )
+    loss: loss_of(losses.SoftmaxCrossEntropy, losses.Focal) = Field(  # type: ignore[valid-type]
+        _SOFTMAX, description="The loss of a row. The default is `softmax_cross_entropy`."
+    )
     class_penalties: Optional[
         Annotated[tuple[PositiveFloat, ...], pydantic.BeforeValidator(as_tuple)]
-    ] = None
+    ] = Field(
+        None,
+        description="One factor per class on the loss of rows of that class. The default is 1. Of "
+        "the metrics it changes only `loss`.",
+    )
     metrics: metrics_of(  # type: ignore[valid-type]
         "log_loss", "expected_calibration_error", "confusion", "f1", "mean_iou", "top_k_accuracy"
-    ) = ()
+    ) = Field(
+        (),
+        description="Metrics in addition to the default metrics: `log_loss`, "
+        "`expected_calibration_error`, `confusion` (one count per pair of classes, for up to "
+        f"{MOST_CONFUSED} classes), `f1`, `mean_iou` and `{{top_k_accuracy: 5}}`.",
+    )
 
     @property
     def logits_dimension(self) -> int:
@@ -214,36 +242,51 @@ class MultiClass(_Objective):
             if chosen.name == "top_k_accuracy" and (chosen.value or 0) >= self.num_classes:
                 raise ValueError(
                     f"top_k_accuracy: got {chosen.value}, expected less than the "
-                    f"{self.num_classes} classes (it would always be 1)"
+                    f"{self.num_classes} classes, because otherwise it is always 1"
                 )
             if chosen.name == "confusion" and self.num_classes > MOST_CONFUSED:
                 raise ValueError(
-                    f"confusion is of up to {MOST_CONFUSED} classes, as each pair of them is a "
-                    "metric; ask for f1 or mean_iou instead"
+                    f"confusion has one metric per pair of classes and allows up to "
+                    f"{MOST_CONFUSED} classes, got {self.num_classes}. Use f1 or mean_iou instead."
                 )
         return self
 
 
 class Regression(_StepObjective):
-    """A number; one logit, which is the prediction."""
+    """A number. The one logit is the prediction."""
 
-    head: Literal["regression"]
-    loss: loss_of(*_NUMBER_LOSSES) = _SQUARED  # type: ignore[valid-type]
-    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+    head: Literal["regression"] = Field(description="A number. The one logit is the prediction.")
+    loss: loss_of(*_NUMBER_LOSSES) = Field(  # type: ignore[valid-type]
+        _SQUARED, description="The loss of a row. The default is `squared`."
+    )
+    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
+        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    )
 
 
 class MultiLabel(_Objective):
-    """Any number of `num_classes` classes in a row; one logit a class.
+    """Any number of `num_classes` classes per row, from one logit per class.
 
-    The label is a list of class ids or words (`shape: variable`), or one 0 or 1 a class
-    (`shape: [num_classes]`). `positive_penalty` is a factor on the losses of the classes that a row
-    has.
+    The label is a list of class ids or words (`shape: variable`), or one 0 or 1 per class
+    (`shape: [num_classes]`).
     """
 
-    head: Literal["multi_label"]
-    num_classes: Annotated[int, Field(ge=2)]
-    loss: loss_of(*_BINARY_LOSSES) = _SIGMOID  # type: ignore[valid-type]
-    positive_penalty: PositiveFloat = 1.0
+    head: Literal["multi_label"] = Field(
+        description="Any number of classes per row, from one logit per class."
+    )
+    num_classes: Annotated[int, Field(ge=2)] = Field(
+        description="The number of classes, 2 or more."
+    )
+    loss: loss_of(*_BINARY_LOSSES) = Field(  # type: ignore[valid-type]
+        _SIGMOID,
+        description="The loss of a class. The loss of a row is the mean over the classes. The "
+        "default is `sigmoid_cross_entropy`.",
+    )
+    positive_penalty: PositiveFloat = Field(
+        1.0,
+        description="A factor on the losses of the classes that a row has. Of the metrics it "
+        "changes only `loss`.",
+    )
     metrics: metrics_of(  # type: ignore[valid-type]
         "log_loss",
         "auc",
@@ -251,7 +294,12 @@ class MultiLabel(_Objective):
         "confusion",
         "recall_at_precision",
         "precision_at_recall",
-    ) = ()
+    ) = Field(
+        (),
+        description="Metrics in addition to the default metrics, over all pairs of row and class: "
+        "`log_loss`, `auc`, `auc_precision_recall`, `confusion` (the four counts), "
+        "`{recall_at_precision: 0.9}` and `{precision_at_recall: 0.9}`.",
+    )
 
     label_range: ClassVar[Range] = (0, 1)
 
@@ -269,33 +317,49 @@ class MultiLabel(_Objective):
 
 
 class PoissonRegression(_StepObjective):
-    """A count, or a rate of 0 or more; one logit, which is the logarithm of the rate."""
+    """A count or a rate, 0 or more. The one logit is the logarithm of the predicted rate."""
 
-    head: Literal["poisson"]
-    loss: loss_of(losses.Poisson) = _POISSON  # type: ignore[valid-type]
-    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+    head: Literal["poisson"] = Field(
+        description="A count or a rate, 0 or more. The logit is the logarithm of the rate."
+    )
+    loss: loss_of(losses.Poisson) = Field(  # type: ignore[valid-type]
+        _POISSON, description="The loss of a row: `poisson`."
+    )
+    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
+        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    )
 
     label_range: ClassVar[Range] = (0, None)
 
 
 class LogisticRegression(_StepObjective):
-    """A share from 0 to 1; one logit, whose sigmoid is the prediction."""
+    """A number from 0 to 1, such as a rate. The sigmoid of the one logit is the prediction."""
 
-    head: Literal["logistic_regression"]
+    head: Literal["logistic_regression"] = Field(
+        description="A number from 0 to 1. The sigmoid of the one logit is the prediction."
+    )
     loss: loss_of(  # type: ignore[valid-type]
         losses.SigmoidCrossEntropy, losses.Focal, losses.LogLoss, losses.Squared, losses.Absolute
-    ) = _SIGMOID
-    metrics: metrics_of("mean_relative_error") = ()  # type: ignore[valid-type]
+    ) = Field(_SIGMOID, description="The loss of a row. The default is `sigmoid_cross_entropy`.")
+    metrics: metrics_of("mean_relative_error") = Field(  # type: ignore[valid-type]
+        (), description="Metrics in addition to the default metrics: `mean_relative_error`."
+    )
 
     label_range: ClassVar[Range] = (0, 1)
 
 
 class CosineDistance(_StepObjective):
-    """The direction of a vector of `dimension` numbers; so many logits."""
+    """The direction of a vector, from one logit per number of the vector."""
 
-    head: Literal["cosine"]
-    dimension: Annotated[int, Field(ge=2)]
-    loss: loss_of(losses.Cosine) = _COSINE  # type: ignore[valid-type]
+    head: Literal["cosine"] = Field(
+        description="The direction of a vector, from one logit per number of the vector."
+    )
+    dimension: Annotated[int, Field(ge=2)] = Field(
+        description="The length of the vector, 2 or more. The label has the shape `[dimension]`."
+    )
+    loss: loss_of(losses.Cosine) = Field(  # type: ignore[valid-type]
+        _COSINE, description="The loss of a row: `cosine`."
+    )
 
     @property
     def logits_dimension(self) -> int:
@@ -307,18 +371,28 @@ class CosineDistance(_StepObjective):
 
 
 class Quantile(_Objective):
-    """Several `quantiles` of a number, as they increase; one logit each.
+    """Several quantiles of a number, from one logit per quantile.
 
-    With `non_crossing` a prediction is never below the one of a smaller quantile.
+    The loss is the mean of the pinball losses of the quantiles.
     """
 
-    head: Literal["quantile"]
+    head: Literal["quantile"] = Field(
+        description="Several quantiles of a number, from one logit per quantile."
+    )
     quantiles: Annotated[
         tuple[Annotated[float, Field(gt=0, lt=1)], ...],
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
-    ]
-    non_crossing: bool = False
+    ] = Field(
+        description="The quantiles to predict, in (0, 1) and strictly increasing, such as "
+        "`[0.1, 0.5, 0.9]`."
+    )
+    non_crossing: bool = Field(
+        False,
+        description="`true` makes sure that a prediction is never lower than the prediction of a "
+        "smaller quantile. Each logit after the first then adds softplus(logit) to the prediction "
+        "before it.",
+    )
 
     @property
     def logits_dimension(self) -> int:
@@ -327,19 +401,24 @@ class Quantile(_Objective):
     @pydantic.model_validator(mode="after")
     def _check(self) -> Quantile:
         if any(a >= b for a, b in zip(self.quantiles, self.quantiles[1:])):
-            raise ValueError("quantiles must increase strictly")
+            raise ValueError(f"quantiles must be strictly increasing, got {list(self.quantiles)}")
         return self
 
 
 class Ranking(_Objective):
-    """The order of the rows of one value of `group_by`; one logit, a score to sort them by.
+    """The order of the rows of a group, from one logit: a score to sort the rows by.
 
-    Labels are grades of relevance, 0 or more. The rows of a group in a batch are a list; see
-    `estimator_kit.model.objectives.list_losses`. NDCG takes 2^label - 1 as a row's gain.
+    Labels are grades of relevance, 0 or more. The rows of a group in a batch form a list. NDCG uses
+    the gain 2^label - 1. `estimator_kit.model.objectives.list_losses` computes the losses.
     """
 
-    head: Literal["ranking"]
-    group_by: str
+    head: Literal["ranking"] = Field(
+        description="The order of the rows of a group, from one logit per row."
+    )
+    group_by: str = Field(
+        description="The string or int64 feature that names the group of a row, such as the id of "
+        "a query, session or user."
+    )
     loss: loss_of(  # type: ignore[valid-type]
         losses.PairwiseLogistic,
         losses.PairwiseHinge,
@@ -348,9 +427,17 @@ class Ranking(_Objective):
         losses.UniqueSoftmax,
         losses.ListMle,
         losses.ApproxNdcg,
-    ) = _PAIRS
-    reduction: Literal["mean", "sum"] = "mean"
-    metrics: metrics_of("mrr", "ndcg", "hit_rate") = ({"ndcg": 10},)  # type: ignore[valid-type]
+    ) = Field(_PAIRS, description="The loss of a list. The default is `pairwise_logistic`.")
+    reduction: Literal["mean", "sum"] = Field(
+        "mean",
+        description="How the losses of lists become the loss of a batch: `mean` divides their "
+        "weighted sum by the sum of the weights of the lists, and `sum` leaves it as it is.",
+    )
+    metrics: metrics_of("mrr", "ndcg", "hit_rate") = Field(  # type: ignore[valid-type]
+        ({"ndcg": 10},),
+        description="Metrics in addition to the default metrics: `mrr`, `{ndcg: 10}` and "
+        "`{hit_rate: 10}`.",
+    )
 
     ranks: ClassVar[bool] = True
 
@@ -366,8 +453,8 @@ class Ranking(_Objective):
     def _check_group_by(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("group_by") is None:
             raise ValueError(
-                "the head ranking needs group_by: the feature whose rows of one value are ranked "
-                "against each other, such as the id of a query, session or user"
+                "the head ranking needs group_by. Add the feature that names the group of a row, "
+                "such as the id of a query, session or user."
             )
         return values
 

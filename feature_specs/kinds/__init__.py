@@ -1,24 +1,25 @@
-"""The column kinds of a spec, one module each, and the closed list of them.
+"""The column kinds of a spec. Each kind has its own module, and `COLUMN_KINDS` lists them all.
 
-The names are those of `tf.feature_column`: a `hash_bucket` column of a spec is
-`categorical_column_with_hash_bucket`, and so on. Parser, JSON Schema and all other code take their
-kinds from `COLUMN_KINDS`. Imports no TensorFlow.
+The names follow `tf.feature_column`: a `hash_bucket` column of a spec is a
+`categorical_column_with_hash_bucket`, and so on. The parser, the JSON Schema and all other code
+take the kinds from `COLUMN_KINDS`. This module does not import TensorFlow.
 
-A new kind takes four files, and a new `spec.schema.json` by `python -m feature_specs.json_schema`:
+To add a kind, change four files, and make `spec.schema.json` again with
+`python -m feature_specs.json_schema`:
 
     feature_specs/kinds/<kind>.py       its model: entry, checks, names, sources, and the
                                         `tf.feature_column` of the reference reading. `base.Column`
                                         lists what a kind may override
     feature_specs/kinds/__init__.py     its place in the list below
     input_pipelines/transform/kinds.py  its transform, from parsed features to ids or numbers, in
-                                        the closed table `TRANSFORMS`
-    tests/conformance/test_conformance.py   a column of it in `every_kind`; it is trained, exported
-                                        and served there
+                                        the table `TRANSFORMS`
+    tests/conformance/test_conformance.py   a column of the kind in `every_kind`, which the test
+                                        trains, exports and serves
 
-The gather is chosen by `Column.dense`, the form in which a dense layer reads the kind. Only a kind
-with a form of its own takes one more file: a name in `base.Dense`, and an entry in the closed
-tables of `estimator_kit/model/gathers.py`. tests/conformance/test_column_kinds.py fails for a kind
-that one of the tables lacks.
+`Column.dense` names the form in which a dense layer reads the kind, and so chooses the gather. A
+kind with a new form also needs a name in `base.Dense` and an entry in the tables of
+`estimator_kit/model/gathers.py`. tests/conformance/test_column_kinds.py fails if a kind is missing
+in one of the tables.
 """
 
 from __future__ import annotations

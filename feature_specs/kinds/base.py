@@ -1,9 +1,9 @@
-"""The base of column kinds: what the rest of the kit asks a column, with the usual answers.
+"""The base class of column kinds: the methods that the rest of the kit calls on a column.
 
-A kind is a frozen model of its entry in the YAML, and overrides the answers that are otherwise for
-it. So no other module has to know which kinds there are, but for the closed tables that
-`feature_specs.kinds` lists. What a column needs to know of the spec around it is given as
-`Entries`. A kind never imports `FeatureSpec`, a check or TensorFlow.
+A kind is a frozen model of its entry in the YAML. It overrides the methods whose defaults do not
+suit it. Other modules therefore do not depend on the list of kinds, except for the tables that
+`feature_specs.kinds` names. A column sees the spec around it as `Entries`. A kind never imports
+`FeatureSpec`, a check or TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from feature_specs.entry import Entry
 from feature_specs.errors import Path, Problem
 from feature_specs.feature import Feature
 
-# How a column becomes numbers for a dense layer; the names are those of
-# `estimator_kit.model.gathers`.
-#   numbers             as the transform gave them
-#   counts              how often each id occurs: one-hot for one id
-#   embedding           the vectors of the ids in a table of fixed size
-#   dynamic_embedding   the vectors of the values in a table that grows
+# How a column becomes numbers for a dense layer. `estimator_kit.model.gathers` uses these names.
+#   numbers             the numbers that the transform returned
+#   counts              the count of each id: one-hot for one id
+#   embedding           the vectors of the ids, from a table of fixed size
+#   dynamic_embedding   the vectors of the values, from a table that grows
 Dense = Literal["numbers", "counts", "embedding", "dynamic_embedding"]
 
-LISTS_OF_LISTS = "is a list of lists, which ragged columns alone read"
+LISTS_OF_LISTS = "is a list of lists, which only ragged columns read"
 
 
 class Entries(Protocol):
-    """What a column may see of the spec that it is in. A `FeatureSpec` is one."""
+    """The part of a spec that a column may read. A `FeatureSpec` is one."""
 
     @property
     def features(self) -> Mapping[str, Feature]: ...
@@ -48,11 +47,11 @@ class Entries(Protocol):
 
 
 class Reference(Protocol):
-    """What a column needs to make its `tf.feature_column`; see `reference.columns`.
+    """What a column needs to make its `tf.feature_column`. See `reference.columns`.
 
     Attributes:
-      spec: the spec that the column is in.
-      tf: the module `tensorflow`, which kinds do not import.
+      spec: the spec of the column.
+      tf: the module `tensorflow`, because kinds do not import it.
     """
 
     @property
@@ -65,27 +64,27 @@ class Reference(Protocol):
         """The feature column of another column."""
 
     def normalizer_fn(self, steps: Any) -> Any:
-        """The normalizers of a column as one function of a tensor."""
+        """One function of a tensor that applies the normalizers of a column."""
 
     def table(self, name: str) -> dict[str, Any]:
-        """The arguments of an embedding column that say what its table is."""
+        """The arguments of a `tf.feature_column.embedding_column` that describe its table."""
 
 
 class Column(Entry):
-    """Base of columns.
+    """The base class of columns.
 
     Attributes:
-      kind: the key by which the YAML names it.
-      categorical: whether its values are ids, [0, `id_count`), and -1 for none.
-      dense: how it becomes numbers of a dense layer; None if it does not.
-      ragged: whether it is a list as it is, which only models of a user's own read.
-      looks_up: whether each value of the feature `source` has an id or a key of its own. To these
-        kinds the empty string and -1 are no value, where a feature has one value.
-      has_variables: whether a model may have a variable of its name.
-      named_rows: whether `row_names` says what its ids stand for.
+      kind: the key that names the kind in the YAML.
+      categorical: whether its values are ids in [0, `id_count`), or -1 for a missing value.
+      dense: how a dense layer reads the column, or None if it cannot.
+      ragged: whether it stays a ragged list, which only a user's own model reads.
+      looks_up: whether each value of the feature `source` has its own id or key. For a feature of
+        one value, these kinds treat the empty string and -1 as missing.
+      has_variables: whether a model may have a variable with its name.
+      named_rows: whether `row_names` returns the values of its ids.
       normalizer_statistics: whether its `normalizer` may take numbers from a statistics file.
-      no_meaning: fields that do not change what a row of its table stands for.
-      compared_apart: fields whose meaning is compared by other means than their value.
+      no_meaning: fields that do not change the meaning of a row of its table.
+      compared_apart: fields that a comparison of two columns handles separately.
     """
 
     kind: ClassVar[str]
@@ -99,42 +98,45 @@ class Column(Entry):
     no_meaning: ClassVar[frozenset[str]] = frozenset()
     compared_apart: ClassVar[frozenset[str]] = frozenset()
 
-    # --- Checks, of a spec that may be wrong in any way ------------------------------------------
+    # --- Checks of a spec that may contain any mistake -------------------------------------------
 
     def parents(self, spec: Entries) -> tuple[str, ...]:
-        """The columns that it names as what it is made from; by default none."""
+        """The columns that its entry names as sources. By default none."""
         return ()
 
     @abc.abstractmethod
     def problems(self, spec: Entries, name: str) -> Iterator[Problem]:
-        """What is wrong with the names that it refers to; `name` is its own.
+        """Checks the names that the entry refers to. `name` is the name of this column.
 
-        A column that is made from itself is reported elsewhere, once.
+        It does not report a column that is made from itself. `check_cycles` does.
         """
 
     def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
-        """What it reads that is a list of lists; by default it reads none. Ragged columns may."""
+        """Checks that no source is a list of lists. By default it finds no problem."""
         yield from ()
 
     def cross_problem(self, spec: Entries, key: str) -> Optional[str]:
-        """Why it, which is called `key`, cannot be a key of a cross; None if it can."""
+        """Why this column, named `key`, cannot be a key of a cross. None if it can."""
         if not self.categorical:
             return (
-                f"column {key!r} is {self.kind}, expected a feature or a categorical column; "
-                "for a number cross a bucketized column"
+                f"column {key!r} is {self.kind}, expected a feature or a categorical column. "
+                "To cross a number, cross a bucketized column."
             )
         if self.is_sequence(spec):
-            return f"column {key!r} is a sequence, which has no cross; cross a column without it"
+            return (
+                f"column {key!r} is a sequence, which cannot be crossed. Cross a column without "
+                "sequence: true."
+            )
         return None
 
     def with_files(self, spec: Entries, name: str) -> Union[Column, Problem]:
-        """The column with what its files say, or what is wrong with them; by default as it is."""
+        """The column completed from its files, or a problem of a file. By default unchanged."""
         return self
 
     # --- What it is made from --------------------------------------------------------------------
 
     def below(self, spec: Entries) -> tuple[str, ...]:
-        """The columns that it is made from; by default all that it names."""
+        """The columns that it is made from. By default its `parents`."""
         return self.parents(spec)
 
     @abc.abstractmethod
@@ -143,48 +145,48 @@ class Column(Entry):
 
     @property
     def ids_source(self) -> Optional[str]:
-        """The column whose ids it takes as they are; by default None."""
+        """The column whose ids it uses unchanged. By default None."""
         return None
 
     def category(self, spec: Entries) -> Optional[str]:
-        """The categorical column below, which the transform gives in its place; or None."""
+        """The categorical column that the transform returns instead of this column, or None."""
         return None if self.categorical else self.ids_source
 
     @property
     def weighted_by(self) -> Optional[str]:
-        """The feature that holds a weight for each of its ids; by default None."""
+        """The feature with a weight for each of its ids. By default None."""
         return None
 
     def names_values_of(self, spec: Entries) -> tuple[str, ...]:
-        """The features whose values are names to it, not quantities; by default none."""
+        """The features whose values it reads as names instead of quantities. By default none."""
         return ()
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that decide what its ids mean, relative to the spec's folder; by default none."""
+        """The files that define its ids, relative to the spec's folder. By default none."""
         return ()
 
     # --- Shapes and sizes ------------------------------------------------------------------------
 
     def is_sequence(self, spec: Entries) -> bool:
-        """Whether it has one value a step, not one a record; by default not."""
+        """Whether it has one value per step instead of one per record. By default False."""
         return False
 
     def is_numbers(self, spec: Entries) -> bool:
-        """Whether it is float32 numbers, as many in each record."""
+        """Whether it gives the same number of float32 numbers for each record."""
         return self.dense == "numbers" and not self.is_sequence(spec)
 
     def id_count(self, spec: Entries) -> int:
         """The number of ids of a categorical column."""
-        raise TypeError(f"a {self.kind} column has no ids of its own")
+        raise TypeError(f"a {self.kind} column has no ids")
 
     @property
     def id_bounds(self) -> Optional[tuple[int, int]]:
-        """The smallest and the largest value that is no error; None where any value will do."""
+        """The smallest and the largest valid value, or None if all values are valid."""
         return None
 
     def width(self, spec: Entries) -> int:
-        """How many numbers it gives a dense layer, by default one for each id."""
+        """The number of numbers that a dense layer gets from it. By default one per id."""
         category = self.category(spec)
         return (self if category is None else spec.columns[category]).id_count(spec)
 
@@ -192,50 +194,46 @@ class Column(Entry):
 
     @abc.abstractmethod
     def canned_name(self, spec: Entries, name: str) -> str:
-        """The `.name` of its `tf.feature_column`, or its own where there is none."""
+        """The `.name` of its `tf.feature_column`. Its own name if it has no `tf.feature_column`."""
 
     @abc.abstractmethod
     def feature_column(self, reference: Reference, name: str) -> Any:
-        """The `tf.feature_column` that stands for it, without a table that it shares.
+        """Its `tf.feature_column`, without a table that it shares.
 
         Raises:
-          ValueError: there is none.
+          ValueError: TensorFlow has no such feature column.
         """
 
     def not_linear(self) -> Optional[str]:
-        """Why a linear model does not read it, and what to do; None (the default) if it does."""
+        """Why a linear model cannot read it, and what to do. None, the default, if it can."""
         return None
 
     @property
     def shared_table(self) -> Optional[str]:
-        """The name of the table that it shares with other columns; by default None."""
+        """The name of the table that it shares with other columns. By default None."""
         return None
 
     def row_names(self, spec: Entries) -> Sequence[Any]:
-        """What its ids stand for, in their order, without `unnamed_ids`; of `named_rows` alone."""
+        """The values of its ids in order, without `unnamed_ids`. Only if `named_rows` is set."""
         raise TypeError(f"the rows of a {self.kind} column have no names")
 
     @property
     def unnamed_ids(self) -> int:
-        """How many ids come after those of `row_names`; by default none."""
+        """The number of ids after the ids of `row_names`. By default 0."""
         return 0
 
     def own_meaning(self) -> dict[str, Any]:
-        """What it says itself that decides what a row of its table stands for."""
+        """Its own fields that define the meaning of a row of its table."""
         skip = {*self.no_meaning, *self.compared_apart}
         return {"kind": self.kind, **self.model_dump(mode="json", exclude=skip)}
 
     def meaning(self, spec: Entries) -> Any:
-        """What its values stand for, to compare with those of a column of another spec."""
+        """The meaning of its values, for a comparison with a column of another spec."""
         return [self.own_meaning(), [spec.columns[name].meaning(spec) for name in self.below(spec)]]
 
 
 class Sourced(Column):
-    """Base of columns that are made from one thing: a feature, by default, or a column.
-
-    Attributes:
-      source: the feature, or the column, that it is made from.
-    """
+    """The base class of columns with one source: a feature, by default, or a column."""
 
     source: str
 
@@ -245,7 +243,7 @@ class Sourced(Column):
 
     @abc.abstractmethod
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
-        """As `problems`, of a column that is not made from itself."""
+        """Like `problems`, for a column that is not made from itself."""
 
     def features(self, spec: Entries) -> Iterator[str]:
         yield self.source
@@ -255,17 +253,17 @@ class Sourced(Column):
 
 
 def list_form(spec: Entries) -> str:
-    """How the features of a spec say that they are lists, for messages."""
+    """The keys with which a feature of the spec becomes a list, for messages."""
     return f"{'feature_list: true or ' if spec.sequence_examples else ''}shape: variable"
 
 
 def is_nested(spec: Entries, feature: str) -> bool:
-    """Whether a name is that of a feature that is a list of lists."""
+    """Whether a feature of this name exists and is a list of lists."""
     return feature in spec.features and spec.features[feature].nested
 
 
 def feature_under(spec: Entries, name: str) -> str:
-    """The feature whose values a column has ids for, or the name itself."""
+    """The feature whose values the column maps to ids, or the name itself."""
     column = spec.columns.get(name)
     if isinstance(column, Sourced) and column.categorical and column.looks_up:
         return column.source
@@ -273,5 +271,5 @@ def feature_under(spec: Entries, name: str) -> str:
 
 
 def path_to(column: Column, name: str) -> Path:
-    """The place of the key of a column's kind."""
+    """The path of the key that names the kind of a column."""
     return ("columns", name, column.kind)

@@ -1,4 +1,4 @@
-"""The kind `bucketized`: intervals of a number as ids. Imports no TensorFlow."""
+"""The kind `bucketized`: the intervals of a number as ids. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,31 +18,37 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
     for i, (a, b) in enumerate(zip(values, values[1:])):
         if a >= b:
             raise ValueError(
-                f"boundaries must increase strictly, and [{i}] is {a}, [{i + 1}] is {b}; "
-                f"{'remove one of the two' if a == b else 'sort them'}"
+                f"boundaries must be strictly increasing, got {a} at [{i}] and {b} at [{i + 1}]. "
+                f"{'Remove one of the two.' if a == b else 'Sort them.'}"
             )
     return values
 
 
 class Bucketized(Sourced):
-    """The index of the interval a number falls into: n boundaries make n + 1 buckets.
+    """The index of the interval that contains a number. n boundaries make n + 1 buckets.
 
-    Bucket i holds boundaries[i-1] <= x < boundaries[i].
+    Bucket i contains the numbers with boundaries[i-1] <= x < boundaries[i].
     """
 
     kind = "bucketized"
     categorical = True
     dense = "counts"
-    source: str = Field(alias="bucketized")
+    source: str = Field(
+        alias="bucketized", description="The name of a numeric column or of a feature of numbers."
+    )
     boundaries: Annotated[
         tuple[FiniteFloat, ...],
         pydantic.BeforeValidator(as_tuple),
         Field(min_length=1),
         pydantic.AfterValidator(_increasing),
-    ]
+    ] = Field(
+        description="The limits between the buckets, strictly increasing. Instead of boundaries, "
+        "`quantiles` and `statistics` take them from a statistics file: "
+        "`{bucketized: age, quantiles: 10, statistics: statistics.json}`."
+    )
 
     def numeric(self, spec: Entries) -> Numeric:
-        """What it cuts: a numeric column, or the bare feature as one."""
+        """The numeric column that it reads. A feature counts as a numeric column."""
         source = spec.columns.get(self.source)
         return source if isinstance(source, Numeric) else Numeric(numeric=self.source)
 
@@ -58,13 +64,15 @@ class Bucketized(Sourced):
         number = self.numeric(spec).source
         feature = spec.features.get(number)
         if source is not None and not isinstance(source, Numeric) and feature is None:
-            yield Problem(path, f"column {number!r} is {source.kind}, expected a numeric one")
+            yield Problem(path, f"column {number!r} is {source.kind}, expected a numeric column")
         elif feature is None:
             known = [*spec.columns, *spec.features]
-            if source is None:  # A numeric column over a missing feature is reported there.
+            if source is None:  # Otherwise the numeric column reports that its feature is missing.
                 yield unknown(path, number, "a numeric column or feature", known)
         elif not feature.is_number or feature.variable or len(feature.number_shape) > 1:
-            yield Problem(path, f"feature {number!r} is no number, expected one, or [n] numbers")
+            yield Problem(
+                path, f"feature {number!r} must hold one number or a fixed number of numbers, [n]"
+            )
 
     def features(self, spec: Entries) -> Iterator[str]:
         yield self.numeric(spec).source

@@ -1,4 +1,4 @@
-"""The kind `crossed`: combinations of values, hashed into ids. Imports no TensorFlow."""
+"""The kind `crossed`: combinations of values, hashed to ids. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,27 +21,32 @@ from feature_specs.kinds.base import (
 
 
 class Crossed(Column):
-    """The combination of several values, hashed into [0, size).
+    """The combination of the values of two or more keys, hashed to ids in [0, size).
 
-    Keys are features (string or int64) or categorical columns other than hash_bucket.
-
-    Attributes:
-      sources: the keys, two or more.
-      size: the number of ids.
-      hash_key: changes the hash, as in `tf.feature_column.crossed_column`.
+    It lets a linear model learn a weight per combination, such as a country with a device.
     """
 
     kind = "crossed"
     categorical = True
-    sources: Annotated[Words, Field(min_length=2)] = Field(alias="crossed")
-    size: Annotated[int, Field(ge=2, le=2**62)]
-    hash_key: Optional[int] = None
+    sources: Annotated[Words, Field(min_length=2)] = Field(
+        alias="crossed",
+        description="The names of string or int64 features, or of categorical columns other than "
+        "`hash_bucket`.",
+    )
+    size: Annotated[int, Field(ge=2, le=2**62)] = Field(
+        description="The number of ids. Different combinations may share an id."
+    )
+    hash_key: Optional[int] = Field(
+        None,
+        description="The `hash_key` of `tf.feature_column.crossed_column`: a number that changes "
+        "the hash function.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Crossed:
         for i, key in enumerate(self.sources):
             if key in self.sources[:i]:
-                raise ValueError(f"key {key!r} is there twice")
+                raise ValueError(f"key {key!r} is listed twice. Remove one of them.")
         return self
 
     def parents(self, spec: Entries) -> tuple[str, ...]:
@@ -58,14 +63,14 @@ class Crossed(Column):
                 yield Problem(("columns", name, "crossed", i), f"{key!r} {LISTS_OF_LISTS}")
 
     def cross_problem(self, spec: Entries, key: str) -> str:
-        return f"column {key!r} is a cross itself; list its keys instead"
+        return f"column {key!r} is a cross itself. List its keys instead."
 
     def features(self, spec: Entries) -> Iterator[str]:
         for key in self.sources:
             yield from spec.columns[key].features(spec) if key in spec.columns else (key,)
 
     def names_values_of(self, spec: Entries) -> tuple[str, ...]:
-        # A column of that name hides the feature.
+        # A column hides the feature of the same name.
         return tuple(key for key in self.sources if key not in spec.columns)
 
     def id_count(self, spec: Entries) -> int:
@@ -95,14 +100,14 @@ def _key_problems(spec: Entries, key: str, path: Path) -> Iterator[Problem]:
     elif feature.dtype == "float32":
         yield Problem(
             path,
-            f"feature {key!r} is float32, which cannot be crossed; "
-            "cross a bucketized column over it",
+            f"feature {key!r} is float32, which cannot be crossed. Cross a bucketized column of it "
+            "instead.",
         )
     elif feature.decode is not None:
         yield Problem(
             path,
-            f"feature {key!r} is decoded to numbers, which cannot be crossed; cross a "
-            "bucketized column over it",
+            f"feature {key!r} is decoded to numbers, which cannot be crossed. Cross a bucketized "
+            "column of it instead.",
         )
     elif not (feature.single or feature.variable):
-        yield Problem(path, f"feature {key!r} has a fixed length; declare shape: variable")
+        yield Problem(path, f"feature {key!r} has a fixed length. Declare it with shape: variable.")

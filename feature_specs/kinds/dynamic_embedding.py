@@ -1,6 +1,6 @@
-"""The kind `dynamic_embedding`: a learned vector a value, in a table that grows.
+"""The kind `dynamic_embedding`: a learned vector per value, in a table that grows.
 
-Imports no TensorFlow.
+This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,48 +19,74 @@ from feature_specs.kinds.lookup import Lookup
 
 
 class DynamicEmbedding(Lookup):
-    """A learned vector for each value that was seen often enough, in a table that grows.
+    """A learned vector for each value that training has read often enough, in a table that grows.
 
-    Over a feature of strings or int64, without buckets: a string's key is its 63-bit fingerprint,
-    an integer is its own, and -1 is none. A value without a row (never seen, seen too seldom,
-    evicted) counts as none in training and serving alike; a record without any has the zero vector.
-    Of the package tensorflow-recommenders-addons, which needs TensorFlow 2.15.
-
-    Attributes:
-      dimension, combiner, initializer: as of `Embedding`.
-      min_count: how often training must have read a value before it has a row; the reading that
-        reaches the number is the first to train it.
-      max_rows: rows that an eviction leaves, in each shard its part of them; and as many counts of
-        values that have no row yet. None evicts nothing.
-      evict: who goes first, the values that were read longest ago or those that were read least.
-      evict_every: steps from one eviction to the next; in between there may be more rows.
-      shards: parts of the table, by the key modulo this number; parameter servers keep one or
-        several each. Any number of servers reads the checkpoint, 0 included.
+    The table needs no size and has no hash collisions in practice: the key of a string is its
+    63-bit fingerprint, and the key of an integer is the integer itself. -1 means missing. A value
+    that has no row (new, too rare or evicted) is treated as missing, in training and in serving. A
+    record without values has the zero vector. This kind needs the package
+    tensorflow-recommenders-addons, which works only with TensorFlow 2.15.
     """
 
     kind = "dynamic_embedding"
     dense = "dynamic_embedding"
-    for_floats = "; make an embedding of a bucketized column over it"
+    for_floats = ". Make an embedding of a bucketized column of it."
     no_meaning = frozenset({"initializer", "dimension"})
-    source: str = Field(alias="dynamic_embedding")
-    dimension: PositiveInt
-    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
-    initializer: Optional[Initializer] = None
-    min_count: Annotated[int, Field(ge=1, le=2**31)] = 1
-    max_rows: Optional[PositiveInt] = None
-    evict: Literal["oldest", "rarest"] = "oldest"
-    evict_every: PositiveInt = 1000
-    shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    source: str = Field(
+        alias="dynamic_embedding", description="The name of a string or int64 feature."
+    )
+    dimension: PositiveInt = Field(description="The length of the vectors.")
+    combiner: Literal["mean", "sum", "sqrtn"] = Field(
+        "mean",
+        description="How the vectors of a list become one vector: their `mean`, their `sum`, or "
+        "`sqrtn`, the sum divided by the square root of the number of values.",
+    )
+    initializer: Optional[Initializer] = Field(
+        None,
+        description="The start values of a new row. The default is a truncated normal "
+        "distribution with the standard deviation 1/sqrt(dimension).",
+    )
+    min_count: Annotated[int, Field(ge=1, le=2**31)] = Field(
+        1,
+        description="How often training must read a value before the value gets a row. The reading "
+        "that reaches this count is the first that trains the row.",
+    )
+    max_rows: Optional[PositiveInt] = Field(
+        None,
+        description="The number of rows that an eviction keeps, divided among the shards. It also "
+        "limits the number of counts of values that have no row yet. By default nothing is "
+        "evicted.",
+    )
+    evict: Literal["oldest", "rarest"] = Field(
+        "oldest",
+        description="Which values are evicted first: `oldest`, the values that were read longest "
+        "ago, or `rarest`, the values that were read least often.",
+    )
+    evict_every: PositiveInt = Field(
+        1000,
+        description="The number of steps between evictions. Between two evictions the table may "
+        "have more than `max_rows` rows.",
+    )
+    shards: Annotated[int, Field(ge=1, le=1024)] = Field(
+        1,
+        description="The number of parts of the table. The key modulo this number selects the "
+        "part. Each parameter server holds one or more parts. Any number of parameter servers, or "
+        "none, can read the checkpoint.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> DynamicEmbedding:
         if self.max_rows is None:
             for field in ("evict", "evict_every"):
                 if field in self.model_fields_set:
-                    raise ValueError(f"`{field}` goes with max_rows, without which nothing goes")
+                    raise ValueError(
+                        f"`{field}` needs max_rows, because without it nothing is evicted. Set "
+                        f"max_rows or remove {field}."
+                    )
         elif self.max_rows < self.shards:
             raise ValueError(
-                f"max_rows {self.max_rows} must not be below shards {self.shards}; each has a row"
+                f"max_rows must be at least the number of shards, {self.shards}, got "
+                f"{self.max_rows}"
             )
         return self
 
@@ -76,13 +102,13 @@ class DynamicEmbedding(Lookup):
 
     def not_linear(self) -> str:
         return (
-            "is a dynamic_embedding, which a linear model does not read; put a hash_bucket column "
-            "of the feature into the group instead"
+            "is a dynamic_embedding, which a linear model cannot read. Put a hash_bucket column of "
+            "the feature into the group instead."
         )
 
     def feature_column(self, reference: Reference, name: str) -> NoReturn:
         raise ValueError(
-            f"{reference.spec.source}: column {name!r} is a dynamic_embedding, which no "
-            "tf.feature_column is; train it with a ModelFn, or make an embedding of a hash_bucket "
-            "column"
+            f"{reference.spec.source}: column {name!r} is a dynamic_embedding, and "
+            "tf.feature_column has no such column. Train it with a ModelFn, or use an embedding of "
+            "a hash_bucket column."
         )

@@ -1,4 +1,4 @@
-"""The kind `embedding`: a learned vector an id. Imports no TensorFlow."""
+"""The kind `embedding`: a learned vector per id. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,19 +14,9 @@ from feature_specs.kinds.over_ids import OverIds
 
 
 class Embedding(OverIds):
-    """A learned vector an id; a list of ids is combined by `combiner`.
+    """A learned vector for each id of a categorical column.
 
     A record without ids has the zero vector.
-
-    Attributes:
-      dimension: length of the vectors.
-      combiner: `mean`, `sum` or `sqrtn` (sum / sqrt(number of ids)).
-      initializer: what the table starts from, by default a truncated normal with the stddev
-        1/sqrt(dimension), as in `tf.feature_column.embedding_column`.
-      max_norm: vectors longer than this are scaled down to it when they are looked up.
-      trainable: false freezes the table.
-      shared: embeddings of one group that give the same name share one table; it gets that name.
-      pretrained: where the table comes from when training starts from nothing.
     """
 
     kind = "embedding"
@@ -34,21 +24,42 @@ class Embedding(OverIds):
     no_meaning = frozenset(
         {"initializer", "pretrained", "trainable", "shared", "max_norm", "dimension"}
     )
-    source: str = Field(alias="embedding")
-    dimension: PositiveInt
-    combiner: Literal["mean", "sum", "sqrtn"] = "mean"
-    initializer: Optional[Initializer] = None
-    max_norm: Optional[PositiveFloat] = None
-    trainable: bool = True
-    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = None
-    pretrained: Optional[Pretrained] = None
+    source: str = Field(alias="embedding", description="The name of a categorical column.")
+    dimension: PositiveInt = Field(description="The length of the vectors.")
+    combiner: Literal["mean", "sum", "sqrtn"] = Field(
+        "mean",
+        description="How the vectors of a list of ids become one vector: their `mean`, their "
+        "`sum`, or `sqrtn`, the sum divided by the square root of the number of ids.",
+    )
+    initializer: Optional[Initializer] = Field(
+        None,
+        description="The start values of the table. The default is a truncated normal distribution "
+        "with the standard deviation 1/sqrt(dimension), as in "
+        "`tf.feature_column.embedding_column`.",
+    )
+    max_norm: Optional[PositiveFloat] = Field(
+        None,
+        description="The largest L2 norm of a vector. A lookup scales longer vectors down to it. "
+        "The default sets no limit.",
+    )
+    trainable: bool = Field(True, description="`false` freezes the table.")
+    shared: Optional[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(
+        None,
+        description="The name of a table to share. The embeddings of a group with the same name "
+        "use one table of this name.",
+    )
+    pretrained: Optional[Pretrained] = Field(
+        None,
+        description="The file or checkpoint with the start values of the table. It is read only "
+        "when a new training starts.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Embedding:
         if not self.trainable and self.pretrained is None and self.initializer is None:
             raise ValueError(
-                "trainable: false freezes random vectors; give pretrained vectors, or an "
-                "initializer if that is meant"
+                "trainable: false freezes random vectors. Add pretrained vectors, or an "
+                "initializer if random vectors are intended."
             )
         return self
 
@@ -65,8 +76,8 @@ class Embedding(OverIds):
 
     def not_linear(self) -> str:
         return (
-            f"is {self.kind}, which a linear model does not need; put {self.source!r} itself into "
-            "the group instead"
+            f"is {self.kind}, which a linear model cannot read. Put {self.source!r} itself into "
+            "the group instead."
         )
 
     def feature_column(self, reference: Reference, name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Where the table of an embedding column starts: initializers and pretrained vectors.
+"""The entries for the start values of an embedding table: initializers and pretrained vectors.
 
-The entries of the YAML only; `pretrained.py` reads the files. Imports no TensorFlow.
+`feature_specs.embeddings.pretrained` reads the files. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -8,38 +8,46 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pydantic
+from pydantic import Field
 
 from feature_specs.entry import Entry, PositiveFloat, Range, only_key, spelled_out
 
 
 class Zeros(Entry):
-    """All zeros."""
+    """All values are 0."""
 
-    zeros: Literal[True]
+    zeros: Literal[True] = Field(description="All values are 0. Write `zeros` without a value.")
 
 
 class TruncatedNormal(Entry):
-    """Normal around 0, drawn again beyond two standard deviations."""
+    """A normal distribution with the mean 0. Values beyond two standard deviations are redrawn."""
 
     class Values(Entry):
-        stddev: PositiveFloat
+        """The options of `truncated_normal`."""
 
-    truncated_normal: Values
+        stddev: PositiveFloat = Field(description="The standard deviation before the truncation.")
+
+    truncated_normal: Values = Field(
+        description="A normal distribution with the mean 0. Values beyond two standard deviations "
+        "are redrawn."
+    )
 
 
 class Normal(Entry):
-    """Normal around 0."""
+    """A normal distribution with the mean 0."""
 
     class Values(Entry):
-        stddev: PositiveFloat
+        """The options of `normal`."""
 
-    normal: Values
+        stddev: PositiveFloat = Field(description="The standard deviation.")
+
+    normal: Values = Field(description="A normal distribution with the mean 0.")
 
 
 class Uniform(Entry):
-    """Uniform in [min, max)."""
+    """A uniform distribution over [min, max)."""
 
-    uniform: Range
+    uniform: Range = Field(description="A uniform distribution over [min, max).")
 
 
 def _spelled_out(value: Any) -> Any:
@@ -64,26 +72,33 @@ Initializer = Annotated[
 
 
 class Pretrained(Entry):
-    """Vectors learned elsewhere, for a training that starts from nothing.
+    """Vectors that were learned elsewhere. Only a new training reads them.
 
-    Attributes:
-      file: relative to the spec, below its folder. A text file has a word and its numbers on each
-        line, in any order, for a column over a vocabulary; words that it lacks start from the
-        initializer, and are counted. A word goes to the first tab of its line, or to the first
-        space where there is no tab. An `.npy` file is a float array [ids, dimension] in the order
-        of the ids; it may leave out out-of-vocabulary buckets, which are the last ids.
-      checkpoint, tensor: a TensorFlow checkpoint, as a path prefix, and the name of the tensor
-        [ids, dimension] in it.
+    Set `file`, or `checkpoint` and `tensor`.
     """
 
-    file: Optional[str] = None
-    checkpoint: Optional[str] = None
-    tensor: Optional[str] = None
+    file: Optional[str] = Field(
+        None,
+        description="A path relative to the folder of the spec, and below it. In a text file each "
+        "line has a word and its numbers; it needs a column over a vocabulary. The word ends at "
+        "the first tab of its line, or at the first space if the line has no tab. Words without a "
+        "line start from the initializer, and the log reports their number. An `.npy` file holds a "
+        "float array [ids, dimension] in the order of the ids. It may leave out the "
+        "out-of-vocabulary buckets, which are the last ids.",
+    )
+    checkpoint: Optional[str] = Field(
+        None,
+        description="The path prefix of a TensorFlow checkpoint, relative to the folder of the "
+        "spec and below it.",
+    )
+    tensor: Optional[str] = Field(
+        None, description="The name of the tensor [ids, dimension] in the checkpoint."
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Pretrained:
         if (self.file is None) == (self.checkpoint is None):
-            raise ValueError("give `file`, or `checkpoint` and `tensor`")
+            raise ValueError("set either `file`, or `checkpoint` and `tensor`")
         if (self.checkpoint is None) != (self.tensor is None):
-            raise ValueError("`checkpoint` and `tensor` go together")
+            raise ValueError("`checkpoint` and `tensor` need each other. Set both.")
         return self

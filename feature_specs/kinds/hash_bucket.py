@@ -1,4 +1,4 @@
-"""The kind `hash_bucket`: values hashed into ids. Imports no TensorFlow."""
+"""The kind `hash_bucket`: values hashed to ids. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from feature_specs.kinds.lookup import Lookup
 
 
 class HashBucket(Lookup):
-    """A string or integer hashed into [0, size); different values may share an id.
-
-    `sequence: true`: see `Identity`.
-    """
+    """A string or integer, hashed to an id in [0, size). Different values may share an id."""
 
     kind = "hash_bucket"
     categorical = True
-    source: str = Field(alias="hash_bucket")
-    size: Annotated[int, Field(ge=2, le=2**62)]
-    sequence: bool = False
+    source: str = Field(alias="hash_bucket", description="The name of a string or int64 feature.")
+    size: Annotated[int, Field(ge=2, le=2**62)] = Field(
+        description="The number of ids. A larger number has fewer collisions and needs more memory."
+    )
+    sequence: bool = Field(
+        False,
+        description="`true` keeps the values of a list as separate steps, for models that read "
+        "steps in order.",
+    )
 
     def cross_problem(self, spec: Entries, key: str) -> str:
-        rename = "; rename the column, so that the name means the feature"
+        rename = " Rename the column, so that its name means the feature."
         return (
             f"column {key!r} is a hash_bucket, expected the feature {self.source!r} itself: "
-            f"hashing twice only adds collisions{rename if key == self.source else ''}"
+            f"hashing twice only adds collisions.{rename if key == self.source else ''}"
         )
 
     def is_sequence(self, spec: Entries) -> bool:

@@ -1,4 +1,4 @@
-"""The kind `identity`: integers that are ids. Imports no TensorFlow."""
+"""The kind `identity`: integers that are ids. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,26 +14,31 @@ from feature_specs.kinds.lookup import Lookup
 
 
 class Identity(Lookup):
-    """An integer that already is an id in [0, size).
-
-    Outside it, `default_id` when given, an error otherwise. `sequence: true` makes each value of a
-    list a step of its own, for models that read steps in their order.
-    """
+    """An integer that already is an id in [0, size)."""
 
     kind = "identity"
     categorical = True
     named_rows = True
     dtypes = ("int64",)
     compared_apart = frozenset({"source", "size", "sequence", "default_id"})
-    source: str = Field(alias="identity")
-    size: PositiveInt
-    default_id: Optional[Annotated[int, Field(ge=0)]] = None
-    sequence: bool = False
+    source: str = Field(alias="identity", description="The name of an int64 feature.")
+    size: PositiveInt = Field(description="The number of ids: valid values are in [0, size).")
+    default_id: Optional[Annotated[int, Field(ge=0)]] = Field(
+        None,
+        description="The id of values outside [0, size). Without it, such a value is an error.",
+    )
+    sequence: bool = Field(
+        False,
+        description="`true` keeps the values of a list as separate steps, for models that read "
+        "steps in order.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Identity:
         if self.default_id is not None and self.default_id >= self.size:
-            raise ValueError(f"default_id {self.default_id} must be below size {self.size}")
+            raise ValueError(
+                f"default_id must be less than size, {self.size}, got {self.default_id}"
+            )
         return self
 
     def is_sequence(self, spec: Entries) -> bool:

@@ -1,6 +1,6 @@
-"""The base of kinds that have an id, or a key, for each value of a feature.
+"""The base class of kinds that map each value of a feature to an id or a key.
 
-Imports no TensorFlow.
+This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from feature_specs.kinds.base import (
 
 
 class Lookup(Sourced):
-    """Base of columns that look values up, one by one.
+    """The base class of columns that look up each value of a feature.
 
     Attributes:
-      dtypes: of features that it reads.
-      for_floats: what to do for a feature of float32, as messages say it.
+      dtypes: the dtypes of the features that it reads.
+      for_floats: the remedy for a float32 feature, for messages.
     """
 
     looks_up = True
     dtypes: ClassVar[tuple[str, ...]] = ("string", "int64")
-    for_floats: ClassVar[str] = "; put a bucketized column over it"
+    for_floats: ClassVar[str] = ". Use a bucketized column instead."
 
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         path, feature = path_to(self, name), spec.features.get(self.source)
@@ -39,8 +39,8 @@ class Lookup(Sourced):
         if feature.decode is not None:
             yield Problem(
                 path,
-                f"feature {self.source!r} is decoded to numbers, which numeric and bucketized "
-                "columns read; remove decode if its bytes are meant themselves",
+                f"feature {self.source!r} is decoded to numbers, which only numeric and bucketized "
+                "columns read. Remove decode to read the bytes themselves.",
             )
             return
         if feature.dtype not in self.dtypes:
@@ -54,20 +54,20 @@ class Lookup(Sourced):
             yield Problem(
                 path,
                 f"feature {self.source!r} has the shape {list(feature.shape)}, expected one value "
-                "or a list; declare it with shape: variable",
+                "or a list. Declare it with shape: variable.",
             )
         if self.is_sequence(spec) and not feature.variable:
             yield Problem(
                 ("columns", name, "sequence"),
-                f"feature {self.source!r} has one value a record, expected a list of steps; "
-                f"declare it with {list_form(spec)}, or remove sequence",
+                f"feature {self.source!r} has one value per record, expected a list of steps. "
+                f"Declare it with {list_form(spec)}, or remove sequence.",
             )
 
     def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         if self.is_sequence(spec) and is_nested(spec, self.source):
             yield Problem(
                 ("columns", name, "sequence"),
-                f"feature {self.source!r} {LISTS_OF_LISTS}; remove sequence",
+                f"feature {self.source!r} {LISTS_OF_LISTS}. Remove sequence.",
             )
 
     def names_values_of(self, spec: Entries) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The normalizers of numeric columns, one frozen model each, and the field that lists them.
 
-`reference.normalizers` says what each is in TensorFlow. Imports no TensorFlow.
+`feature_specs.reference.normalizers` has their TensorFlow ops. This module does not import
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -8,36 +9,49 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Union
 
 import pydantic
+from pydantic import Field
 
 from feature_specs.entry import Entry, FiniteFloat, PositiveFloat, Range, only_key, spelled_out
 
 
 class Log1p(Entry):
-    """log(1 + x), for counts and prices; x must be above -1."""
+    """log(1 + x), for counts and prices. x must be greater than -1."""
 
-    log1p: Literal[True]
+    log1p: Literal[True] = Field(
+        description="log(1 + x). x must be greater than -1. Write `log1p` without a value."
+    )
 
 
 class ZScore(Entry):
-    """(x - mean) / stddev."""
+    """(x - mean) / stddev.
+
+    `{zscore: {statistics: statistics.json}}` takes both numbers from a statistics file.
+    """
 
     class Values(Entry):
-        mean: FiniteFloat
-        stddev: PositiveFloat
+        """The options of `zscore`."""
 
-    zscore: Values
+        mean: FiniteFloat = Field(description="The number that is subtracted.")
+        stddev: PositiveFloat = Field(description="The number that the difference is divided by.")
+
+    zscore: Values = Field(description="(x - mean) / stddev.")
 
 
 class MinMax(Entry):
-    """(x - min) / (max - min), 0 to 1 inside the range and not clipped outside it."""
+    """(x - min) / (max - min). Values outside the range are not clipped.
 
-    minmax: Range
+    `{minmax: {statistics: statistics.json}}` takes both numbers from a statistics file.
+    """
+
+    minmax: Range = Field(
+        description="(x - min) / (max - min). Values outside the range are not clipped."
+    )
 
 
 class Clip(Entry):
-    """x limited to [min, max]."""
+    """x, limited to [min, max]."""
 
-    clip: Range
+    clip: Range = Field(description="x, limited to [min, max].")
 
 
 Normalizer = Annotated[
@@ -57,10 +71,10 @@ Normalizer = Annotated[
 
 
 def _steps(value: Any) -> Any:
-    """Spells `log1p`, one mapping, or a list of both, as a tuple of mappings."""
+    """Turns `log1p`, a mapping, or a list of them into a tuple of mappings."""
     steps = value if isinstance(value, (list, tuple)) else [value]
     return tuple(spelled_out(step, "log1p") for step in steps)
 
 
-# In the order in which they are applied.
+# They are applied in order.
 Normalizers = Annotated[tuple[Normalizer, ...], pydantic.BeforeValidator(_steps)]

@@ -1,4 +1,4 @@
-"""The kind `numeric`: numbers of a record as they are. Imports no TensorFlow."""
+"""The kind `numeric`: the numbers of a record. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from feature_specs.kinds.normalizers import Normalizers
 
 
 class Numeric(Sourced):
-    """A number as it is, after its normalizers in order."""
+    """A number, or a fixed number of numbers, after the normalizers."""
 
     kind = "numeric"
     dense = "numbers"
     normalizer_statistics = True
-    source: str = Field(alias="numeric")
-    normalizer: Normalizers = ()
+    source: str = Field(alias="numeric", description="The name of a feature of numbers.")
+    normalizer: Normalizers = Field(
+        (),
+        description="One normalizer, or a list of normalizers that are applied in order: `log1p`, "
+        "`zscore`, `minmax` and `clip`.",
+    )
 
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         path, feature = path_to(self, name), spec.features.get(self.source)
@@ -29,11 +33,11 @@ class Numeric(Sourced):
         if not feature.is_number:
             yield Problem(path, f"feature {self.source!r} is a string, expected a number")
         if feature.variable:
-            by_step = "; for one number a step make it sequence_numeric"
+            by_step = ". Use sequence_numeric for one number per step."
             hint = by_step if feature.feature_list else ""
             yield Problem(
                 path,
-                f"feature {self.source!r} is of variable length, expected a fixed shape{hint}",
+                f"feature {self.source!r} has a variable length, expected a fixed shape{hint}",
             )
 
     def width(self, spec: Entries) -> int:

@@ -1,6 +1,6 @@
-"""The base of kinds that are made from the ids of a categorical column.
+"""The base class of kinds that are made from the ids of a categorical column.
 
-Imports no TensorFlow.
+This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from feature_specs.kinds.base import (
 
 
 class OverIds(Sourced):
-    """Base of columns over a categorical column, `source`, whose ids they take as they are."""
+    """The base class of columns that use the ids of the categorical column `source` unchanged."""
 
-    compared_apart = frozenset({"source"})  # Its ids are compared.
+    compared_apart = frozenset({"source"})  # A comparison looks at the ids of the source.
 
     def parents(self, spec: Entries) -> tuple[str, ...]:
         return (self.source,) if self.source in spec.columns else ()
@@ -32,8 +32,8 @@ class OverIds(Sourced):
             hint = did_you_mean(self.source, [n for n, c in spec.columns.items() if c.categorical])
             if self.source in spec.features:
                 hint = (
-                    f"; {self.source!r} is a feature: make a hash_bucket or vocabulary column of "
-                    "it first"
+                    f". {self.source!r} is a feature. Make a hash_bucket or vocabulary column of "
+                    "it first."
                 )
             yield Problem(
                 path, f"got {self.source!r}, expected the name of a categorical column{hint}"
@@ -49,8 +49,8 @@ class OverIds(Sourced):
         if is_nested(spec, feature_under(spec, self.source)):
             yield Problem(
                 path_to(self, name),
-                f"column {self.source!r} {LISTS_OF_LISTS}; make it {{ragged: {self.source}}}, and "
-                "combine vectors in a model of your own",
+                f"column {self.source!r} {LISTS_OF_LISTS}. Use {{ragged: {self.source}}}, and "
+                "combine the vectors in your own model.",
             )
 
     def features(self, spec: Entries) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The kind `ragged`: a list, or a list of lists, as it is. Imports no TensorFlow."""
+"""The kind `ragged`: a list, or a list of lists. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ from feature_specs.kinds.normalizers import Normalizers
 
 
 class Ragged(Sourced):
-    """A list, or a list of lists, as it is, for a model of a user's own.
+    """A list, or a list of lists, of numbers or ids, for your own model.
 
-    Of numbers, over a feature, after its normalizers in order; or of ids, over an identity,
-    vocabulary or hash_bucket column.
+    The built-in models do not read ragged columns. Your model gets a `tf.RaggedTensor`.
     """
 
     kind = "ragged"
     ragged = True
-    source: str = Field(alias="ragged")
-    normalizer: Normalizers = ()
+    source: str = Field(
+        alias="ragged",
+        description="The name of a feature that is a list of numbers, or of an `identity`, "
+        "`vocabulary` or `hash_bucket` column over a list.",
+    )
+    normalizer: Normalizers = Field(
+        (),
+        description="One normalizer, or a list of normalizers that are applied in order: `log1p`, "
+        "`zscore`, `minmax` and `clip`. Only for numbers.",
+    )
 
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         path = path_to(self, name)
@@ -39,7 +46,7 @@ class Ragged(Sourced):
             known = [*(n for n, c in spec.columns.items() if c.categorical), *spec.features]
             yield unknown(path, self.source, "a categorical column or a feature of numbers", known)
         elif feature.dtype == "string" or not feature.variable:
-            hint = "; for words make a hash_bucket or vocabulary column, and a ragged one of it"
+            hint = ". For words, make a ragged column of a hash_bucket or vocabulary column."
             yield Problem(
                 path,
                 f"feature {self.source!r} is {feature.dtype} with {feature.form}, expected "
@@ -60,18 +67,18 @@ class Ragged(Sourced):
         if self.normalizer:
             yield Problem(
                 ("columns", name, "normalizer"),
-                f"column {self.source!r} has ids, which are not normalized; remove it",
+                f"column {self.source!r} has ids, which cannot be normalized. Remove normalizer.",
             )
         feature = spec.features.get(next(source.features(spec)))
         if feature is not None and not feature.variable:
             yield Problem(
                 path,
-                f"column {self.source!r} is of one value a record, expected a list; declare its "
-                "feature with shape: variable",
+                f"column {self.source!r} has one value per record, expected a list. Declare its "
+                "feature with shape: variable.",
             )
 
     def category(self, spec: Entries) -> Optional[str]:
-        # A categorical column's name hides that of a feature.
+        # A categorical column hides a feature of the same name.
         source = spec.columns.get(self.source)
         return self.source if source is not None and source.categorical else None
 
@@ -91,10 +98,10 @@ class Ragged(Sourced):
 
     def feature_column(self, reference: Reference, name: str) -> NoReturn:
         raise ValueError(
-            f"{reference.spec.source}: column {name!r} is ragged, which no tf.feature_column is; "
-            "read its feature in a model of your own, or make an embedding with a combiner of its "
-            "ids"
+            f"{reference.spec.source}: column {name!r} is ragged, and tf.feature_column has no "
+            "such column. Read the feature in your own model, or make an embedding with a combiner "
+            "of its ids."
         )
 
     def meaning(self, spec: Entries) -> Any:
-        return [self.own_meaning(), []]  # Its ids are for a user's own model to compare.
+        return [self.own_meaning(), []]  # Only the user's model knows what its ids mean.

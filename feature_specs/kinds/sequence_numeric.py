@@ -1,4 +1,4 @@
-"""The kind `sequence_numeric`: a number at each step of a record. Imports no TensorFlow."""
+"""The kind `sequence_numeric`: one number per step. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from feature_specs.kinds.normalizers import Normalizers
 
 
 class SequenceNumeric(Sourced):
-    """One number a step of a list of steps, after its normalizers in order."""
+    """One number per step of a list of steps, after the normalizers."""
 
     kind = "sequence_numeric"
     dense = "numbers"
     normalizer_statistics = True
-    source: str = Field(alias="sequence_numeric")
-    normalizer: Normalizers = ()
+    source: str = Field(
+        alias="sequence_numeric", description="The name of a feature that is a list of numbers."
+    )
+    normalizer: Normalizers = Field(
+        (),
+        description="One normalizer, or a list of normalizers that are applied in order: `log1p`, "
+        "`zscore`, `minmax` and `clip`.",
+    )
 
     def source_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         path, feature = path_to(self, name), spec.features.get(self.source)
@@ -37,14 +43,14 @@ class SequenceNumeric(Sourced):
             yield Problem(
                 path,
                 f"feature {self.source!r} is {feature.dtype} with {feature.form}, "
-                f"expected numbers with {list_form(spec)}, one a step",
+                f"expected numbers with {list_form(spec)}, one per step",
             )
 
     def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
         if is_nested(spec, self.source):
             yield Problem(
                 path_to(self, name),
-                f"feature {self.source!r} {LISTS_OF_LISTS}; make it {{ragged: {self.source}}}",
+                f"feature {self.source!r} {LISTS_OF_LISTS}. Use {{ragged: {self.source}}}.",
             )
 
     def is_sequence(self, spec: Entries) -> bool:
@@ -58,6 +64,7 @@ class SequenceNumeric(Sourced):
         return tf.feature_column.sequence_numeric_column(
             self.source,
             dtype=tf.as_dtype(reference.spec.features[self.source].dtype),
-            # Given a SparseTensor. Always there, since without it TensorFlow fails on integers.
+            # TensorFlow passes a SparseTensor. The function is always set, because without it
+            # TensorFlow fails on integers.
             normalizer_fn=lambda steps: tf.sparse.map_values(normalize, steps),
         )

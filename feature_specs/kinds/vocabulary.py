@@ -1,4 +1,4 @@
-"""The kind `vocabulary`: words with ids. Imports no TensorFlow."""
+"""The kind `vocabulary`: words with ids. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,45 +17,66 @@ from feature_specs.vocabulary import VocabularyError, inside, not_inside, read_w
 
 
 class Vocabulary(Lookup):
-    """The position of a word in a list or in a file with one word a line.
+    """The position of a word in a list, or in a file with one word per line.
 
-    Words outside it fall into `oov_buckets` extra ids by hash, or take `default_id`, or (the
-    default) have no id.
-
-    `size` uses the first lines of the file only; it is filled in with the number of lines.
-    `sequence: true`: see `Identity`.
+    By default, a word outside the vocabulary has no id. Set `oov_buckets` or `default_id` to give
+    it one.
     """
 
     kind = "vocabulary"
     categorical = True
     named_rows = True
     compared_apart = frozenset({"source", "words", "file", "size", "sequence", "default_id"})
-    source: str = Field(alias="vocabulary")
-    words: Optional[Union[Words, Integers]] = Field(default=None, alias="list")
-    file: Optional[str] = None
-    size: Optional[PositiveInt] = None
-    oov_buckets: Annotated[int, Field(ge=0)] = 0
-    default_id: Annotated[int, Field(ge=-1)] = -1
-    sequence: bool = False
+    source: str = Field(alias="vocabulary", description="The name of a string or int64 feature.")
+    words: Optional[Union[Words, Integers]] = Field(
+        default=None,
+        alias="list",
+        description="The words, or integers, in the order of their ids. Set either `list` or "
+        "`file`.",
+    )
+    file: Optional[str] = Field(
+        None,
+        description="A UTF-8 file with one word per line, in the order of the ids. The path is "
+        "relative to the folder of the spec, and below it.",
+    )
+    size: Optional[PositiveInt] = Field(
+        None, description="Use only this many lines of the file. By default all lines are used."
+    )
+    oov_buckets: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="The number of extra ids for words outside the vocabulary. A hash of the word "
+        "selects the id.",
+    )
+    default_id: Annotated[int, Field(ge=-1)] = Field(
+        -1, description="The id of all words outside the vocabulary. -1 means that they have no id."
+    )
+    sequence: bool = Field(
+        False,
+        description="`true` keeps the values of a list as separate steps, for models that read "
+        "steps in order.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Vocabulary:
         if (self.words is None) == (self.file is None):
-            raise ValueError("give the words as `list` or as `file`, one of the two")
+            raise ValueError("set either `list` or `file`")
         if self.words is not None and self.size is not None:
-            raise ValueError("`size` goes with `file`; a list has the size it has")
+            raise ValueError(
+                "`size` can only be set with `file`. Remove size, or shorten the list."
+            )
         if self.words is not None and len(set(self.words)) < len(self.words):
-            raise ValueError("the list has duplicates")
+            raise ValueError("the list contains a word twice. Remove one of them.")
         if self.oov_buckets and self.default_id != -1:
-            raise ValueError("give oov_buckets or default_id, not both")
+            raise ValueError("set oov_buckets or default_id, not both")
         if self.words is not None and self.default_id >= len(self.words):
             raise ValueError(
-                f"default_id {self.default_id} must be below the number of words, {len(self.words)}"
+                f"default_id must be less than the number of words, {len(self.words)}, got "
+                f"{self.default_id}"
             )
         return self
 
     def path(self, spec: Entries) -> pathlib.Path:
-        """Where its file is; of a column that has one."""
+        """The path of its file. Only for a column with a file."""
         assert self.file is not None
         return spec.directory / self.file
 
@@ -76,7 +97,7 @@ class Vocabulary(Lookup):
             )
 
     def with_files(self, spec: Entries, name: str) -> Union[Column, Problem]:
-        """The column with the number of words that it reads from its file as its `size`."""
+        """The column, with the number of words that it reads from its file as its `size`."""
         if self.file is None:
             return self
         path: Path = ("columns", name, "file")
@@ -91,14 +112,14 @@ class Vocabulary(Lookup):
         if self.size is not None and self.size > len(words):
             return Problem(
                 ("columns", name, "size"),
-                f"got {self.size}, but {self.file!r} has {len(words)} words; "
-                "lower size or leave it out",
+                f"got {self.size}, but {self.file!r} has {len(words)} words. Lower size or remove "
+                "it.",
             )
         used = self.size or len(words)
         if self.default_id >= used:
             return Problem(
                 ("columns", name, "default_id"),
-                f"got {self.default_id}, expected an id below the number of words, {used}",
+                f"got {self.default_id}, expected an id less than the number of words, {used}",
             )
         return self.model_copy(update={"size": used})
 
@@ -110,7 +131,7 @@ class Vocabulary(Lookup):
         return words + self.oov_buckets
 
     def row_names(self, spec: Entries) -> list[str]:
-        """Its words; integers as digits."""
+        """Its words. Integers are returned as strings of digits."""
         if self.words is not None:
             return [str(word) for word in self.words]
         return read_words(self.path(spec))[: self.size]
@@ -149,7 +170,7 @@ class Vocabulary(Lookup):
             str(self.path(reference.spec)),
             vocabulary_size=self.size,
             dtype=dtype,
-            # TensorFlow wants None, not -1, beside out-of-vocabulary buckets.
+            # With out-of-vocabulary buckets, TensorFlow expects None instead of -1.
             default_value=None if self.oov_buckets else self.default_id,
             num_oov_buckets=self.oov_buckets,
         )

@@ -1,4 +1,4 @@
-"""The kind `weighted`: ids of a list, each with a weight. Imports no TensorFlow."""
+"""The kind `weighted`: ids of a list, each with a weight. Does not import TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ from feature_specs.kinds.over_ids import OverIds
 
 
 class Weighted(OverIds):
-    """Ids of a list, each with a weight of its own, such as how often a word occurs.
+    """The ids of a list, each with its own weight, for instance the number of times a word occurs.
 
-    The column under it and the `weight` feature (float32) are lists of the same length, record by
-    record. An embedding of it combines by weight, an indicator adds weights up, a linear model
-    multiplies; ids with a weight of 0 or less count only where weights are summed.
+    An embedding of this column combines the vectors by weight. An indicator adds up the weights of
+    each id. A linear model multiplies by the weight. An embedding ignores ids with a weight of 0 or
+    less.
     """
 
     kind = "weighted"
     categorical = True
-    source: str = Field(alias="weighted")
-    weight: str
+    source: str = Field(
+        alias="weighted",
+        description="The name of an `identity`, `vocabulary` or `hash_bucket` column over a list.",
+    )
+    weight: str = Field(
+        description="The name of a float32 feature that is a list. In each record it must be as "
+        "long as the list of ids."
+    )
 
     @property
     def weighted_by(self) -> str:
@@ -50,7 +56,7 @@ class Weighted(OverIds):
             yield Problem(
                 path,
                 f"feature {self.weight!r} is {weight.dtype} with {weight.form}, expected "
-                f"float32 with {list_form(spec)}, one weight an id",
+                f"float32 with {list_form(spec)}, one weight per id",
             )
 
     def _id_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
@@ -62,14 +68,14 @@ class Weighted(OverIds):
                 "hash_bucket column",
             )
         elif source.is_sequence(spec):
-            yield Problem(path, f"column {self.source!r} is a sequence, which has no weights")
+            yield Problem(path, f"column {self.source!r} is a sequence, which cannot have weights")
         else:
             feature = spec.features.get(next(source.features(spec)))
             if feature is not None and not feature.variable:
                 yield Problem(
                     path,
-                    f"column {self.source!r} is of one value a record, expected a list; declare "
-                    "its feature with shape: variable",
+                    f"column {self.source!r} has one value per record, expected a list. Declare "
+                    "its feature with shape: variable.",
                 )
 
     def nested_problems(self, spec: Entries, name: str) -> Iterator[Problem]:
@@ -79,7 +85,9 @@ class Weighted(OverIds):
             yield Problem(("columns", name, "weight"), f"feature {self.weight!r} {LISTS_OF_LISTS}")
 
     def cross_problem(self, spec: Entries, key: str) -> str:
-        return f"column {key!r} is weighted; cross {self.source!r} itself"
+        return (
+            f"column {key!r} is weighted, which cannot be crossed. Cross {self.source!r} instead."
+        )
 
     def features(self, spec: Entries) -> Iterator[str]:
         yield from super().features(spec)

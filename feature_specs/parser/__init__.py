@@ -1,1 +1,1 @@
-"""From the YAML of a spec to a `FeatureSpec`."""
+"""Reads the YAML of a spec into a `FeatureSpec`."""

@@ -1,6 +1,7 @@
-"""What pydantic finds wrong in an entry, in the words and at the places of a spec.
+"""Translates the errors that pydantic finds in an entry into the words and paths of a spec.
 
-Needs the models of entries alone, no whole spec. Imports no TensorFlow.
+This module needs only the models of entries. It does not need a complete spec and does not import
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pydantic
 
 from feature_specs.errors import Path, did_you_mean, nearest, value_text
 
-# What pydantic calls otherwise than YAML does.
+# Types that YAML and pydantic name differently.
 _EXPECTED = {"tuple_type": "a list"}
 
 
@@ -23,7 +24,7 @@ def field_names(model: type[pydantic.BaseModel]) -> list[str]:
 
 
 def place_in(value: Any, location: tuple[Any, ...], *, missing: bool) -> Path:
-    """The part of a pydantic location that leads into the document (it also names types)."""
+    """The document path of a pydantic location, which also contains names of types."""
     path: list[Any] = []
     for i, part in enumerate(location):
         if isinstance(value, Mapping) and part in value:
@@ -43,7 +44,7 @@ def entry_at(value: Any, path: Path) -> Any:
 
 
 def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> list[str]:
-    """The keys that the entry at a pydantic location (of `model`, or deeper in it) may have."""
+    """The valid keys of the entry at a pydantic location in `model`."""
     models = [model]
     for part in location:
         fields = [
@@ -52,42 +53,42 @@ def _known_keys(model: type[pydantic.BaseModel], location: tuple[Any, ...]) -> l
             for name, field in outer.model_fields.items()
             if part == (field.alias or name)
         ]
-        # A place in a list or the tag of a union is no field, and leads no deeper.
+        # A list position or the tag of a union is not a field and stays at the same model.
         models = [inner for field in fields for inner in _models_in(field)] or models
     return list(dict.fromkeys(name for inner in models for name in field_names(inner)))
 
 
 def _models_in(annotation: Any) -> Iterator[type[pydantic.BaseModel]]:
-    """The models of a type: itself, or what an Optional, a union, a list or an Annotated has."""
+    """The models in a type, also inside an Optional, a union, a list or an Annotated."""
     arguments = typing.get_args(annotation)
     for argument in arguments:
         yield from _models_in(argument)
-    # `tuple[int]` is an instance of `type` in Python 3.9 and 3.10, and no class.
+    # In Python 3.9 and 3.10, `tuple[int]` is an instance of `type` but not a class.
     if not arguments and isinstance(annotation, type):
         if issubclass(annotation, pydantic.BaseModel):
             yield annotation
 
 
 def message_of(model: type[pydantic.BaseModel], item: Any, entry: Any) -> str:
-    """A pydantic error in this project's words; `entry` is what holds the place of the error."""
+    """The message for a pydantic error. `entry` is the mapping or list around its place."""
     kind, text = item["type"], item["msg"]
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
         key = item["loc"][-1]
         known = _known_keys(model, item["loc"][:-1])
-        # A key that is not there yet is more likely meant than one that is.
+        # Prefer a key that is not set yet.
         hint = nearest(key, [name for name in known if name not in entry])
         there = nearest(key, known, least=0.8)
         if there and not hint:
-            hint = f"{there} It is there already"
+            hint = f"{there} It is already set."
         return f"unknown key{hint or did_you_mean('', known)}"
     if kind == "value_error":
         return text.removeprefix("Value error, ")
     expected = _EXPECTED.get(kind) or text.removeprefix("Input should be ")
     if kind == "model_type":
         known = _known_keys(model, item["loc"])
-        expected = f"a mapping of {', '.join(known)}" if known else "{}, as there is nothing to say"
+        expected = f"a mapping of {', '.join(known)}" if known else "{}, because it has no options"
     if kind == "too_short":
         least = item["ctx"]["min_length"]
         expected = f"at least {least} item{'s' if least > 1 else ''}"

@@ -1,11 +1,11 @@
-"""Reads a feature spec from YAML or JSON into a frozen `FeatureSpec`, or says all that is wrong.
+"""Reads a feature spec from YAML or JSON into a frozen `FeatureSpec`.
 
     spec = feature_specs.load("feature_specs/catalog/adult.yaml")
 
-Entries are checked one by one first (`schema`), then against each other (`validation`), and every
-problem of a stage is in the one `SpecError`, with its file, line and path. Reads the spec, its
-vocabulary and its statistics files, never writes, and imports no TensorFlow, so that validating
-takes milliseconds.
+The parser first checks each entry on its own, and then checks whether the entries fit each other
+(`validation`). One `SpecError` lists all problems of a stage, each with its file, line and path.
+The parser reads the spec and its vocabulary and statistics files, and never writes. It does not
+import TensorFlow, so that a validation takes milliseconds.
 """
 
 from __future__ import annotations
@@ -66,18 +66,19 @@ _SECTIONS = (
 )
 _OPTIONAL = ("ignored", "drift", "filter", "retraining", "tables")
 
-# Of the form of the document. A spec without `version` is of this one.
+# The version of the document format. A spec without `version` has this one.
 VERSION = 1
 
 
 def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
-    """The feature spec in a YAML or JSON file.
+    """Reads the feature spec in a YAML or JSON file.
 
-    Vocabulary and statistics files are relative to the spec's own folder and stay below it. Of a
-    statistics file the spec holds the numbers (`statistics_references`).
+    The paths of vocabulary and statistics files are relative to the folder of the spec and must
+    stay below it. The parser replaces a reference to a statistics file by numbers
+    (`statistics_references`).
 
     Raises:
-      SpecError: the file cannot be read or used; its `problems` list every reason.
+      SpecError: the file cannot be read, or the spec has mistakes. `problems` lists all of them.
     """
     path = pathlib.Path(path)
     try:
@@ -85,10 +86,10 @@ def load(path: Union[str, pathlib.Path]) -> FeatureSpec:
         if size > LONGEST:
             raise SpecError(str(path), [Problem((), too_long(f"{size:,} bytes"))])
         with path.open(encoding="utf-8") as file:
-            text = file.read(LONGEST + 1)  # A pipe says no size.
+            text = file.read(LONGEST + 1)  # A pipe has no size.
     except SpecError:
         raise
-    except (OSError, ValueError) as error:  # As of a path with a NUL, or text that is no UTF-8.
+    except (OSError, ValueError) as error:  # Such as a path with a NUL, or invalid UTF-8.
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(str(path), [Problem((), f"cannot be read: {reason}")]) from error
     document, lines = read_text(text, str(path))
@@ -101,19 +102,22 @@ def parse(
     directory: Union[str, pathlib.Path] = ".",
     source: str = "<dict>",
 ) -> FeatureSpec:
-    """The feature spec in a plain dict of the same form as the YAML.
+    """Reads a feature spec from a dict of the same form as the YAML.
 
     Args:
-      document: sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
-        `drift`, `filter`, `retraining`, `tables`.
-      directory: the folder that vocabulary and statistics files are relative to.
-      source: what error messages call the document.
+      document: the sections `features`, `columns`, `groups`, `labels`, `objectives`, `ignored`,
+        `drift`, `filter`, `retraining` and `tables`.
+      directory: the folder that the paths of vocabulary and statistics files start from.
+      source: the name of the document in error messages.
+
+    Raises:
+      SpecError: the spec has mistakes. `problems` lists all of them.
     """
     return _Parser(source, pathlib.Path(directory), {}).spec(document)
 
 
 class _Parser:
-    """One reading of one document; collects problems until a stage is through."""
+    """Reads one document. Collects the problems of a stage and raises them at its end."""
 
     def __init__(self, source: str, directory: pathlib.Path, lines: Lines):
         self._source = source
@@ -132,7 +136,7 @@ class _Parser:
                 self._problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}")
         for section in _SECTIONS:
             if section not in document and section not in _OPTIONAL:
-                self._problem((), f"the section {section!r} is missing")
+                self._problem((), f"the section {section!r} is missing. Add it.")
         self._references = StatisticsReferences(self._directory, document.get("columns"))
         sections = {section: self._section(document, section) for section in _SECTIONS[:5]}
         ignored = document.get("ignored", [])
@@ -163,10 +167,10 @@ class _Parser:
         elif version > VERSION:
             self._problem(
                 ("version",),
-                f"the spec is of version {version}, and this estimator_kit reads up to {VERSION}; "
-                "upgrade estimator_kit",
+                f"the spec has version {version}, but this estimator_kit reads versions up to "
+                f"{VERSION}. Upgrade estimator_kit.",
             )
-            self._stop_on_problems()  # What else is unknown in it is no mistake.
+            self._stop_on_problems()  # Other unknown keys may be valid in that version.
 
     def _checked(self, spec: FeatureSpec) -> FeatureSpec:
         columns = dict(spec.columns)
@@ -193,7 +197,7 @@ class _Parser:
             self._add(problem)
         self._stop_on_problems()
         spec = dataclasses.replace(spec, columns=columns)
-        # These follow names through the spec, which only now are known to lead somewhere.
+        # These checks follow names through the spec. Only now is it known that all names exist.
         for check in (
             groups.check_use,
             groups.check_variable_names,
@@ -219,7 +223,9 @@ class _Parser:
             path: Path = (section, name)
             if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
                 self._problem(
-                    path, "a name starts with a letter or digit and goes on with those, _, - and ."
+                    path,
+                    "a name must start with a letter or digit, and may then contain letters, "
+                    "digits, _, - and .",
                 )
                 continue
             entry = read(value, path)

@@ -1,15 +1,15 @@
-"""Numbers that a column takes from a statistics file, put in place when the spec is read.
+"""Replaces references to statistics files by their numbers when a spec is read.
 
     price:  {numeric: price, normalizer: {zscore: {statistics: statistics.json}}}
     area:   {numeric: area, normalizer: {minmax: {statistics: statistics.json}}}
     age:    {bucketized: age, quantiles: 10, statistics: statistics.json}
 
 become `{zscore: {mean: ..., stddev: ...}}`, `{minmax: {min: ..., max: ...}}` and
-`{bucketized: age, boundaries: [...]}`; `sequence_numeric` is like `numeric`. This works
-on the document, before its entries are checked, so that everything after it sees numbers.
-Statistics are those of the feature as it is stored, so a normalizer takes them only as the first
-step, and quantiles only of a number that is not normalized. Reads files below the spec's folder,
-never writes; imports no TensorFlow.
+`{bucketized: age, boundaries: [...]}`. `sequence_numeric` works like `numeric`. The replacement
+happens in the document before its entries are checked, so all later code sees numbers. The
+statistics describe the stored feature. Only the first normalizer of a column may therefore use
+them, and quantiles need a number without a normalizer. This module reads files below the spec's
+folder. It never writes and does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class _Wrong(Exception):
 
 
 class StatisticsReferences:
-    """Resolves the references of one document; each file is read once."""
+    """Resolves the references of one document. Reads each file once."""
 
     def __init__(self, directory: pathlib.Path, columns: Any):
-        """References of a spec in `directory` whose section `columns` is given, unchecked."""
+        """`columns` is the unchecked section `columns` of a spec in `directory`."""
         self._directory = directory
         self._columns = columns if isinstance(columns, Mapping) else {}
         self._files: dict[str, Statistics] = {}
 
     def resolved(self, value: Mapping[str, Any], path: Path) -> Union[Mapping[str, Any], Problem]:
-        """A column's entry with numbers in the place of its references, or what is wrong.
+        """Returns a column's entry with numbers instead of references, or a problem.
 
-        What is wrong in any other way is left as it is, for the check of entries to report.
+        Other mistakes stay in the entry. The check of entries reports them.
         """
         try:
             kinds = (k for k, column in COLUMN_KINDS.items() if column.normalizer_statistics)
@@ -79,12 +79,12 @@ class StatisticsReferences:
         self, kind: str, feature: Any, numbers: Mapping[str, Any], position: int, path: Path
     ) -> dict[str, float]:
         if len(numbers) > 1:
-            raise _Wrong(path, "give the numbers or `statistics`, not both")
+            raise _Wrong(path, "set either the numbers or `statistics`, not both")
         if position:
             raise _Wrong(
                 (*path, "statistics"),
-                "the statistics are of the feature as it is stored, and other steps come before; "
-                f"make {kind} the first step or give its numbers",
+                "statistics describe the stored feature, but other steps come first. "
+                f"Make {kind} the first step, or set its numbers.",
             )
         found = self._numbers(numbers["statistics"], feature, (*path, "statistics"))
         if kind == "zscore":
@@ -94,9 +94,9 @@ class StatisticsReferences:
     def _bucketized(self, column: Mapping[str, Any], path: Path) -> dict[str, Any]:
         for key, other in (("quantiles", "statistics"), ("statistics", "quantiles")):
             if key not in column:
-                raise _Wrong((*path, other), f"`{other}` goes with `{key}`, which is missing")
+                raise _Wrong((*path, other), f"`{other}` needs `{key}`, which is missing")
         if "boundaries" in column:
-            raise _Wrong(path, "give `boundaries`, or `quantiles` and `statistics`, not both")
+            raise _Wrong(path, "set either `boundaries`, or `quantiles` and `statistics`")
         quantiles = column["quantiles"]
         if type(quantiles) is not int or not 2 <= quantiles <= PERCENTILES:
             raise _Wrong(
@@ -110,16 +110,16 @@ class StatisticsReferences:
             if source.get("normalizer"):
                 raise _Wrong(
                     (*path, "bucketized"),
-                    f"column {column['bucketized']!r} is normalized, but quantiles are of the "
-                    f"feature as it is stored; give the feature {feature!r}, under a name that no "
-                    "column has, or `boundaries`",
+                    f"column {column['bucketized']!r} has a normalizer, but quantiles describe the "
+                    f"stored feature. Bucketize the feature {feature!r} instead (no column may "
+                    "have the same name), or set `boundaries`.",
                 )
         numbers = self._numbers(column["statistics"], feature, (*path, "statistics"))
         boundaries = numbers.cuts(quantiles)
         if len(boundaries) < quantiles - 1:
             _log.warning(
-                "%s: the quantiles of feature %r that are equal were merged: %d buckets instead "
-                "of %d",
+                "%s: equal quantiles of feature %r were merged, which leaves %d buckets instead of "
+                "%d",
                 ".".join(map(str, path)),
                 feature,
                 len(boundaries) + 1,
@@ -137,12 +137,12 @@ class StatisticsReferences:
         if numbers is None:
             dtype = statistics.features[feature].dtype
             got = f"is a {dtype}" if dtype == "string" else "has no value"
-            raise _Wrong(path, f"feature {feature!r} of {file!r} {got}, expected numbers")
+            raise _Wrong(path, f"feature {feature!r} in {file!r} {got}, expected numbers")
         if numbers.stddev == 0 or numbers.min == numbers.max:
             raise _Wrong(
                 path,
-                f"all values of feature {feature!r} of {file!r} are {numbers.min}; such a feature "
-                "says nothing: list it under `ignored`, or give numbers",
+                f"all values of feature {feature!r} in {file!r} are {numbers.min}, so the model "
+                "cannot learn from it. List it under `ignored`, or set the numbers.",
             )
         return numbers
 

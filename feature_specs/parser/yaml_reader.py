@@ -1,10 +1,10 @@
-"""Reads a YAML or JSON document into plain values and remembers the line of each.
+"""Reads a YAML or JSON document into plain values, with the line of each value.
 
-Scalars follow the YAML 1.2 core schema: `no` is a string, `1e-3` a float, `010` the integer ten
-(YAML 1.1, PyYAML's default, reads False, a string and eight). JSON is a subset and reads the same.
-Never constructs anything but None, bool, int, float, str, list and dict; aliases, merge keys and
-tags are refused, so that a document cannot grow when it is read. So are documents of more than
-2 MiB, and of more than 50 levels, before they are read to their end.
+Scalars follow the YAML 1.2 core schema: `no` is a string, `1e-3` is a float, and `010` is the
+integer ten. (YAML 1.1, PyYAML's default, reads False, a string and eight.) JSON is a subset of
+YAML. The reader returns only None, bool, int, float, str, list and dict. It rejects aliases, merge
+keys and tags, so that a small document cannot become a large value. It also rejects documents of
+more than 2 MiB or more than 50 levels, and does so before it reads them to the end.
 
     values, lines = read_text("a: [1, 2]", "spec.yaml")   # lines[("a", 1)] == 1
 """
@@ -23,13 +23,13 @@ Lines = dict[Path, int]
 
 _DEEPEST = 50
 
-# The parser needs seconds for a MB, and for nested brackets more than that.
+# The YAML parser needs seconds for a MB, and longer for nested brackets.
 LONGEST = 2 * 2**20
 _TAGGED = (yaml.ScalarEvent, yaml.SequenceStartEvent, yaml.MappingStartEvent)
 
 
 class _CoreSchemaLoader(yaml.SafeLoader):
-    """SafeLoader whose implicit types are those of YAML 1.2's core schema."""
+    """A SafeLoader with the implicit types of the YAML 1.2 core schema."""
 
 
 _CoreSchemaLoader.yaml_implicit_resolvers = {}
@@ -61,15 +61,15 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if kind == "float":
         lowered = text.lower()
         return float(lowered.replace(".", "") if lowered.endswith(("inf", "nan")) else lowered)
-    # JSON writes a character beyond the first 65,536 as two halves, which belong together.
+    # JSON writes a character above U+FFFF as a surrogate pair. Join its two halves.
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError("the string holds half a surrogate pair") from None
+        raise ValueError("the string contains half of a surrogate pair") from None
 
 
 class _Converter:
-    """Turns a tree of YAML nodes into plain values, recording lines and problems on the way."""
+    """Turns a tree of YAML nodes into plain values. Records lines and problems."""
 
     def __init__(self) -> None:
         self.lines: Lines = {}
@@ -92,7 +92,7 @@ class _Converter:
         try:
             return _scalar(node)
         except ValueError as error:
-            self._problem(path, line, f"not readable as its type: {error}")
+            self._problem(path, line, f"cannot be read as its type: {error}")
             return None
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
@@ -101,20 +101,24 @@ class _Converter:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 kind = "mapping" if isinstance(key_node, yaml.MappingNode) else "list"
-                self._problem(path, line, f"a {kind} cannot be a key; write a string")
+                self._problem(path, line, f"a {kind} cannot be a key. Write a string.")
                 continue
             problems = len(self.problems)
             key = self._scalar(key_node, path, line)
             if len(self.problems) > problems:
                 continue
             if not isinstance(key, str):
-                self._problem(path, line, f"the key {value_text(key)} is no string; quote it")
+                self._problem(
+                    path,
+                    line,
+                    f"the key must be a string, got {value_text(key)}. Put it in quotes.",
+                )
             elif key == "<<" and key_node.style is None:
-                self._problem(path, line, "a merge key (<<) is not supported; write the keys out")
+                self._problem(path, line, "a merge key (<<) is not supported. Write the keys out.")
             elif key in result:
                 first = self.lines[(*path, key)]
                 self._problem(
-                    (*path, key), line, f"the key is there twice, first on line {first}; keep one"
+                    (*path, key), line, f"the key is listed twice, first on line {first}. Keep one."
                 )
             else:
                 self.lines[(*path, key)] = line
@@ -126,13 +130,13 @@ class _Converter:
 
 
 def _refused_parts(text: str) -> Iterator[Problem]:
-    """What of YAML is refused in a text, as far as the first place that is too deep."""
+    """The rejected parts of YAML in a text, up to the first place that is nested too deeply."""
     depth = 0
     for event in yaml.parse(text):
         yield from _refused(event)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            # One level deeper is found below, and named by its path.
+            # `_Converter` reports one level less, with its path.
             if depth > _DEEPEST + 2 and event.start_mark is not None:
                 line = event.start_mark.line + 1
                 yield Problem((), f"nested more than {_DEEPEST} levels deep", line)
@@ -142,33 +146,32 @@ def _refused_parts(text: str) -> Iterator[Problem]:
 
 
 def _refused(event: yaml.Event) -> Iterator[Problem]:
-    """What of YAML is refused before anything is made of the document."""
-    assert event.start_mark is not None  # only made-up events have none
+    """The rejected parts of YAML in an event, before any value is made."""
+    assert event.start_mark is not None  # only synthetic events have none
     line = event.start_mark.line + 1
     if isinstance(event, yaml.AliasEvent):
-        yield Problem((), "an alias (*name) is not supported; write the value out", line)
+        yield Problem((), "an alias (*name) is not supported. Write the value out.", line)
     elif isinstance(event, _TAGGED) and event.tag is not None:
-        yield Problem((), f"the tag {event.tag!r} is not supported; remove it", line)
+        yield Problem((), f"the tag {event.tag!r} is not supported. Remove it.", line)
 
 
 def too_long(got: str) -> str:
-    """What is said of a document of so much."""
+    """The message for a document that is too long."""
     return (
-        f"got {got}, expected at most {LONGEST:,}; write long lists into files, as those of "
-        "vocabularies"
+        f"got {got}, expected at most {LONGEST:,}. Write long lists, such as vocabularies, into "
+        "separate files."
     )
 
 
 def read_text(text: str, source: str) -> tuple[Any, Lines]:
-    """The document as plain values, and the one-based line of every path in it.
+    """Returns the document as plain values, and the line of each path, starting at 1.
 
     Args:
       text: one YAML or JSON document.
-      source: what error messages call it, usually the file's path.
+      source: the name of the document in error messages, usually the path of the file.
 
     Raises:
-      SpecError: the text is not YAML, is too long or too deep, or uses a part of YAML that is
-        refused here.
+      SpecError: the text is not YAML, is too long or too deep, or uses a rejected part of YAML.
     """
     if len(text) > LONGEST:
         raise SpecError(source, [Problem((), too_long(f"{len(text):,} characters"))])

@@ -1,1 +1,1 @@
-"""The reference reading of a spec, with TensorFlow's own feature columns."""
+"""The reference reading of a spec, with `tf.feature_column`."""

@@ -1,14 +1,14 @@
 """The reference reading of a spec: real `tf.feature_column` objects.
 
-They feed any canned estimator, and they are what the kit's own, fast reading is held to by test:
+Any canned estimator can use them. Tests compare the kit's own, faster reading with them:
 
     columns = feature_columns(spec, "wide")
     tf.estimator.LinearClassifier(columns).train(...)
 
-Parse records with `example_parsing.make_parse_example_spec`, or `make_parse_sequence_example_spec`;
-features with `decode` then go through `decoding.decode_features`. Each kind (`feature_specs.kinds`)
-says what it is in `tf.feature_column`, and is given TensorFlow from here; ragged columns and
-dynamic embeddings have none. Never used by the kit's own training.
+Parse records with `example_parsing.make_parse_example_spec` or `make_parse_sequence_example_spec`.
+Then decode features with `decode` by `decoding.decode_features`. Each kind (`feature_specs.kinds`)
+makes its own `tf.feature_column` with the TensorFlow module that it gets from here. Ragged columns
+and dynamic embeddings have no feature column. The kit's own training never uses this module.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ def feature_columns(spec: FeatureSpec, group: str) -> list[Any]:
     """One `tf.feature_column` for each column of a group, in its order.
 
     Raises:
-      KeyError: there is no such group; the message lists those there are.
+      KeyError: the spec has no such group.
     """
     if group not in spec.groups:
-        raise KeyError(f"no group {group!r}; there are {', '.join(spec.groups)}")
+        raise KeyError(f"unknown group {group!r}. Use one of: {', '.join(spec.groups)}.")
     shared = _shared(spec, group)
     return [shared.get(name) or feature_column(spec, name) for name in spec.groups[group]]
 
 
 def feature_column(spec: FeatureSpec, name: str) -> Any:
-    """The `tf.feature_column` that stands for one column of the spec.
+    """The `tf.feature_column` of one column of the spec.
 
     Raises:
-      ValueError: the column is ragged or a dynamic embedding, and there is no such feature column.
+      ValueError: the column is ragged or a dynamic embedding, which TensorFlow does not have.
     """
     return _Reference(spec).column(name)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reference:
-    """What the columns of a spec need to make theirs; a `kinds.base.Reference`."""
+    """What columns need to make their feature columns. A `kinds.base.Reference`."""
 
     spec: FeatureSpec
     tf: Any = tf
@@ -62,7 +62,7 @@ class _Reference:
         return normalizer_fn(steps)
 
     def table(self, name: str) -> dict[str, Any]:
-        """What TensorFlow's embedding columns have in common."""
+        """The arguments that all embedding columns of TensorFlow share."""
         column = self.spec.of_kind(Embedding)[name]
         start = initializer(column)
         if column.pretrained is not None:
@@ -76,7 +76,7 @@ class _Reference:
 
 
 def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
-    """The columns of a group that share a table, which TensorFlow wants to make together."""
+    """The columns of a group that share a table. TensorFlow makes these in one call."""
     reference = _Reference(spec)
     by_table: dict[str, list[str]] = {}
     for name in spec.groups[group]:
@@ -86,7 +86,7 @@ def _shared(spec: FeatureSpec, group: str) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for table, names in by_table.items():
         categories = [reference.column(spec.category_of(name)[0]) for name in names]
-        with tf.Graph().as_default():  # They refuse to be made in eager mode.
+        with tf.Graph().as_default():  # TensorFlow does not make them in eager mode.
             columns = tf.feature_column.shared_embeddings(
                 categories,
                 spec.columns[names[0]].width(spec),

@@ -1,10 +1,11 @@
-"""The ops of `decode`: bytes of a parsed feature to float32, for both readings of a spec.
+"""The ops of `decode`: from the bytes of a parsed feature to float32, for both readings of a spec.
 
     parsed = tf.io.parse_example(serialized, make_parse_example_spec(spec))
-    features = decode_features(spec, parsed)     # what the columns of `feature_columns` take
+    features = decode_features(spec, parsed)     # the input of the columns of `feature_columns`
 
-Many rows at once. Checks nothing by itself: bytes that do not fit are an error of TensorFlow's; the
-kit's own reading looks at them before (`input_pipelines.transform.decoding`).
+The ops decode a batch at once and do not check the bytes first: TensorFlow raises an error for
+bytes that do not fit. The kit's own reading checks them before
+(`input_pipelines.transform.decoding`).
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from feature_specs.spec import FeatureSpec
 
 
 def decode_features(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """The parsed features of a batch, those with `decode` as float32 [rows, *shape].
+    """Decodes the features with `decode` of a parsed batch to float32 [rows, *shape].
 
-    The others are as they were. For a `tf.feature_column` of such a feature, which cannot decode.
+    All other features stay unchanged. `tf.feature_column` needs this, because it cannot decode.
 
     Args:
       spec: the feature spec.
-      parsed: what `tf.io.parse_example` makes of `make_parse_example_spec`, or of the context of
-        a SequenceExample.
+      parsed: the result of `tf.io.parse_example` with `make_parse_example_spec`, or the parsed
+        context of a SequenceExample.
 
     Raises (in the graph):
-      tf.errors.InvalidArgumentError: bytes are no image, or of another number than declared.
+      tf.errors.InvalidArgumentError: the bytes are not an image, or their number is wrong.
     """
     return {
         name: decoded(name, spec.features[name], value)
@@ -41,7 +42,7 @@ def decode_features(spec: FeatureSpec, parsed: Mapping[str, Any]) -> dict[str, A
 
 
 def decoded(name: str, feature: Feature, stored: tf.Tensor) -> tf.Tensor:
-    """Strings [rows] as float32 [rows, *shape]; with `default: zeros` an empty one is zeros."""
+    """Decodes strings [rows] to float32 [rows, *shape]. `default: zeros` turns "" into zeros."""
     entry = feature.decode
     assert entry is not None, name
     zeros = feature.default is not None
@@ -58,8 +59,8 @@ def _numbers(entry: Raw, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
         stored, tf.as_dtype(entry.raw.dtype), little_endian=entry.raw.little_endian
     )
     count = entry.stored_bytes // tf.as_dtype(entry.raw.dtype).size
-    # Without it, rows that are all twice as long would be twice as many. A batch of no row has no
-    # length, and may pass.
+    # Without this check, rows of twice the length would become twice as many rows. An empty batch
+    # has no length and passes.
     fits = tf.logical_or(tf.equal(tf.size(stored), 0), tf.equal(tf.shape(values)[-1], count))
     check = tf.debugging.Assert(fits, [f"expected {entry.stored_bytes} bytes, got other lengths"])
     with tf.control_dependencies([check]):
@@ -73,8 +74,8 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
     @tf.autograph.experimental.do_not_convert
     def image(content: tf.Tensor) -> tf.Tensor:
         pixels = tf.io.decode_image(content, channels=channels)
-        # A GIF is [frames, height, width, 3], the others have no frames. Which one it is, only the
-        # bytes tell; so TensorFlow knows no rank here.
+        # A GIF is [frames, height, width, 3]; other formats have no frames. Only the bytes tell the
+        # format, so the rank is unknown here.
         size = tf.shape(pixels)[-3:]
         frames = tf.reshape(pixels, tf.concat([[-1], size], axis=0))
         check = tf.debugging.Assert(tf.equal(tf.shape(frames)[0], 1), ["expected one frame"])
@@ -92,7 +93,9 @@ def _images(entry: Image, stored: tf.Tensor, zeros: bool) -> tf.Tensor:
         )
 
     read = image_or_zeros if zeros else image
-    if tf.executing_eagerly():  # A diagnosis. There map_fn leaves a complaint behind each failure.
+    if (
+        tf.executing_eagerly()
+    ):  # For diagnosis. In eager mode, map_fn logs an error for each failure.
         found = [read(content) for content in stored]
         pixels = tf.stack(found) if found else tf.zeros([0, *entry.shape])
     else:

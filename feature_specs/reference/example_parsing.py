@@ -1,8 +1,8 @@
-"""The parse dicts of a spec: what TensorFlow needs to read its records.
+"""The parse dicts of a spec, with which TensorFlow parses records.
 
-`tf.io.parse_example` takes one dict, `tf.io.parse_sequence_example` one for the context and one for
-the feature lists. Lists come as `tf.RaggedTensor` for the kit's own reading, or as `SparseTensor`
-for `tf.feature_column`. Never parses anything itself.
+`tf.io.parse_example` takes one dict. `tf.io.parse_sequence_example` takes one for the context and
+one for the feature lists. Lists become a `tf.RaggedTensor` for the kit's own reading, or a
+`SparseTensor` for `tf.feature_column`. This module never parses records itself.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from feature_specs.spec import FeatureSpec
 
 
 def feature_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:
-    """Parse entries for the features that some group reads; all that serving needs.
+    """Parse entries for the features that groups read. Serving needs only these.
 
-    Those of an Example, or of the context of a SequenceExample.
+    They belong to an Example, or to the context of a SequenceExample.
 
     Args:
       spec: the feature spec.
-      sparse: read lists as `tf.io.VarLenFeature`, as `tf.feature_column` wants them, instead of
-        as `tf.io.RaggedFeature`.
+      sparse: whether to read lists as `tf.io.VarLenFeature`, which `tf.feature_column` expects,
+        instead of `tf.io.RaggedFeature`.
 
     Returns:
       `{feature name: tf.io.FixedLenFeature | tf.io.RaggedFeature | tf.io.VarLenFeature}`. A
-      required feature has no default, so that parsing a record without it fails. One with `decode`
-      is a string, for `decoding.decode_features`; the lengths of lists of lists are a list of
-      their own.
+      required feature has no default, so that parsing a record without it fails. A feature with
+      `decode` is a string, for `decoding.decode_features`. The lengths of lists of lists are a
+      separate list.
     """
     return {
         name: _entry(name, spec.features[name], sparse)
@@ -41,7 +41,7 @@ def feature_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, 
 
 
 def parse_entries(spec: FeatureSpec, names: Iterable[str]) -> dict[str, Any]:
-    """Parse entries of some features and labels by name, as the other dicts have them."""
+    """The parse entries of some features and labels by name, as in the other dicts."""
     labels = label_parse_dict(spec)
     return {
         name: labels[name] if name in spec.labels else _entry(name, spec.features[name], False)
@@ -50,26 +50,25 @@ def parse_entries(spec: FeatureSpec, names: Iterable[str]) -> dict[str, Any]:
 
 
 def feature_list_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:
-    """Parse entries for the feature lists of SequenceExamples that some group reads.
+    """Parse entries for the feature lists of SequenceExamples that groups read.
 
     Returns:
-      With `sparse`, a `tf.io.VarLenFeature` each. Otherwise a `tf.io.RaggedFeature` for a list
-      that may be absent: it gives [rows, steps, values], in which a step without a value or with
-      two can be seen (a VarLenFeature's values do not tell). A required list is a
-      `tf.io.FixedLenSequenceFeature`, the only entry that fails when a list is absent; it refuses
-      such steps, too.
+      With `sparse`, a `tf.io.VarLenFeature` for each list. Otherwise, a list that may be absent is
+      a `tf.io.RaggedFeature`. It returns [rows, steps, values], which shows steps with no value or
+      with several values; a VarLenFeature does not. A required list is a
+      `tf.io.FixedLenSequenceFeature`, the only entry that fails if the list is absent. It also
+      rejects such steps.
     """
     lists = [name for name in spec.used_features() if spec.features[name].feature_list]
     return {name: _list_entry(name, spec.features[name], sparse) for name in lists}
 
 
 def label_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, Any]:
-    """Parse entries for labels, and what weighs and groups them, for training and evaluation.
+    """Parse entries for labels and their weights and groups, for training and evaluation.
 
-    Labels have no default: a record without its label must not train on an invented one. A label
-    that may be missing, and a list of classes, is read as a list (with `sparse`, as a
-    `tf.io.VarLenFeature`), which shows where there is none. In a SequenceExample labels are in the
-    context.
+    Labels have no default, so that training never uses an invented label. A label that may be
+    missing and a list of classes are read as lists (with `sparse`, as a `tf.io.VarLenFeature`), so
+    that a missing value is visible. In a SequenceExample the labels are in the context.
     """
     entries: dict[str, Any] = {}
     for name, label in spec.labels.items():
@@ -85,16 +84,16 @@ def label_parse_dict(spec: FeatureSpec, *, sparse: bool = False) -> dict[str, An
 
 
 def make_parse_example_spec(spec: FeatureSpec) -> dict[str, Any]:
-    """Features and labels for `tf.io.parse_example`, as canned estimators want them.
+    """Features and labels for `tf.io.parse_example`, as canned estimators expect them.
 
     Raises:
-      ValueError: the spec's records are SequenceExamples.
+      ValueError: the records of the spec are SequenceExamples.
     """
     if spec.sequence_examples:
         raise ValueError(
             f"{spec.source}: the records are SequenceExamples (feature_list: true in "
-            f"{', '.join(spec.feature_lists)}), which tf.io.parse_example does not read; use "
-            "make_parse_sequence_example_spec and tf.io.parse_sequence_example"
+            f"{', '.join(spec.feature_lists)}), which tf.io.parse_example cannot read. Use "
+            "make_parse_sequence_example_spec and tf.io.parse_sequence_example."
         )
     return {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec, sparse=True)}
 
@@ -105,17 +104,17 @@ def make_parse_sequence_example_spec(spec: FeatureSpec) -> tuple[dict[str, Any],
         context, sequence = make_parse_sequence_example_spec(spec)
         context, steps, lengths = tf.io.parse_sequence_example(serialized, context, sequence)
 
-    A feature list becomes a SparseTensor [rows, steps, 1]. `sequence_*` columns take it as it is;
-    other columns of lists want it as [rows, steps]: `tf.sparse.reshape(x, x.dense_shape[:2])`. The
-    parser does not check that steps have one value each, as the kit's own reading does.
+    A feature list becomes a SparseTensor [rows, steps, 1]. `sequence_*` columns take it unchanged.
+    Other columns of lists expect [rows, steps]: `tf.sparse.reshape(x, x.dense_shape[:2])`. Unlike
+    the kit's own reading, this parser does not check that each step has one value.
 
     Raises:
-      ValueError: the spec's records are Examples.
+      ValueError: the records of the spec are Examples.
     """
     if not spec.sequence_examples:
         raise ValueError(
-            f"{spec.source}: the records are Examples (no feature has feature_list: true); use "
-            "make_parse_example_spec and tf.io.parse_example"
+            f"{spec.source}: the records are Examples (no feature has feature_list: true). Use "
+            "make_parse_example_spec and tf.io.parse_example."
         )
     context = {**feature_parse_dict(spec, sparse=True), **label_parse_dict(spec, sparse=True)}
     return context, feature_list_parse_dict(spec, sparse=True)

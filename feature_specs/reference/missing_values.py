@@ -1,10 +1,10 @@
-"""Which stored value stands for "missing", as the columns read it.
+"""Tells which stored value of a feature means "missing".
 
-An empty string is no value where it would be decoded (`decode`). The empty string and -1 are no
-value to columns that look values up (identity, vocabulary, hash_bucket, dynamic_embedding) over a
-feature of one value: the model gets no id, as it does where the feature is absent and its default
-is such a value. They are ordinary values in lists, in feature lists, in numbers, in labels, and for
-a cross that names the feature itself. Imports no TensorFlow.
+For a feature with `decode`, the empty string means missing. For a feature of one value, columns
+that look values up (identity, vocabulary, hash_bucket, dynamic_embedding) treat the empty string
+and -1 as missing: the model gets no id. The same happens if the feature is absent and its default
+is such a value. In lists, feature lists, numbers and labels, and in a cross that names the feature
+itself, the empty string and -1 are ordinary values. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from feature_specs.spec import FeatureSpec
 
 
 def missing_value(spec: FeatureSpec, name: str) -> Optional[Union[str, int]]:
-    """What stands for "missing" in a feature: "", -1, or None where every value is one."""
+    """The value that means "missing" in a feature: "", -1, or None if no value does."""
     feature = spec.features[name]
     if not feature.single or feature.dtype == "float32":
         return None

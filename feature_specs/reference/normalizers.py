@@ -1,4 +1,4 @@
-"""Normalizers of numeric columns as TensorFlow ops; both readings of a spec use these.
+"""The normalizers of numeric columns as TensorFlow ops, for both readings of a spec.
 
 normalizer_fn((Log1p(), Clip(...)))(x)   # the steps in order
 """
@@ -13,10 +13,10 @@ from feature_specs.kinds.normalizers import Clip, Log1p, MinMax, Normalizer, ZSc
 
 
 def normalizer_fn(steps: tuple[Normalizer, ...]) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function that applies the steps, in order, to a tensor of numbers of any shape.
+    """Returns a function that applies the steps in order to a tensor of any shape.
 
-    Returns float32 of the same shape. log1p of a number of -1 or less is not finite, which the
-    input checks report.
+    The function returns float32 of the same shape. log1p of a number of -1 or less is not finite.
+    The input checks report such numbers.
     """
 
     def normalize(values: tf.Tensor) -> tf.Tensor:

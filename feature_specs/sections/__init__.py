@@ -1,1 +1,1 @@
-"""Sections of a spec that describe neither features nor heads."""
+"""The sections of a spec other than features, columns, labels and objectives."""

@@ -1,4 +1,4 @@
-"""The section `drift` of a spec: how far the records may move from those of before.
+"""The section `drift` of a spec: how much new data may differ from earlier data.
 
     drift:
       default:
@@ -6,17 +6,17 @@
         jensen_shannon: {warn: 0.02, stop: 0.1}
         missing:        {warn: 0.01, stop: 0.05}
       features:
-        item_id: {l_infinity: {}}        # new items every day: measured, and never too far
-        note: {}                         # of this one nothing is
+        item_id: {l_infinity: {}}        # new items every day: no threshold for this measure
+        note: {}                         # no threshold for any measure
       labels:
         click: {l_infinity: {warn: 0.005, stop: 0.02}}
 
-What is over `warn` is reported, what is over `stop` is an error. `default` is for every feature
-that is not ignored and for every label; what a name of its own gives takes its place, measure by
-measure. `{}` sets no threshold: for a measure, in its own place, and for a name, of any measure.
-Where nothing is given, nothing is checked. The measures are those of
-`input_pipelines.prepare.analyze.distances`; this module knows the YAML alone. Imports no
-TensorFlow.
+A distance above `warn` is a warning, and a distance above `stop` is an error. `default` applies to
+every feature that is not ignored and to every label. An entry under `features` or `labels` replaces
+the default, measure by measure. `{}` removes the thresholds: of one measure if it is the value of a
+measure, and of all measures if it is the value of a name. Without a threshold the kit checks
+nothing. `input_pipelines.prepare.analyze.distances` computes the measures. This module only defines
+the YAML. It does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -33,57 +33,65 @@ _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class Thresholds(Entry):
-    """Distances from 0 to 1 over which something is said; without one, never.
+    """The thresholds of one measure, as distances from 0 to 1."""
 
-    Attributes:
-      warn: a larger distance is a warning.
-      stop: a larger distance is an error; not below `warn`.
-    """
-
-    warn: Optional[_Share] = None
-    stop: Optional[_Share] = None
+    warn: Optional[_Share] = Field(
+        None, description="A larger distance is a warning. By default no distance is a warning."
+    )
+    stop: Optional[_Share] = Field(
+        None,
+        description="A larger distance is an error. It must not be less than `warn`. By default "
+        "no distance is an error.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Thresholds:
         if self.warn is not None and self.stop is not None and self.warn > self.stop:
             raise ValueError(
-                f"warn {self.warn} must not be above stop {self.stop}, or it is never said"
+                f"warn must not be greater than stop, got warn {self.warn} and stop {self.stop}"
             )
         return self
 
 
 class Measures(Entry):
-    """The thresholds of each measure; for a name, `{}` is none at all, whatever the default says.
+    """The thresholds of each measure. For a feature or label, `{}` removes all thresholds."""
 
-    Attributes:
-      l_infinity: of categories (strings, integers that are ids, classes): how much the share of
-        any value changed.
-      jensen_shannon: of numbers: the Jensen-Shannon divergence, 0 for the same distribution, 1
-        where no value is common.
-      missing: how much the share of records without a value changed.
-    """
-
-    l_infinity: Optional[Thresholds] = None
-    jensen_shannon: Optional[Thresholds] = None
-    missing: Optional[Thresholds] = None
+    l_infinity: Optional[Thresholds] = Field(
+        None,
+        description="For categories (strings, ids and classes): the largest change of the share of "
+        "any value.",
+    )
+    jensen_shannon: Optional[Thresholds] = Field(
+        None,
+        description="For numbers: the Jensen-Shannon divergence. It is 0 for equal distributions "
+        "and 1 if no value is common.",
+    )
+    missing: Optional[Thresholds] = Field(
+        None, description="The change of the share of records without a value."
+    )
 
 
 class Drift(Entry):
-    """The whole section.
+    """How much new data may differ from earlier data."""
 
-    Attributes:
-      default: for each feature that is not ignored, and for each label.
-      features, labels: for single ones, in the place of the default, measure by measure; of a name
-        with `{}` nothing is too far.
-    """
-
-    default: Measures = Measures()
-    features: Mapping[str, Measures] = {}
-    labels: Mapping[str, Measures] = {}
+    default: Measures = Field(
+        Measures(),
+        description="The thresholds of every feature that is not ignored, and of every label.",
+    )
+    features: Mapping[str, Measures] = Field(
+        {},
+        description="The thresholds of single features, by name. They replace the default, measure "
+        "by measure. `{}` removes all thresholds of the feature.",
+    )
+    labels: Mapping[str, Measures] = Field(
+        {},
+        description="The thresholds of single labels, by name. They replace the default, measure "
+        "by measure. `{}` removes all thresholds of the label.",
+    )
 
     @property
     def any(self) -> bool:
-        """Whether there is any threshold."""
+        """Whether any threshold is set."""
         everything = (self.default, *self.features.values(), *self.labels.values())
         measures = [measure for entry in everything for measure in dict(entry).values() if measure]
         return any(measure != Thresholds() for measure in measures)

@@ -1,13 +1,13 @@
-"""The section `filter` of a spec: which rows are trained on and scored.
+"""The section `filter` of a spec: which rows the kit trains on and scores.
 
     filter:
       - {feature: country, in: [de, fr]}
       - {feature: age, min: 18}
       - {feature: source, not_in: [robot]}
 
-A row has to pass all of them; of the others nothing is learned, and no metric counts them.
-Prediction and serving answer for every row. A row without the feature has its default. Imports no
-TensorFlow.
+A row must pass all filters. Training and metrics ignore the other rows. Prediction and serving
+answer for every row. If a row lacks the feature, the filter compares the feature's default. This
+module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# Integers stay integers: int64 values are compared as what they are.
+# Integers stay integers, so that large int64 values are compared exactly.
 _Number = Annotated[Union[int, float], pydantic.BeforeValidator(_finite)]
 
 
@@ -45,57 +45,58 @@ def _is_held(value: Union[int, float], dtype: str) -> bool:
 
 
 class Filter(Entry):
-    """One condition on one feature.
+    """One condition on one feature. A row passes if it meets all keys of the condition."""
 
-    Attributes:
-      feature: the feature whose value decides; of one value a row.
-      is_in: `in`: the words or integers that pass.
-      not_in: those that do not.
-      min, max: the smallest and the largest number that pass.
-    """
-
-    feature: str
-    is_in: Annotated[Optional[_Values], Field(alias="in")] = None
-    not_in: Optional[_Values] = None
-    min: Optional[_Number] = None
-    max: Optional[_Number] = None
+    feature: str = Field(description="The name of a feature with one value per row.")
+    is_in: Annotated[Optional[_Values], Field(alias="in")] = Field(
+        None, description="The words or integers that pass."
+    )
+    not_in: Optional[_Values] = Field(None, description="The words or integers that do not pass.")
+    min: Optional[_Number] = Field(None, description="The smallest number that passes.")
+    max: Optional[_Number] = Field(None, description="The largest number that passes.")
 
     @property
     def words(self) -> dict[str, tuple[Union[int, str], ...]]:
-        """`in` and `not_in`, where they are given."""
+        """`in` and `not_in`, if they are set."""
         given = {"in": self.is_in, "not_in": self.not_in}
         return {key: values for key, values in given.items() if values is not None}
 
     @property
     def bounds(self) -> dict[str, Union[int, float]]:
-        """`min` and `max`, where they are given."""
+        """`min` and `max`, if they are set."""
         given = {"min": self.min, "max": self.max}
         return {key: bound for key, bound in given.items() if bound is not None}
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Filter:
         if not self.words and not self.bounds:
-            raise ValueError("says nothing; give in, not_in, min or max")
+            raise ValueError("has no condition. Set in, not_in, min or max.")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}: no row would pass")
+            raise ValueError(
+                f"min must not be greater than max, got min {self.min} and max {self.max}. No row "
+                "would pass."
+            )
         return self
 
     def misfits(self, dtype: str) -> Iterator[tuple[str, str]]:
-        """`(key, what is wrong)` of conditions that cannot be held against values of a dtype."""
+        """Yields `(key, what is wrong)` for each condition that does not fit a dtype."""
         wanted: dict[str, Any] = {"string": str, "int64": int}
         for key, values in self.words.items():
             if dtype == "float32":
-                yield key, f"feature {self.feature!r} is float32; give min and max"
+                yield key, f"feature {self.feature!r} is float32. Use min and max instead."
             elif not all(isinstance(value, wanted[dtype]) for value in values):
-                yield key, f"got {list(values)}, and feature {self.feature!r} is {dtype}"
+                yield key, f"got {list(values)}, but feature {self.feature!r} is {dtype}"
             else:
                 for value in values:
                     if isinstance(value, int) and not _is_held(value, dtype):
-                        yield key, f"got {value_text(value)}, which no int64 holds"
+                        yield key, f"got {value_text(value)}, which does not fit into an int64"
         for key, bound in self.bounds.items():
             if dtype == "string":
-                yield key, f"feature {self.feature!r} is a string; give in or not_in"
+                yield key, f"feature {self.feature!r} is a string. Use in or not_in instead."
             elif dtype == "int64" and not isinstance(bound, int):
-                yield key, f"got {bound}, and feature {self.feature!r} is int64: give an integer"
+                yield (
+                    key,
+                    f"got {bound}, expected an integer, because feature {self.feature!r} is int64",
+                )
             elif not _is_held(bound, dtype):
-                yield key, f"got {value_text(bound)}, which no {dtype} holds"
+                yield key, f"got {value_text(bound)}, which does not fit into {dtype}"

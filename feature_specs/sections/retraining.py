@@ -1,14 +1,14 @@
-"""The section `retraining` of a spec: what a cycle checks, how it starts, when it is promoted.
+"""The section `retraining` of a spec: what a cycle checks, how it starts, when it promotes.
 
     retraining:
       label_rate:
         click: {min: 0.01, max: 0.2, otherwise: leave_out_day}
-      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # of the median day
-      drift: stop                      # what is over `stop` in the section drift; or warn
-      vocabularies: append             # new words behind the old ones; or re_rank, or keep
+      day_rows: {max_ratio: 5, min_ratio: 0.2, otherwise: stop}     # relative to the median day
+      drift: stop                      # the action for a distance over a `stop` threshold; or warn
+      vocabularies: append             # new words follow the old ones; or re_rank, or keep
       warm_start: live                 # or last, or none
-      warm_start_epochs: 1             # instead of --epochs, where a model is started from
-      full_every: 7                    # each seventh cycle starts from scratch
+      warm_start_epochs: 1             # replaces --epochs in a cycle with a warm start
+      full_every: 7                    # every seventh cycle starts from scratch
       gate:
         bootstrap: {samples: 500, confidence: 0.95, group_by: user_id}
         conditions:
@@ -18,11 +18,12 @@
           - {metric: calibration/click, min: 0.9, max: 1.1}
           - {metric: size_mib, max: 500}
 
-`min` and `max` are of the candidate alone. `max_loss` is how much worse than the live model it may
-be, on the same rows: the whole confidence interval of the difference has to be above -max_loss,
-unless `by: estimate` asks for the difference itself. `slice` holds for each value of a feature that
-has `min_rows` rows. What a metric is, `estimator_kit.retraining.row_metrics` says; this module
-knows the YAML alone. Imports no TensorFlow.
+`min` and `max` bound the metric of the candidate. `max_loss` is how much worse than the live model
+the candidate may be on the same rows: the whole confidence interval of the difference must be above
+-max_loss. With `by: estimate` the difference itself is compared. A condition with `slice` must hold
+for each value of the feature that has at least `min_rows` rows.
+`estimator_kit.retraining.row_metrics` defines the metrics. This module only defines the YAML. It
+does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from feature_specs.entry import Entry, FiniteFloat, PositiveInt, as_tuple
 Growth = Literal["append", "re_rank", "keep"]
 Start = Literal["live", "last", "none"]
 
-# Of one model, not of rows.
+# Metrics of a model instead of metrics of rows.
 MODEL_METRICS = ("size_mib", "latency_ms")
 
-# Which metrics of rows an objective of a head has.
+# The metrics of rows that the gate has for each head.
 ROW_METRICS: Mapping[str, tuple[str, ...]] = {
     "binary": ("auc", "log_loss", "calibration"),
     "logistic_regression": ("log_loss", "calibration"),
@@ -52,127 +53,157 @@ ROW_METRICS: Mapping[str, tuple[str, ...]] = {
 
 
 class LabelRate(Entry):
-    """Bounds for the mean of a label in each day.
+    """Bounds for the mean of a label on each day. Set `min`, `max` or both."""
 
-    Attributes:
-      min, max: the smallest and the largest mean; one of them at least.
-      otherwise: `stop` ends the cycle, `warn` reports, `leave_out_day` takes the day out of the
-        window.
-    """
-
-    min: Optional[FiniteFloat] = None
-    max: Optional[FiniteFloat] = None
-    otherwise: Literal["stop", "warn", "leave_out_day"] = "stop"
+    min: Optional[FiniteFloat] = Field(None, description="The smallest allowed mean.")
+    max: Optional[FiniteFloat] = Field(None, description="The largest allowed mean.")
+    otherwise: Literal["stop", "warn", "leave_out_day"] = Field(
+        "stop",
+        description="The action for a day outside the bounds: `stop` ends the cycle, `warn` logs a "
+        "warning, and `leave_out_day` removes the day from the window.",
+    )
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> LabelRate:
         if self.min is None and self.max is None:
-            raise ValueError("says nothing; give min or max")
+            raise ValueError("has no bound. Set min or max.")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}: no day would pass")
+            raise ValueError(
+                f"min must not be greater than max, got min {self.min} and max {self.max}. No day "
+                "would pass."
+            )
         return self
 
 
 class DayRows(Entry):
-    """Bounds for the rows of a day, by the median of the days of the window.
+    """Bounds for the number of rows of a day, relative to the median day of the window."""
 
-    Attributes:
-      max_ratio: a day of more rows than so many times the median may have files twice.
-      min_ratio: a day of fewer rows than this part of the median may lack some.
-      otherwise: `stop` ends the cycle, `warn` reports.
-    """
-
-    max_ratio: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 5.0
-    min_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    otherwise: Literal["stop", "warn"] = "warn"
+    max_ratio: Annotated[float, Field(gt=1, allow_inf_nan=False)] = Field(
+        5.0,
+        description="The largest allowed number of rows, as a multiple of the median. A day with "
+        "more rows may contain files twice. Greater than 1.",
+    )
+    min_ratio: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.2,
+        description="The smallest allowed number of rows, as a fraction of the median. A day with "
+        "fewer rows may lack files. In [0, 1).",
+    )
+    otherwise: Literal["stop", "warn"] = Field(
+        "warn",
+        description="The action for a day outside the bounds: `stop` ends the cycle, and `warn` "
+        "logs a warning.",
+    )
 
 
 class Bootstrap(Entry):
-    """How intervals of differences are made.
+    """The bootstrap that makes the confidence intervals of differences between two models."""
 
-    Attributes:
-      samples: resamples of the rows, or groups.
-      confidence: the share of them that the interval holds.
-      group_by: a feature whose rows of one value are drawn together, as all rows of a user; rows
-        are drawn one by one without it.
-      seed: of the draws.
-    """
-
-    samples: Annotated[int, Field(ge=10, le=100_000)] = 500
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
-    group_by: Optional[str] = None
-    seed: int = 1
+    samples: Annotated[int, Field(ge=10, le=100_000)] = Field(
+        500, description="The number of resamples, 10 to 100,000."
+    )
+    confidence: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.95, description="The confidence level of the interval, in (0, 1)."
+    )
+    group_by: Optional[str] = Field(
+        None,
+        description="A feature whose rows with the same value are drawn together, such as all rows "
+        "of a user. By default rows are drawn one by one.",
+    )
+    seed: int = Field(1, description="The seed of the random draws.")
 
 
 class Condition(Entry):
-    """One condition of the gate.
+    """One condition of the gate. Set `min`, `max` or `max_loss`."""
 
-    Attributes:
-      metric: `<metric>/<objective>`, `size_mib` (of the SavedModel) or `latency_ms` (the median of
-        requests of one record, on the machine that retrains).
-      min, max: bounds for the candidate.
-      max_loss: how much worse than the live model the candidate may be.
-      by: whether `max_loss` is held against the whole confidence interval, or the difference.
-      slice: a feature; the condition then holds for each of its values.
-      min_rows: a slice of fewer rows is not judged.
-    """
-
-    metric: str
-    min: Optional[FiniteFloat] = None
-    max: Optional[FiniteFloat] = None
-    max_loss: Optional[FiniteFloat] = None
-    by: Literal["interval", "estimate"] = "interval"
-    slice: Optional[str] = None
-    min_rows: PositiveInt = 100
+    metric: str = Field(
+        description="`<metric>/<objective>`, such as `auc/click`; or `size_mib`, the size of the "
+        "SavedModel in MiB; or `latency_ms`, the median time of a request with one record in "
+        "milliseconds, on the machine that retrains."
+    )
+    min: Optional[FiniteFloat] = Field(
+        None, description="The smallest allowed metric of the candidate."
+    )
+    max: Optional[FiniteFloat] = Field(
+        None, description="The largest allowed metric of the candidate."
+    )
+    max_loss: Optional[FiniteFloat] = Field(
+        None,
+        description="How much worse than the live model the candidate may be, in the unit of the "
+        "metric.",
+    )
+    by: Literal["interval", "estimate"] = Field(
+        "interval",
+        description="What is compared with `max_loss`: `interval`, the worst end of the confidence "
+        "interval of the difference, or `estimate`, the difference itself.",
+    )
+    slice: Optional[str] = Field(
+        None,
+        description="The name of a feature. The condition must hold separately for the rows of "
+        "each of its values.",
+    )
+    min_rows: PositiveInt = Field(100, description="A slice with fewer rows is not checked.")
 
     @pydantic.model_validator(mode="after")
     def _check(self) -> Condition:
         if self.min is None and self.max is None and self.max_loss is None:
-            raise ValueError("says nothing; give min, max or max_loss")
+            raise ValueError("has no bound. Set min, max or max_loss.")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise ValueError(f"min {self.min} is above max {self.max}: no model would pass")
+            raise ValueError(
+                f"min must not be greater than max, got min {self.min} and max {self.max}. No "
+                "model would pass."
+            )
         if self.metric in MODEL_METRICS and (self.max_loss is not None or self.slice is not None):
-            raise ValueError(f"{self.metric} is of one model, not of rows; give min or max alone")
+            raise ValueError(
+                f"{self.metric} is a metric of a model, not of rows. Set only min or max, and "
+                "remove max_loss and slice."
+            )
         return self
 
 
 class Gate(Entry):
-    """Which candidates go live: those that meet all conditions.
+    """Decides which candidates go live. A candidate must meet all conditions."""
 
-    Attributes:
-      bootstrap: how the intervals of differences are made.
-      conditions: what a candidate has to meet.
-    """
-
-    bootstrap: Bootstrap = Bootstrap()
-    conditions: Annotated[tuple[Condition, ...], pydantic.BeforeValidator(as_tuple)] = ()
+    bootstrap: Bootstrap = Field(
+        Bootstrap(), description="How the confidence intervals of differences are made."
+    )
+    conditions: Annotated[tuple[Condition, ...], pydantic.BeforeValidator(as_tuple)] = Field(
+        (), description="The conditions that a candidate must meet to go live."
+    )
 
 
 class Retraining(Entry):
-    """The whole section.
+    """What a cycle of `--mode=retrain` checks, how it starts, and when it promotes its model."""
 
-    Attributes:
-      label_rate: bounds by label.
-      day_rows: bounds for the rows of a day.
-      drift: what a distance over `stop` of the section `drift` does.
-      vocabularies: `append` keeps the ids of old words, `re_rank` sorts by frequency and drops
-        rare words, `keep` leaves the files as they are.
-      warm_start: the live model, the last cycle's (promoted or not), or none.
-      warm_start_epochs: how often a training that starts from a model reads its window, instead of
-        --epochs; as often as one from scratch without it.
-      full_every: each so many-th cycle of those that ran to their end starts from scratch; never
-        without it.
-      gate: which candidates go live.
-    """
-
-    label_rate: Mapping[str, LabelRate] = {}
-    day_rows: DayRows = DayRows()
-    drift: Literal["stop", "warn"] = "stop"
-    vocabularies: Growth = "append"
-    warm_start: Start = "live"
-    warm_start_epochs: Optional[PositiveInt] = None
-    full_every: Optional[PositiveInt] = None
-    gate: Gate = Gate()
+    label_rate: Mapping[str, LabelRate] = Field(
+        {}, description="The bounds for the mean of each label on each day, by label."
+    )
+    day_rows: DayRows = Field(DayRows(), description="The bounds for the number of rows of a day.")
+    drift: Literal["stop", "warn"] = Field(
+        "stop",
+        description="The action for a distance above a `stop` threshold of the section `drift`: "
+        "`stop` ends the cycle, and `warn` logs a warning.",
+    )
+    vocabularies: Growth = Field(
+        "append",
+        description="How the vocabulary files change: `append` adds new words and keeps the ids of "
+        "old words, `re_rank` sorts by frequency and drops rare words, and `keep` changes nothing.",
+    )
+    warm_start: Start = Field(
+        "live",
+        description="The model that a training starts from: `live`, the live model, `last`, the "
+        "model of the last cycle (promoted or not), or `none`.",
+    )
+    warm_start_epochs: Optional[PositiveInt] = Field(
+        None,
+        description="The number of epochs of a training with a warm start. The default is "
+        "`--epochs`.",
+    )
+    full_every: Optional[PositiveInt] = Field(
+        None,
+        description="Every n-th completed cycle starts from scratch instead of with a warm start. "
+        "By default none does.",
+    )
+    gate: Gate = Field(Gate(), description="The conditions for a candidate to go live.")
 
 
 NO_RETRAINING = Retraining()

@@ -1,13 +1,13 @@
-"""The section `tables` of a spec: how the CSV files are written that its records are made from.
+"""The section `tables` of a spec: the format of the CSV files that the records are made from.
 
     tables:
       csv_missing: ["?"]
       csv_skip_spaces: true
 
-The entries are the flags of these names. `--mode=analyze` writes those that it was given, and
-conversion, validation and prediction of CSV files take them from here, so that a field means the
-same to all of them. The section is part of the copy of the spec in an export. It changes no model,
-and files of other kinds do not heed it. Imports no TensorFlow.
+Each entry has the name of a flag. `--mode=analyze` writes the flags that it was given into this
+section. Conversion, validation and prediction of CSV files read them from here, so that all of them
+interpret a field in the same way. The spec in an export contains the section. It does not change
+the model, and it has no effect on other file formats. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Optional
 
 import pydantic
+from pydantic import Field
 
 from feature_specs.entry import Entry, Words, as_tuple
 
@@ -22,25 +23,23 @@ _Words = Annotated[Optional[Words], pydantic.BeforeValidator(as_tuple)]
 
 
 class Tables(Entry):
-    """How CSV files are written, where that is not the usual way; each by default as its flag.
+    """The format of CSV files. The default of each entry is the default of the flag of its name."""
 
-    Attributes:
-      csv_columns: names of the columns of files that do not begin with a line of names.
-      csv_delimiter: what separates fields.
-      csv_skip_spaces: whether spaces at the start of a field are no part of it.
-      csv_comment: a line that starts with this is no row.
-      csv_missing: fields that are missing values.
-    """
-
-    csv_columns: _Words = None
-    csv_delimiter: Optional[str] = None
-    csv_skip_spaces: Optional[bool] = None
-    csv_comment: Optional[str] = None
-    csv_missing: _Words = None
+    csv_columns: _Words = Field(
+        None, description="The column names of files that do not start with a header line."
+    )
+    csv_delimiter: Optional[str] = Field(None, description="The character between two fields.")
+    csv_skip_spaces: Optional[bool] = Field(
+        None, description="Whether to ignore spaces at the start of a field."
+    )
+    csv_comment: Optional[str] = Field(
+        None, description="Lines that start with this text are ignored."
+    )
+    csv_missing: _Words = Field(None, description="The fields that stand for missing values.")
 
     @property
     def given(self) -> dict[str, Any]:
-        """The entries that say something, by name."""
+        """The entries that are set, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -1,1 +1,1 @@
-"""Checks of a spec that span its entries."""
+"""Checks whether the entries of a spec fit each other."""

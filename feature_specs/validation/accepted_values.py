@@ -1,12 +1,12 @@
-"""Which values of a label or feature training accepts, beyond types and lengths.
+"""The values of a label or feature that training accepts, beyond types and lengths.
 
     accepted_values.of_head(spec, "click")
     # Accepted(low=0, high=1, expected="0 or 1 for the binary head of objective 'click'")
 
-Conversion checks tables with it before they become records, and
-`input_pipelines.integrity.diagnosis`
-explains a bad record with it, so the two agree on a verdict. The checks in the input graph are
-`input_pipelines.transform.checks`. Never changes a value. Imports no TensorFlow.
+Conversion checks tables with this module before they become records.
+`input_pipelines.integrity.diagnosis` explains bad records with it, so both accept the same values.
+`input_pipelines.transform.checks` has the checks in the input graph. This module never changes a
+value and does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from feature_specs.spec import FeatureSpec
 
 @dataclasses.dataclass(frozen=True)
 class Accepted:
-    """A set of values: all between two bounds, or some words. NaN and infinity are never in it.
+    """A set of values: the numbers between two bounds, or some words. Never NaN or infinity.
 
     Attributes:
-      low, high: the smallest and the largest number; None is no bound.
-      missing: a number outside the bounds that stands for a missing value, and is accepted.
-      words: for a label of words, all that there are.
-      expected: the set in words, as errors say it after "expected".
-      remedy: what else than the value a user may correct; mostly empty.
+      low, high: the smallest and the largest number. None means no bound.
+      missing: a number outside the bounds that stands for a missing value and is accepted.
+      words: the words of a string label.
+      expected: a description of the set, for messages, after "expected".
+      remedy: a remedy other than correcting the value. Usually empty.
     """
 
     low: Optional[float] = None
@@ -51,7 +51,7 @@ WEIGHT = Accepted(low=0, expected="0 or more for the weight of a label")
 
 
 def of_label(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
-    """The sets that the values of a label must all be in; it may weigh another label."""
+    """The sets that the values of a label must be in. A label may also be a weight."""
     yield of_head(spec, name)
     if any(label.weight == name for label in spec.labels.values()):
         if spec.labels[name].dtype != "string":
@@ -59,7 +59,7 @@ def of_label(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
 
 
 def of_head(spec: FeatureSpec, name: str) -> Accepted:
-    """The values of a label that the head which learns it accepts."""
+    """The values of a label that its head accepts."""
     label = spec.labels[name]
     objective = spec.objective_of(name)
     entry = spec.objectives[objective]
@@ -80,9 +80,10 @@ def of_head(spec: FeatureSpec, name: str) -> Accepted:
 
 
 def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
-    """The values of a feature that a column takes as ids; None if it takes all, or reads none.
+    """The values of a feature that a column accepts as ids, or None.
 
-    An identity column takes all with a `default_id`.
+    None means that the column accepts all values, as an identity column with a `default_id` does,
+    or that it does not read the feature.
     """
     if column.id_bounds is None or name not in column.features(spec):
         return None
@@ -98,7 +99,7 @@ def of_ids(spec: FeatureSpec, name: str, column: Column) -> Optional[Accepted]:
 
 
 def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
-    """The sets that the values of a feature must all be in."""
+    """The sets that the values of a feature must be in."""
     used = set(spec.used_columns())
     read = (*spec.used_features(), *spec.filter_features())
     if spec.features[name].dtype == "float32" and name in read:
@@ -112,7 +113,7 @@ def of_feature(spec: FeatureSpec, name: str) -> Iterator[Accepted]:
 
 
 def equal_lengths(spec: FeatureSpec, name: str) -> tuple[str, ...]:
-    """The features of which every row must have as many values as of this one."""
+    """The features that must have as many values as this feature in every row."""
     found: list[str] = []
     for used in spec.used_columns():
         column = spec.category_of(used)[1]

@@ -1,7 +1,7 @@
-"""Checks of how a spec's columns are used: in groups, together, and under which variable names.
+"""Checks how a spec uses its columns: in groups, together, and under which variable names.
 
-Like `validation`, generators of problems that do not stop each other; all but `check_groups` need a
-spec whose names all lead somewhere. Imports no TensorFlow.
+As in `validation`, the checks are generators of problems that do not stop each other. All except
+`check_groups` need a spec in which all names exist. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,36 +17,37 @@ from feature_specs.validation.validation import Problems
 
 
 def check_groups(spec: FeatureSpec) -> Problems:
-    """Groups name columns, each once; what no group uses is said, not dropped."""
+    """Groups list existing columns, each once."""
     for group, names in spec.groups.items():
         path: Path = ("groups", group)
         if not names:
-            yield Problem(path, "the group is empty; list its columns or remove it")
+            yield Problem(path, "the group is empty. List its columns or remove it.")
         for i, name in enumerate(names):
             if name in names[:i]:
-                yield Problem((*path, i), f"column {name!r} is in the group twice")
+                yield Problem((*path, i), f"column {name!r} is listed twice. Remove one of them.")
             elif name not in spec.columns:
                 hint = did_you_mean(name, spec.columns)
                 if name in spec.features:
-                    hint = f"; {name!r} is a feature: a group lists columns"
+                    hint = f". {name!r} is a feature, but a group lists columns."
                 yield Problem((*path, i), f"got {name!r}, expected the name of a column{hint}")
 
 
 def check_use(spec: FeatureSpec) -> Problems:
-    """Every feature and column ends in some group. Needs a spec whose names are all right."""
+    """A group uses every feature and column. Needs a spec in which all names exist."""
     used = {part for name in spec.used_columns() for part in _chain(spec, name)}
     for name in spec.columns:
         if name not in used:
             yield Problem(
                 ("columns", name),
-                "no group uses this column; add it to a group or remove it",
+                "no group uses this column. Add it to a group or remove it.",
             )
     features = set(spec.used_features())
     for label_name, label in spec.labels.items():
         if label.true_probability in features:
             yield Problem(
                 ("labels", label_name, "true_probability"),
-                f"feature {label.true_probability!r} is in a group and would leak into the model",
+                f"feature {label.true_probability!r} is in a group and would leak into the model. "
+                "Remove it from the group.",
             )
     for label in spec.labels.values():
         features.update(n for n in (label.weight, label.true_probability) if n)
@@ -56,25 +57,25 @@ def check_use(spec: FeatureSpec) -> Problems:
         if name not in features and name not in spec.ignored:
             yield Problem(
                 ("features", name),
-                "no group uses this feature; add a column of it to a group, "
-                "or list it under `ignored`",
+                "no group uses this feature. Add a column of it to a group, or list it under "
+                "`ignored`.",
             )
     for i, name in enumerate(spec.ignored):
         if name in spec.ignored[:i]:
-            yield Problem(("ignored", i), f"feature {name!r} is there twice")
+            yield Problem(("ignored", i), f"feature {name!r} is listed twice. Remove one of them.")
         elif name not in spec.features:
             yield unknown(("ignored", i), name, "the name of a feature", list(spec.features))
         elif name in features:
             users = ", ".join(_users(spec, name))
             yield Problem(
                 ("ignored", i),
-                f"feature {name!r} is used by {users}; to leave it out, remove these (columns from "
-                "their groups, too); to keep it, remove it from `ignored`",
+                f"feature {name!r} is used by {users}. To ignore it, remove these uses, and remove "
+                "the columns from their groups. To use it, remove it from `ignored`.",
             )
 
 
 def _users(spec: FeatureSpec, name: str) -> Iterator[str]:
-    """What of a spec reads a feature, in the words of a message."""
+    """The parts of a spec that read a feature, for a message."""
     for column in spec.columns:
         if name in spec.features_of(column):
             yield f"column {column!r}"
@@ -100,7 +101,7 @@ def _chain(spec: FeatureSpec, name: str) -> Iterator[str]:
 
 
 def check_variable_names(spec: FeatureSpec) -> Problems:
-    """No two columns of one group would be the same variable."""
+    """No two columns of a group have the same variable name."""
     for group, names in spec.groups.items():
         canned = [canned_name(spec, name) for name in names]
         for variable, count in Counter(canned).items():
@@ -108,33 +109,33 @@ def check_variable_names(spec: FeatureSpec) -> Problems:
                 same = [name for name, c in zip(names, canned) if c == variable]
                 yield Problem(
                     ("groups", group),
-                    f"columns {', '.join(same)} are all {variable!r} to TensorFlow, which names a "
-                    "column after its features, so their variables would collide; keep one",
+                    f"columns {', '.join(same)} would all have variables named {variable!r}, "
+                    "because TensorFlow names a column after its features. Keep one of them.",
                 )
 
 
 def check_sequences(spec: FeatureSpec) -> Problems:
-    """A group is of steps or of records, never of both."""
+    """The columns of a group have one value per step, or all have one per record."""
     for group, names in spec.groups.items():
         steps = [name for name in names if spec.is_sequence(name)]
         rest = [name for name in names if name not in steps]
         if steps and rest:
             yield Problem(
                 ("groups", group),
-                f"columns {', '.join(steps)} have one value a step, and {', '.join(rest)} one a "
-                "record; put them into groups of their own",
+                f"columns {', '.join(steps)} have one value per step, but {', '.join(rest)} one "
+                "per record. Put them into separate groups.",
             )
         for name in steps:
             if spec.columns[name].categorical:
                 yield Problem(
                     ("groups", group),
-                    f"column {name!r} is {spec.columns[name].kind}, which has no dense form; put "
-                    "an embedding or indicator column of it into the group instead",
+                    f"column {name!r} is {spec.columns[name].kind}, which has no dense form. Put "
+                    "an embedding or indicator column of it into the group instead.",
                 )
 
 
 def check_shared_tables(spec: FeatureSpec) -> Problems:
-    """Embeddings that share a table agree on all that makes it."""
+    """Embeddings that share a table agree in everything that defines the table."""
     tables: dict[str, dict[str, Embedding]] = {}
     for name, column in spec.of_kind(Embedding).items():
         if column.shared is not None:
@@ -143,9 +144,13 @@ def check_shared_tables(spec: FeatureSpec) -> Problems:
         (first_name, first), *others = members.items()
         path: Path = ("columns", first_name, "shared")
         if not others:
-            yield Problem(path, f"no other embedding shares {table!r}; remove it or name another")
+            yield Problem(
+                path, f"no other embedding shares {table!r}. Remove shared, or name another table."
+            )
         if table == "global_step":
-            yield Problem(path, "got 'global_step', which is a variable of TensorFlow's own")
+            yield Problem(
+                path, "got 'global_step', which is a variable of TensorFlow. Use another name."
+            )
         size, fields = spec.size_of(first.source), first.model_dump(exclude={"source"})
         for name, column in others:
             shares = f"shares the table {table!r} with {first_name!r}, but"
@@ -153,11 +158,11 @@ def check_shared_tables(spec: FeatureSpec) -> Problems:
             differ = [field for field in fields if fields[field] != values[field]]
             if differ:
                 yield Problem(
-                    ("columns", name), f"{shares} differs in {', '.join(differ)}; make them equal"
+                    ("columns", name), f"{shares} differs in {', '.join(differ)}. Make them equal."
                 )
             if spec.size_of(column.source) != size:
                 yield Problem(
                     ("columns", name),
-                    f"{shares} has {spec.size_of(column.source)} ids and that one {size}; make "
-                    "them equal",
+                    f"{shares} has {spec.size_of(column.source)} ids, and {first_name!r} has "
+                    f"{size}. Make them equal.",
                 )

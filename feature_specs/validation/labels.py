@@ -1,6 +1,7 @@
-"""Checks of labels and objectives: each objective has a label of its own that fits its head.
+"""Checks of labels and objectives: each objective has its own label, which fits its head.
 
-Like `validation`, generators of problems that do not stop each other. Imports no TensorFlow.
+As in `validation`, the checks are generators of problems that do not stop each other. This module
+does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,25 +17,33 @@ from feature_specs.validation.validation import Problems
 
 
 def check_labels(spec: FeatureSpec) -> Problems:
-    """Labels are no features, and what weighs them is a number."""
+    """No label is also a feature, and the weight of a label is a number."""
     learned = {spec.label_of(name) for name in spec.objectives}
     for name, label in spec.labels.items():
         path: Path = ("labels", name)
         if name in spec.features:
-            yield Problem(path, "the label is also a feature and would leak into the model")
+            yield Problem(
+                path,
+                "the label is also a feature and would leak into the model. Rename or remove one.",
+            )
         if name not in learned:
-            yield Problem(path, "no objective learns this label; add an objective or remove it")
+            yield Problem(path, "no objective learns this label. Add an objective or remove it.")
         if label.weight is not None:
             weight = spec.features.get(label.weight) or spec.labels.get(label.weight)
             if weight is None:
                 known = [*spec.features, *spec.labels]
                 yield unknown((*path, "weight"), label.weight, "a feature or a label", known)
             elif label.weight == name:
-                yield Problem((*path, "weight"), "a label cannot weigh itself")
+                yield Problem(
+                    (*path, "weight"),
+                    "a label cannot be its own weight. Name a feature or another label.",
+                )
             elif weight.dtype == "string" or not _weighs(spec, name, weight):
                 steps = _steps(spec, name)
-                either = f", and no list of {steps[0]}" if steps else ""
-                yield Problem((*path, "weight"), f"{label.weight!r} is no single number{either}")
+                either = f" or a list of {steps[0]} numbers" if steps else ""
+                yield Problem(
+                    (*path, "weight"), f"{label.weight!r} must be a single number{either}"
+                )
         if label.true_probability is not None:
             truth = spec.features.get(label.true_probability)
             if truth is None or truth.dtype != "float32" or not truth.single:
@@ -47,7 +56,7 @@ def check_labels(spec: FeatureSpec) -> Problems:
 
 
 def check_objectives(spec: FeatureSpec) -> Problems:
-    """Each objective learns a label of its own that fits its head."""
+    """Each objective learns its own label, which fits its head."""
     owner: dict[str, str] = {}
     together = spec.kept_together
     for name, objective in spec.objectives.items():
@@ -62,26 +71,28 @@ def check_objectives(spec: FeatureSpec) -> Problems:
             yield Problem(
                 path,
                 f"objectives {owner[label_name]!r} and {name!r} both learn the label "
-                f"{label_name!r}; give one of them another label, or remove it",
+                f"{label_name!r}. Give one of them another label, or remove it.",
             )
         for message in _misfits(objective, label_name, label):
             yield Problem(path, message)
         if label.true_probability is not None and not isinstance(objective, Binary):
             yield Problem(
-                ("labels", label_name, "true_probability"), "is for the label of a binary head"
+                ("labels", label_name, "true_probability"),
+                "only the label of a binary head can have it. Remove it.",
             )
         if objective.group is not None:
             yield from _check_group(spec, objective.group, (*path, "group_by"))
             if objective.ranks and objective.group != together:
                 yield Problem(
                     (*path, "group_by"),
-                    f"got {objective.group!r}, and another objective ranks the rows of "
-                    f"{together!r}; rows can be kept together by one feature alone",
+                    f"got {objective.group!r}, but another objective ranks by {together!r}. All "
+                    "ranking objectives need the same group_by, because only one feature can "
+                    "decide which rows share a batch.",
                 )
 
 
 def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
-    """What of a label does not fit the head."""
+    """The messages about a label that does not fit its head."""
     words = len(label.vocabulary) if label.vocabulary is not None else None
     if objective.steps_in_row is not None:
         wide = (objective.width,) if objective.width > 1 else ()
@@ -92,7 +103,10 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
                 f"{[objective.steps_in_row, *wide]} for steps: {objective.steps_in_row}"
             )
         if label.true_probability is not None:
-            yield f"label {name!r} has a true_probability, which is of rows; remove it"
+            yield (
+                f"label {name!r} has a true_probability, which cannot be combined with steps. "
+                "Remove it."
+            )
     elif isinstance(objective, (MultiLabel, CosineDistance)):
         wanted = [objective.width]
         lists = isinstance(objective, MultiLabel)
@@ -101,13 +115,13 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
             shape = label.shape if label.variable else list(label.shape)
             yield (
                 f"label {name!r} has the shape {shape}, expected {either}shape: {wanted} for one "
-                f"{'0 or 1 a class' if lists else 'number a logit'}"
+                f"{'0 or 1 per class' if lists else 'number per logit'}"
             )
     elif not label.single:
         shape = label.shape if label.variable else list(label.shape)
         yield (
-            f"label {name!r} has the shape {shape}, and the head {objective.head} learns one "
-            "value; remove shape, or choose the head multi_label or cosine"
+            f"label {name!r} has the shape {shape}, but the head {objective.head} learns one "
+            "value. Remove shape, or use the head multi_label or cosine."
         )
     if objective.classes is None:
         if label.dtype == "string":
@@ -116,18 +130,18 @@ def _misfits(objective: Any, name: str, label: Label) -> Iterator[str]:
         yield f"label {name!r} is float32, expected int64 or string"
     elif words is not None and words != objective.classes:
         yield (
-            f"the head has {objective.classes} classes and the vocabulary of label "
-            f"{name!r} {words} words; make them equal"
+            f"the head has {objective.classes} classes, but the vocabulary of label {name!r} has "
+            f"{words} words. Make them equal."
         )
 
 
 def _weighs(spec: FeatureSpec, label: str, weight: Any) -> bool:
-    """Whether a feature or label has one number, or one for each step of a label."""
+    """Whether a feature or label has one number per row, or one per step of a label."""
     return bool(weight.single or weight.shape == _steps(spec, label))
 
 
 def _steps(spec: FeatureSpec, label: str) -> Optional[tuple[int, ...]]:
-    """The shape of a list with one number for each step of a label, None of one without steps."""
+    """The shape of a list with one number per step of a label. None if it has no steps."""
     for name, objective in spec.objectives.items():
         if spec.label_of(name) == label and objective.steps_in_row is not None:
             return (objective.steps_in_row,)

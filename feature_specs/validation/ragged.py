@@ -1,6 +1,7 @@
 """Checks of features that are lists of lists, and of the groups of ragged columns.
 
-Like `validation`, generators of problems that do not stop each other. Imports no TensorFlow.
+As in `validation`, the checks are generators of problems that do not stop each other. This module
+does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from feature_specs.validation.validation import Problems
 
 
 def check_row_lengths(spec: FeatureSpec) -> Problems:
-    """`row_lengths` names a list of int64, beside the list that it cuts."""
+    """`row_lengths` names a list of int64."""
     for name, feature in spec.features.items():
         if feature.row_lengths is None:
             continue
@@ -30,7 +31,7 @@ def check_row_lengths(spec: FeatureSpec) -> Problems:
 
 
 def check_ragged_groups(spec: FeatureSpec) -> Problems:
-    """A group of ragged columns has no others, and a list of lists is in no other group."""
+    """Ragged columns have separate groups, and no other group contains a list of lists."""
     for group, names in spec.groups.items():
         path: Path = ("groups", group)
         ragged = [name for name in names if spec.columns[name].ragged]
@@ -38,13 +39,13 @@ def check_ragged_groups(spec: FeatureSpec) -> Problems:
         if ragged and rest:
             yield Problem(
                 path,
-                f"columns {', '.join(ragged)} are ragged, and {', '.join(rest)} not; put them into "
-                "groups of their own",
+                f"columns {', '.join(ragged)} are ragged, but {', '.join(rest)} are not. Put them "
+                "into separate groups.",
             )
         for name in rest:
             if spec.columns[name].categorical and is_nested(spec, feature_under(spec, name)):
                 yield Problem(
                     path,
-                    f"column {name!r} {LISTS_OF_LISTS}; put {{ragged: {name}}} into the group "
-                    "instead",
+                    f"column {name!r} {LISTS_OF_LISTS}. Put {{ragged: {name}}} into the group "
+                    "instead.",
                 )

@@ -1,6 +1,6 @@
-"""Checks of the section `retraining` against the rest of a spec: labels, metrics, slices.
+"""Checks whether the section `retraining` fits the rest of a spec: labels, metrics, slices.
 
-Generators of problems, as in `validation`. Imports no TensorFlow.
+As in `validation`, the checks are generators of problems. This module does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from feature_specs.validation.validation import Problems
 
 
 def check_retraining(spec: FeatureSpec) -> Problems:
-    """Names lead somewhere, and metrics are such as the heads of their objectives have."""
+    """All names exist, and the gate has the metrics for the heads of their objectives."""
     for name in spec.retraining.label_rate:
         path: Path = ("retraining", "label_rate", name)
         if name not in spec.labels:
             yield unknown(path, name, "the name of a label", list(spec.labels))
         elif spec.labels[name].dtype == "string":
-            yield Problem(path, f"label {name!r} is of words, which have no mean")
+            yield Problem(path, f"label {name!r} has words, which have no mean. Remove it.")
     gate: Path = ("retraining", "gate")
     group = spec.retraining.gate.bootstrap.group_by
     if group is not None:
@@ -35,7 +35,7 @@ def _check_feature(spec: FeatureSpec, path: Path, name: str) -> Problems:
     if feature is None:
         yield unknown(path, name, "the name of a feature", list(spec.features))
     elif not feature.single or feature.decode is not None or feature.dtype == "float32":
-        yield Problem(path, f"feature {name!r} is no single string or integer a row")
+        yield Problem(path, f"feature {name!r} must be a single string or integer per row")
 
 
 def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:

@@ -1,7 +1,8 @@
-"""Checks of a feature spec that span entries: every name refers to something that fits.
+"""Checks whether the entries of a spec fit each other: names exist and refer to the right things.
 
-Each check is a generator of problems over a spec whose entries are right one by one. Checks do not
-stop each other, so a user sees all problems at once; `parser` runs them. Imports no TensorFlow.
+Each check is a generator of problems. It needs a spec whose single entries are valid. Checks do not
+stop each other, so a user sees all problems at once. `parser` runs the checks. This module does not
+import TensorFlow.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ Problems = Iterator[Problem]
 
 
 def check_columns(spec: FeatureSpec) -> Problems:
-    """Every source of a column exists and has a fitting type; each kind knows what fits.
+    """Every source of a column exists and has the right type. Each kind has its own checks.
 
-    What is wrong with a column that is made from itself is for `check_cycles` to say, once.
+    Only `check_cycles` reports a column that is made from itself.
     """
     for name, column in spec.columns.items():
         yield from column.problems(spec, name)
 
 
 def check_lists_of_lists(spec: FeatureSpec) -> Problems:
-    """No other column than a ragged one reads a list of lists."""
+    """Only ragged columns read a list of lists."""
     for name, column in spec.columns.items():
         yield from column.nested_problems(spec, name)
 
@@ -56,14 +57,14 @@ def check_cycles(spec: FeatureSpec) -> Problems:
 
 def _cycle_text(spec: FeatureSpec, cycle: list[str]) -> str:
     if len(cycle) > 2:
-        return f"columns form a cycle: {' -> '.join(cycle)}"
+        return f"columns form a cycle: {' -> '.join(cycle)}. Change a source to break it."
     if cycle[0] in spec.features:
-        return f"the column is made from itself; rename it, so that {cycle[0]!r} means the feature"
-    return "the column is made from itself; name a feature or another column"
+        return f"the column is made from itself. Rename it, so that {cycle[0]!r} means the feature."
+    return "the column is made from itself. Name a feature or another column."
 
 
 def check_drift(spec: FeatureSpec) -> Problems:
-    """Thresholds are of features and labels that there are, and of a measure that fits them."""
+    """Thresholds name existing features and labels, and measures that fit their dtypes."""
     for section, entries, others in (
         ("features", spec.features, spec.labels),
         ("labels", spec.labels, spec.features),
@@ -74,7 +75,7 @@ def check_drift(spec: FeatureSpec) -> Problems:
                 what = section[:-1]
                 if name in others:
                     other = "labels" if section == "features" else "features"
-                    yield Problem(path, f"{name!r} is no {what}; write it under drift.{other}")
+                    yield Problem(path, f"{name!r} is not a {what}. Move it to drift.{other}.")
                 else:
                     yield unknown(path, name, f"the name of a {what}", list(entries))
                 continue
@@ -83,25 +84,25 @@ def check_drift(spec: FeatureSpec) -> Problems:
             if decode is not None and (measures.l_infinity or measures.jensen_shannon):
                 yield Problem(
                     path,
-                    f"{name!r} is decoded from bytes, of which drift measures only how often they "
-                    "are missing; give missing alone",
+                    f"{name!r} is decoded from bytes. Drift only measures how often they are "
+                    "missing. Set only missing.",
                 )
                 continue
             classes = section == "labels" and spec.label_classes(name) is not None
             if measures.l_infinity is not None and dtype == "float32" and not classes:
                 yield Problem(
                     (*path, "l_infinity"),
-                    f"{name!r} is float32, and l_infinity is of categories; give jensen_shannon",
+                    f"{name!r} is float32, but l_infinity is for categories. Use jensen_shannon.",
                 )
             if measures.jensen_shannon is not None and dtype == "string":
                 yield Problem(
                     (*path, "jensen_shannon"),
-                    f"{name!r} is a string, and jensen_shannon is of numbers; give l_infinity",
+                    f"{name!r} is a string, but jensen_shannon is for numbers. Use l_infinity.",
                 )
 
 
 def check_filter(spec: FeatureSpec) -> Problems:
-    """Filters are of features of one value, which their conditions fit."""
+    """Filters name features with one value, and their conditions fit the dtypes."""
     for i, entry in enumerate(spec.filter):
         path: Path = ("filter", i)
         feature = spec.features.get(entry.feature)
@@ -111,12 +112,12 @@ def check_filter(spec: FeatureSpec) -> Problems:
         elif not feature.single:
             yield Problem(
                 (*path, "feature"),
-                f"feature {entry.feature!r} has {feature.form}, expected one of one value a row",
+                f"feature {entry.feature!r} has {feature.form}, expected one value per row",
             )
         elif feature.decode is not None:
             yield Problem(
                 (*path, "feature"),
-                f"feature {entry.feature!r} is of encoded bytes, which no condition is about",
+                f"feature {entry.feature!r} has encoded bytes, which a filter cannot compare",
             )
         else:
             for key, message in entry.misfits(feature.dtype):

@@ -58,8 +58,8 @@ def test_a_file_that_is_gone_is_bad_data(tmp_path):
     with pytest.raises(DataError) as error, explained(spec, paths):
         list(blocks)
     assert str(error.value) == (
-        f"{paths[1]} cannot be found, and was there when the run began; leave files where they are "
-        "as long as a run reads them"
+        f"{paths[1]} existed when the run began, but does not exist anymore. Do not move or "
+        "delete files while a run reads them."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a test says of a spec that it breaks on purpose."""
+"""The problems of a spec that a test breaks on purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from feature_specs.errors import SpecError
 
 
 def problems_of(document: dict, **changes) -> list[str]:
-    """The problems found in a document after `section__name=value`, without their place."""
+    """The problems of a document after the changes `section__name=value`, without the file name."""
     changed = copy.deepcopy(document)
     for path, value in changes.items():
         section, name = path.split("__")

@@ -1,4 +1,4 @@
-"""Good specs: those of the catalog, and what a spec is and answers once it is read."""
+"""Valid specs: the specs of the catalog, and the properties and methods of a spec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATALOG = sorted(pathlib.Path(feature_specs.__file__).parent.glob("catalog/*.yam
 
 
 def again(spec):
-    """The spec read back from what it writes."""
+    """The spec that `parse` makes from `to_dict`."""
     document = json.loads(json.dumps(spec.to_dict()))
     return feature_specs.parse(document, directory=spec.directory, source=spec.source)
 
@@ -37,7 +37,7 @@ def test_the_catalog_holds_the_specs_that_the_documentation_names():
 
 @pytest.mark.parametrize("path", CATALOG, ids=lambda path: path.stem)
 def test_every_spec_of_the_catalog_loads(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # A spec must not depend on where the program was started.
+    monkeypatch.chdir(tmp_path)  # A spec must not depend on the working directory.
     spec = feature_specs.load(path)
     assert spec.source == str(path)
     assert spec.directory == path.parent
@@ -62,7 +62,7 @@ def test_the_adult_spec():
     spec = feature_specs.load(next(path for path in CATALOG if path.stem == "adult"))
     assert len(spec.features) == 13
     assert spec.labels["income"].vocabulary == ("<=50K", ">50K")
-    # The vocabulary of `education` has 16 words and one bucket for others.
+    # The vocabulary of `education` has 16 words and one bucket for other words.
     assert spec.size_of("education") == 17
     assert list(spec.features_of("age_x_education")) == ["age", "education"]
     assert spec.used_features() == tuple(spec.features)
@@ -181,9 +181,9 @@ def test_what_a_column_is_made_from(spec):
     assert spec.category_of("town_hot") == ("town", spec.columns["town"])
     assert spec.category_of("age") == ("age", spec.columns["age"])
     assert spec.columns["price_bucket"].numeric(spec) == spec.columns["price"]
-    # The column `age` is an identity, so that a bucketized `age` cuts the bare feature.
+    # The column `age` is an identity column, so a bucketized `age` reads the feature `age`.
     assert spec.columns["age_bucket"].numeric(spec) == kinds.Numeric(numeric="age")
-    # So the identity is no part of it.
+    # The identity column is therefore not a source of it.
     assert "age_bucket" not in spec.made_from("age")
     expected = {
         "price": ["price"],
@@ -218,7 +218,7 @@ def test_what_the_groups_use_is_in_the_order_of_the_document(spec):
     assert spec.used_features() == ("age", "price", "pixels", "city", "tags")
 
 
-# --- Writing it, and telling it from others -------------------------------------------------------
+# --- Documents and fingerprints -------------------------------------------------------------------
 
 
 def test_to_dict_is_the_document(document):
@@ -236,7 +236,7 @@ def fingerprint(text, **where):
 
 
 def reordered(text):
-    """The document with the entries of every mapping the other way round."""
+    """The document with the entries of every mapping in reverse order."""
 
     def turned(value):
         if isinstance(value, dict):

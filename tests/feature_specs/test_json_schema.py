@@ -1,4 +1,4 @@
-"""The JSON Schema of specs says yes and no to what the parser says yes and no to."""
+"""The JSON Schema accepts and rejects the same specs as the parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.feature_specs.embeddings import test_embeddings
 CHECK = jsonschema.Draft202012Validator(json_schema.json_schema())
 
 
-def test_the_shipped_file_is_the_one_that_the_models_give():
+def test_the_shipped_file_is_current():
     assert json_schema.FILE.read_text(encoding="utf-8") == json_schema.text(), (
         "run python -m feature_specs.json_schema > feature_specs/spec.schema.json"
     )

@@ -1,6 +1,6 @@
-"""Ragged columns and lists of lists: rows worked out by hand, and what does not fit is named.
+"""Ragged columns and lists of lists: rows worked out by hand, and the errors for wrong records.
 
-The whole way (training, export, a request) is in tests/integration/test_encoded_bytes.
+tests/integration/test_encoded_bytes trains, exports and serves such a model.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def records(rows=ROWS):
 
 
 def in_feature_lists():
-    """The same with SequenceExamples: the lists of words in feature_lists, without row_lengths."""
+    """The same spec with SequenceExamples: word lists in feature_lists, without row_lengths."""
     document = copy.deepcopy(DOCUMENT)
     document["features"]["words"] = {
         "dtype": "string", "shape": "variable", "feature_list": True,
@@ -95,7 +95,7 @@ def test_rows_worked_out_by_hand(of_steps):
     assert {n: (v.dtype, v.shape.rank) for n, v in ragged.items()} == {
         "texts": (tf.int64, 3), "kinds_": (tf.int64, 2), "prices": (tf.float32, 2),
     }  # fmt: skip
-    # The same ids serve the embedding beside it.
+    # The embedding reads the same ids.
     assert set(features) == {"word", "kind", "prices", "city"}
     assert all(diagnosis.explain(spec, record) is None for record in serialized)
 
@@ -116,7 +116,7 @@ def test_they_are_those_of_tensorflows_own_partitions():
 
 
 def test_batches_have_them(tmp_path):
-    """Cut out of blocks of rows, before anything is parsed."""
+    """Batches are cut out of blocks of rows before parsing."""
     path = f"{tmp_path}/a.tfrecord"
     writing.write_examples(path, ROWS)
     spec = feature_specs.parse(DOCUMENT)
@@ -194,9 +194,9 @@ def test_built_in_models_say_what_to_put_in_their_place(model):
     with pytest.raises(ek.ConfigError) as error:
         MODELS[model](spec)
     assert str(error.value) == (
-        f"group {group!r}: column 'kinds_' is ragged, which only a model of your own reads, with "
-        "self.ragged_input; put an embedding of 'kind' with a combiner, or an indicator of it, "
-        "into the group instead"
+        f"group {group!r}: column 'kinds_' is ragged, which only your own model can read, with "
+        "self.ragged_input. Instead of the column, use an embedding of 'kind' with a combiner, or "
+        "an indicator of it."
     )
 
 
@@ -209,14 +209,14 @@ def test_numbers_have_another_remedy():
         with pytest.raises(ek.ConfigError) as error:
             group_checks.check_dense_group(feature_specs.parse(document), name)
         assert str(error.value) == (
-            f"group {name!r}: column {column!r} is ragged, which only a model of your own reads, "
-            "with self.ragged_input; put numbers of a fixed shape or a bucketized column of them "
-            "into the group instead"
+            f"group {name!r}: column {column!r} is ragged, which only your own model can read, "
+            "with self.ragged_input. Instead of the column, use numbers of a fixed shape or a "
+            "bucketized column of them."
         )
     with pytest.raises(ek.ConfigError) as error:
         input_layer.ragged_input(spec, "deep", {})
     assert str(error.value) == (
-        "group 'deep': column 'kind_emb' is embedding, expected a ragged one"
+        "group 'deep': column 'kind_emb' is embedding, expected a ragged column"
     )
 
 
@@ -224,8 +224,8 @@ def test_there_is_no_feature_column_of_them():
     with pytest.raises(ValueError) as error:
         ek.feature_columns(feature_specs.parse(DOCUMENT), "lists")
     assert str(error.value) == (
-        "<dict>: column 'texts' is ragged, which no tf.feature_column is; read its feature in a "
-        "model of your own, or make an embedding with a combiner of its ids"
+        "<dict>: column 'texts' is ragged, and tf.feature_column has no such column. Read the "
+        "feature in your own model, or make an embedding with a combiner of its ids."
     )
 
 
@@ -242,55 +242,57 @@ def test_there_is_no_feature_column_of_them():
          "features.words.row_lengths: feature 'sentences' is float32 with the shape variable, "
          "expected int64 with shape: variable, the length of each list"),
         ({"features__words": {"dtype": "string", "row_lengths": "sentences"}},
-         "features.words: row_lengths cuts a list of shape: variable, which is no feature list, "
-         "into lists"),
+         "features.words: row_lengths needs shape: variable and cannot be combined with "
+         "feature_list. Set shape: variable and remove feature_list, or remove row_lengths."),
         ({"features__words": {"dtype": "string", "shape": "variable", "feature_list": True,
                               "required": True}},
-         "features.words: required: true does not go with feature_list: true and shape: variable "
-         "together (to TensorFlow an absent one is an empty one); remove required"),
+         "features.words: required: true cannot be combined with feature_list: true and shape: "
+         "variable, because TensorFlow reads an absent list of lists as an empty one. Remove "
+         "required."),
         ({"columns__texts": {"ragged": "wrd"}},
          "columns.texts.ragged: got 'wrd', expected a categorical column or a feature of numbers. "
          "Did you mean 'word'?"),
         ({"columns__texts": {"ragged": "words"}},
          "columns.texts.ragged: feature 'words' is string with the shape variable and row_lengths, "
-         "expected numbers with shape: variable or feature_list: true; for words make a "
-         "hash_bucket or vocabulary column, and a ragged one of it"),
+         "expected numbers with shape: variable or feature_list: true. For words, make a ragged "
+         "column of a hash_bucket or vocabulary column."),
         ({"columns__texts": {"ragged": "kind_emb"}},
          "columns.texts.ragged: column 'kind_emb' is embedding, expected an identity, vocabulary "
          "or hash_bucket column, or a feature of numbers"),
         ({"columns__texts": {"ragged": "city"}},
-         "columns.texts.ragged: column 'city' is of one value a record, expected a list; declare "
-         "its feature with shape: variable"),
+         "columns.texts.ragged: column 'city' has one value per record, expected a list. Declare "
+         "its feature with shape: variable."),
         ({"columns__x": {"crossed": ["kinds", "city_"], "size": 9}, "groups__wide": ["x"],
           "columns__texts": {"ragged": "x"}, "features__city_": {"dtype": "string"}},
          "columns.texts.ragged: column 'x' is crossed, expected an identity, vocabulary or "
          "hash_bucket column"),
         ({"columns__texts": {"ragged": "word", "normalizer": "log1p"}},
-         "columns.texts.normalizer: column 'word' has ids, which are not normalized; remove it"),
+         "columns.texts.normalizer: column 'word' has ids, which cannot be normalized. Remove "
+         "normalizer."),
         ({"columns__word_emb": {"embedding": "word", "dimension": 2}, "groups__more": ["word_emb"]},
-         "columns.word_emb.embedding: column 'word' is a list of lists, which ragged columns alone "
-         "read; make it {ragged: word}, and combine vectors in a model of your own"),
+         "columns.word_emb.embedding: column 'word' is a list of lists, which only ragged columns "
+         "read. Use {ragged: word}, and combine the vectors in your own model."),
         ({"columns__x": {"crossed": ["words", "kinds"], "size": 9}, "groups__more": ["x"]},
-         "columns.x.crossed[0]: 'words' is a list of lists, which ragged columns alone read"),
+         "columns.x.crossed[0]: 'words' is a list of lists, which only ragged columns read"),
         ({"columns__word": {"vocabulary": "words", "list": ["a"], "sequence": True}},
-         "columns.word.sequence: feature 'words' is a list of lists, which ragged columns alone "
-         "read; remove sequence"),
+         "columns.word.sequence: feature 'words' is a list of lists, which only ragged columns "
+         "read. Remove sequence."),
         ({"features__prices": {**LIST, "row_lengths": "sentences"},
           "columns__p": {"sequence_numeric": "prices"}, "groups__steps": ["p"]},
-         "columns.p.sequence_numeric: feature 'prices' is a list of lists, which ragged columns "
-         "alone read; make it {ragged: prices}"),
+         "columns.p.sequence_numeric: feature 'prices' is a list of lists, which only ragged "
+         "columns read. Use {ragged: prices}."),
         ({"features__prices": {**LIST, "row_lengths": "sentences"},
           "columns__p": {"weighted": "kind", "weight": "prices"},
           "columns__q": {"indicator": "p"}, "groups__more": ["q"]},
-         "columns.p.weight: feature 'prices' is a list of lists, which ragged columns alone read"),
+         "columns.p.weight: feature 'prices' is a list of lists, which only ragged columns read"),
         ({"groups__wide": ["word"]},
-         "groups.wide: column 'word' is a list of lists, which ragged columns alone read; put "
-         "{ragged: word} into the group instead"),
+         "groups.wide: column 'word' is a list of lists, which only ragged columns read. Put "
+         "{ragged: word} into the group instead."),
         ({"groups__deep": ["city_emb", "kind_emb", "texts"]},
-         "groups.deep: columns texts are ragged, and city_emb, kind_emb not; put them into groups "
-         "of their own"),
+         "groups.deep: columns texts are ragged, but city_emb, kind_emb are not. Put them into "
+         "separate groups."),
         ({"columns__more": {"ragged": "prices"}},
-         "columns.more: no group uses this column; add it to a group or remove it"),
+         "columns.more: no group uses this column. Add it to a group or remove it."),
     ],
 )  # fmt: skip
 def test_what_a_broken_spec_is_told(changes, message):

@@ -1,5 +1,5 @@
-"""Specs of SequenceExamples: both readings agree, a model trains and serves on them, and what does
-not fit is told."""
+"""Specs of SequenceExamples: both readings agree, a model trains and serves, and wrong records are
+reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAN = float("nan")
 
 
 def as_feature_lists(document):
-    """The spec of test_sequences, its lists in feature_lists, and also read as bags of steps."""
+    """The spec of test_sequences with its lists in feature_lists, also read as bags of steps."""
     document = copy.deepcopy(document)
     for name in SEQUENCES:
         document["features"][name] = {
@@ -60,7 +60,7 @@ DOCUMENT = as_feature_lists(test_sequences.DOCUMENT)
 
 
 def record(steps, *, absent=(), **context):
-    """A SequenceExample; `absent` names feature lists that are not there, instead of empty."""
+    """A SequenceExample. The feature lists in `absent` are missing instead of empty."""
     lists = {n: [values[i] for values in steps] for i, n in enumerate(SEQUENCES)}
     for name in absent:
         del lists[name]
@@ -68,7 +68,7 @@ def record(steps, *, absent=(), **context):
 
 
 def parsed_by_tensorflow(spec, records):
-    """As an input_fn of a canned estimator would parse: by the public dicts alone."""
+    """Parses as the input_fn of a canned estimator does, with only the public parse dicts."""
     context, sequence = example_parsing.make_parse_sequence_example_spec(spec)
     context = {name: entry for name, entry in context.items() if name not in spec.labels}
     parsed, lists, _ = tf.io.parse_sequence_example(records, context, sequence)
@@ -77,7 +77,7 @@ def parsed_by_tensorflow(spec, records):
 
 @pytest.fixture(scope="module")
 def readings():
-    """Dense values, lengths and gradients of both groups, by the reference and by ours."""
+    """Dense values, lengths and gradients of both groups, by the reference and by the kit."""
     spec = feature_specs.parse(DOCUMENT)
     sessions = [_session(spec, ours) for ours in (False, True)]
     yield lambda records: [run(records) for run in sessions]
@@ -97,7 +97,7 @@ def _session(spec, ours):
                 columns.feature_columns(spec, "steps"), name=input_layer.SEQUENCE_SCOPE
             )
             steps, lengths = layer(dict(lists))
-            # What make_parse_sequence_example_spec says of columns that are not of steps.
+            # As make_parse_sequence_example_spec documents for columns without steps.
             bags = {n: tf.sparse.reshape(x, x.dense_shape[:2]) for n, x in lists.items()}
             layer = tf.compat.v1.keras.layers.DenseFeatures(
                 columns.feature_columns(spec, "deep"), name=input_layer.DNN_SCOPE
@@ -136,10 +136,10 @@ row = st.tuples(
     phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
 )  # fmt: skip
 @hypothesis.given(st.lists(row, min_size=1, max_size=5))
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 def test_both_readings_agree(readings, rows):
-    hypothesis.assume(any(steps for steps, _, _ in rows))  # SequenceFeatures wants a step.
+    hypothesis.assume(any(steps for steps, _, _ in rows))  # SequenceFeatures needs a step.
     records = [
         record(steps, absent=() if steps else absent, **context) for steps, absent, context in rows
     ]
@@ -155,7 +155,7 @@ def test_both_readings_agree(readings, rows):
 @hypothesis.settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @hypothesis.given(st.lists(st.lists(step, max_size=4), min_size=1, max_size=5), st.booleans())
 def test_ids_are_those_of_the_same_lists_in_examples(rows, required):
-    """Step by step the ids of Examples, which test_sequences holds to TensorFlow's."""
+    """Each step has the ids of Examples, which test_sequences compares with TensorFlow's."""
     document = copy.deepcopy(DOCUMENT)
     for name in SEQUENCES:
         document["features"][name].update({"required": True} if required else {})
@@ -185,7 +185,7 @@ def test_ids_worked_out_by_hand():
 
 
 def make_rows(count, seed=0):
-    """A label that only the steps tell: whether the mean price is above 5."""
+    """Rows whose label depends only on the steps: whether the mean price is above 5."""
     rng = np.random.default_rng(seed)
     rows = []
     for i, length in enumerate(rng.integers(1, 5, count)):
@@ -250,7 +250,7 @@ def test_a_built_in_model_reads_feature_lists_as_bags(config):
     dnn = config.model_copy(
         update={"model": "dnn", "model_params": {"hidden_units": [8]}, "exporters": ()}
     )
-    assert ek.run(dnn).metrics["auc/y"] > 0.8  # By the sum of the prices of each user's steps.
+    assert ek.run(dnn).metrics["auc/y"] > 0.8  # From the sum of the prices of each user's steps.
 
 
 @pytest.mark.parametrize(
@@ -293,14 +293,14 @@ def test_a_bad_record_is_named(tmp_path, change, message):
     rows[7] = changed(rows[7][0], change)
     path = f"{tmp_path}/bad.tfrecord"
     ek.write_sequence_examples(path, rows)
-    # That the graph fails, and the same before any run.
+    # The graph fails, and the diagnosis names the record before any run.
     assert diagnosis.find_bad_record(spec, [path]) == f"{path}: {place(path, 7)}: {message}"
     report = spec_check.check(spec, [path], rows=50)
     assert report.errors == (f"{path}: record 7: {message}",)
 
 
 def changed(context, change):
-    """A row of two steps, with features or feature lists of it changed."""
+    """A row of two steps with changed features or feature lists."""
     steps = {"words": ["a", "b"], "kinds": [1, 1], "users": ["u", "u"], "prices": [1.0, 2.0],
              "counts": [3, 4]}  # fmt: skip
     context = {**context, **{n: v for n, v in change.items() if n not in SEQUENCES}}
@@ -405,30 +405,31 @@ def test_a_record_that_is_neither(tmp_path):
     "changes, message",
     [
         ({"features__words": {"dtype": "string", "feature_list": True, "shape": [2]}},
-         "features.words: feature_list: true is a list of steps, of one value each without a shape "
-         "and of a list each with shape: variable; remove shape, or feature_list for a list in the "
-         "context"),
+         "features.words: with feature_list: true the shape is either left out (one value per "
+         "step) or variable (a list per step), got [2]. Remove shape, or remove feature_list if "
+         "the list is in the context."),
         ({"features__prices": {"dtype": "float32", "feature_list": True, "default": 0.0}},
-         "features.prices: a feature list has no default (an absent list is empty); remove "
-         "default"),
+         "features.prices: a feature list cannot have a default, because an absent list is read "
+         "as an empty list. Remove default."),
         ({"features__words": {"dtype": "string", "feature_list": "yes"}},
          "features.words.feature_list: got 'yes', expected a valid boolean"),
         ({"columns__city": {"hash_bucket": "city", "size": 5, "sequence": True}},
-         "columns.city.sequence: feature 'city' has one value a record, expected a list of steps; "
-         "declare it with feature_list: true or shape: variable, or remove sequence"),
+         "columns.city.sequence: feature 'city' has one value per record, expected a list of "
+         "steps. Declare it with feature_list: true or shape: variable, or remove sequence."),
         ({"columns__price": {"sequence_numeric": "words"}},
          "columns.price.sequence_numeric: feature 'words' is string with feature_list: true, "
-         "expected numbers with feature_list: true or shape: variable, one a step"),
+         "expected numbers with feature_list: true or shape: variable, one per step"),
         ({"columns__priced": {"weighted": "user_bag", "weight": "counts"}},
          "columns.priced.weight: feature 'counts' is int64 with feature_list: true, expected "
-         "float32 with feature_list: true or shape: variable, one weight an id"),
+         "float32 with feature_list: true or shape: variable, one weight per id"),
         ({"columns__x": {"numeric": "prices"}, "groups__x": ["x"]},
-         "columns.x.numeric: feature 'prices' is of variable length, expected a fixed shape; for "
-         "one number a step make it sequence_numeric"),
+         "columns.x.numeric: feature 'prices' has a variable length, expected a fixed shape. Use "
+         "sequence_numeric for one number per step."),
         ({"columns__x": {"bucketized": "prices", "boundaries": [1.0]}, "groups__x": ["x"]},
-         "columns.x.bucketized: feature 'prices' is no number, expected one, or [n] numbers"),
+         "columns.x.bucketized: feature 'prices' must hold one number or a fixed number of "
+         "numbers, [n]"),
         ({"labels__y": {"dtype": "int64", "weight": "prices"}},
-         "labels.y.weight: 'prices' is no single number"),
+         "labels.y.weight: 'prices' must be a single number"),
     ],
 )  # fmt: skip
 def test_what_a_broken_feature_list_is_told(changes, message):
@@ -460,14 +461,14 @@ def test_each_kind_has_a_parse_dict_of_its_own():
         ek.make_parse_example_spec(spec)
     assert str(error.value) == (
         "<dict>: the records are SequenceExamples (feature_list: true in words, kinds, users, "
-        "prices, counts), which tf.io.parse_example does not read; use "
-        "make_parse_sequence_example_spec and tf.io.parse_sequence_example"
+        "prices, counts), which tf.io.parse_example cannot read. Use "
+        "make_parse_sequence_example_spec and tf.io.parse_sequence_example."
     )
     with pytest.raises(ValueError) as error:
         ek.make_parse_sequence_example_spec(feature_specs.parse(test_sequences.DOCUMENT))
     assert str(error.value) == (
-        "<dict>: the records are Examples (no feature has feature_list: true); use "
-        "make_parse_example_spec and tf.io.parse_example"
+        "<dict>: the records are Examples (no feature has feature_list: true). Use "
+        "make_parse_example_spec and tf.io.parse_example."
     )
 
 

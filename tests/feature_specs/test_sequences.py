@@ -1,4 +1,4 @@
-"""Sequence columns: both readings agree, a model reads steps, and what does not fit is refused."""
+"""Sequence columns: both readings agree, a model reads steps, and wrong specs are rejected."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def record(steps):
 
 @functools.cache
 def readings():
-    """(steps, lengths, gradients) as functions of records: the reference, then ours.
+    """(steps, lengths, gradients) as functions of records: first the reference, then the kit.
 
-    Both have variables of the same values.
+    Their variables have the same values.
     """
     spec = feature_specs.parse(DOCUMENT)
     parse = example_parsing.feature_parse_dict(spec, sparse=True)
@@ -107,10 +107,10 @@ def readings():
 )  # fmt: skip
 @hypothesis.given(st.lists(st.lists(step, max_size=4), min_size=1, max_size=5))
 @hypothesis.example([[], [("a", 1, "u", 1.0, 2)]])
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 def test_steps_are_those_of_sequence_features(rows):
-    hypothesis.assume(any(rows))  # TensorFlow's layer wants at least one step.
+    hypothesis.assume(any(rows))  # TensorFlow's layer needs at least one step.
     records = [record(steps) for steps in rows]
     reference, ours = (read(records) for read in readings())
     np.testing.assert_allclose(ours[0], reference[0], rtol=1e-6, atol=1e-6)
@@ -138,7 +138,7 @@ def test_steps_worked_out_by_hand():
 
 
 class MeanOfSteps(ek.ModelFn):
-    """The mean over steps, beside what is of the record."""
+    """The mean over steps, together with the columns of the record."""
 
     def logits(self, features, mode):
         steps, lengths = self.sequence_input(features, "steps")
@@ -195,13 +195,13 @@ def test_lists_of_other_lengths_are_named(config, tmp_path):
 @pytest.mark.parametrize("name", ["dnn", "linear"])
 def test_models_of_records_refuse_steps(name):
     spec = feature_specs.parse(DOCUMENT)
-    with pytest.raises(ek.ConfigError, match="one value a step"):
+    with pytest.raises(ek.ConfigError, match="one value per step"):
         MODELS[name](spec, {"group": "steps"})
 
 
 def test_a_group_of_records_has_no_steps():
     spec = feature_specs.parse(DOCUMENT)
-    with pytest.raises(ek.ConfigError, match="column 'city_emb' has one value a record"):
+    with pytest.raises(ek.ConfigError, match="column 'city_emb' has one value per record"):
         input_layer.sequence_input(spec, "deep", {})
 
 
@@ -209,22 +209,22 @@ def test_a_group_of_records_has_no_steps():
     "changes, message",
     [
         ({"groups__deep": ["city_emb", "price"]},
-         "groups.deep: columns price have one value a step, and city_emb one a record; put them "
-         "into groups of their own"),
+         "groups.deep: columns price have one value per step, but city_emb one per record. Put "
+         "them into separate groups."),
         ({"groups__words": ["word"]},
-         "groups.words: column 'word' is vocabulary, which has no dense form; put an embedding or "
-         "indicator column of it into the group instead"),
+         "groups.words: column 'word' is vocabulary, which has no dense form. Put an embedding or "
+         "indicator column of it into the group instead."),
         ({"columns__city": {"hash_bucket": "city", "size": 5, "sequence": True}},
-         "columns.city.sequence: feature 'city' has one value a record, expected a list of steps; "
-         "declare it with shape: variable, or remove sequence"),
+         "columns.city.sequence: feature 'city' has one value per record, expected a list of "
+         "steps. Declare it with shape: variable, or remove sequence."),
         ({"columns__price": {"sequence_numeric": "words"}},
          "columns.price.sequence_numeric: feature 'words' is string with the shape variable, "
-         "expected numbers with shape: variable, one a step"),
+         "expected numbers with shape: variable, one per step"),
         ({"columns__x": {"crossed": ["word", "users"], "size": 9}, "groups__wide": ["x"]},
-         "columns.x.crossed[0]: column 'word' is a sequence, which has no cross; cross a column "
-         "without it"),
+         "columns.x.crossed[0]: column 'word' is a sequence, which cannot be crossed. Cross a "
+         "column without sequence: true."),
         ({"columns__x": {"weighted": "word", "weight": "prices"}, "groups__wide": ["x"]},
-         "columns.x.weighted: column 'word' is a sequence, which has no weights"),
+         "columns.x.weighted: column 'word' is a sequence, which cannot have weights"),
     ],
 )  # fmt: skip
 def test_what_a_broken_sequence_is_told(changes, message):

@@ -1,4 +1,4 @@
-"""vocabulary: what is wrong with a file of words, by itself and through a spec that names it."""
+"""vocabulary: the errors of a vocabulary file, read directly and through a spec."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.no_tensorflow
         (b"rome\noslo", ["rome", "oslo"]),
         (b"one\n", ["one"]),
         ("Malmö\n東京\nß\n".encode(), ["Malmö", "東京", "ß"]),
-        # What TensorFlow takes as part of a word is part of it here.
+        # Everything that TensorFlow takes as part of a word is part of it here.
         (b" a \nb c\n#d\n\te\n", [" a ", "b c", "#d", "\te"]),
         ("a\u2028b\nc\x0cd\x85\n".encode(), ["a\u2028b", "c\x0cd\x85"]),
         (b"Rome\nrome\n", ["Rome", "rome"]),
@@ -40,18 +40,19 @@ def test_integers(tmp_path):
     assert read_words(tmp_path / "words.txt", integers=True) == words
 
 
-EMPTY_LINE = "has an empty line, line {}; remove it"
-DUPLICATES = "has {} duplicates: {}"
-NO_INTEGER = "is for an int64 feature and has words that are no integer: {}"
+EMPTY_LINE = "has an empty line, line {}. Remove it."
+DUPLICATES = "has {} duplicates: {}. Keep each word once."
+NO_INTEGER = "is for an int64 feature and has words that are not integers: {}"
 WINDOWS = (
-    "has Windows line ends, which would become part of each word; write it with line feeds alone"
+    "has Windows line ends, which would become part of each word. Write the file with line feeds "
+    "only."
 )
 
 
 @pytest.mark.parametrize(
     "content, integers, message",
     [
-        (b"", False, "is empty; it needs one word a line"),
+        (b"", False, "is empty. Write one word per line."),
         (b"\n", False, EMPTY_LINE.format(1)),
         (b"a\n\nb\n\n", False, EMPTY_LINE.format(2)),
         (b"a\nb\n\n", False, EMPTY_LINE.format(3)),
@@ -82,7 +83,7 @@ WINDOWS = (
             NO_INTEGER.format("line 2: '²', line 3: '٣', line 4: ' 4'"),
         ),
         pytest.param(
-            b"a\na\n", False, "has 1 duplicate: 'a' on lines 1 and 2",
+            b"a\na\n", False, "has 1 duplicate: 'a' on lines 1 and 2. Keep each word once.",
         ),
         pytest.param(
             b"7\n07\n", True, NO_INTEGER.format("line 2: '07'"),
@@ -92,8 +93,8 @@ WINDOWS = (
         ),
         pytest.param(
             b"\xef\xbb\xbfa\nb\n", False,
-            "has a byte order mark, which would become part of the first word; "
-            "write it as UTF-8 without one",
+            "has a byte order mark, which would become part of the first word. Write the file as "
+            "UTF-8 without a byte order mark.",
         ),
     ],
 )  # fmt: skip
@@ -109,8 +110,8 @@ def test_a_file_that_is_missing(tmp_path):
     with pytest.raises(VocabularyError) as error:
         read_words(tmp_path / "words.txt")
     assert str(error.value) == (
-        f"there is no file '{tmp_path}/words.txt'; correct the path, or write the file, one word a "
-        "line"
+        f"the file '{tmp_path}/words.txt' does not exist. Correct the path, or write the file with "
+        "one word per line."
     )
 
 
@@ -125,14 +126,14 @@ def test_a_file_that_is_a_folder(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A spec's folder `spec` with words in it, below it, beside it, and links to all of them."""
-    for name in ("spec/words.txt", "spec/below/words.txt", "beside/words.txt"):
+    """A folder `spec` with files of words in it, below it and next to it, and links to them."""
+    for name in ("spec/words.txt", "spec/below/words.txt", "outside/words.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("rome\noslo\n")
     (tmp_path / "spec/link_in.txt").symlink_to("below/words.txt")
-    (tmp_path / "spec/link_out.txt").symlink_to("../beside/words.txt")
-    (tmp_path / "spec/folder_out").symlink_to("../beside")
+    (tmp_path / "spec/link_out.txt").symlink_to("../outside/words.txt")
+    (tmp_path / "spec/folder_out").symlink_to("../outside")
     (tmp_path / "spec_too").mkdir()
     (tmp_path / "spec_too/words.txt").write_text("rome\noslo\n")
     return tmp_path / "spec"
@@ -140,8 +141,8 @@ def folder(tmp_path):
 
 INSIDE = ["words.txt", "below/words.txt", "./words.txt", "below/../words.txt", "link_in.txt"]
 OUTSIDE = [
-    "../beside/words.txt", "../spec_too/words.txt", "..", ".", "", "link_out.txt",
-    "folder_out/words.txt", "below/../../beside/words.txt", "/etc/passwd", "../spec",
+    "../outside/words.txt", "../spec_too/words.txt", "..", ".", "", "link_out.txt",
+    "folder_out/words.txt", "below/../../outside/words.txt", "/etc/passwd", "../spec",
 ]  # fmt: skip
 
 
@@ -168,14 +169,14 @@ def test_the_folder_of_the_spec_may_be_a_link(folder, tmp_path):
 
 
 def write_spec(folder, document, city):
-    """Writes spec.json with this column `city`, and gives its path."""
+    """Writes spec.json with the given column `city`, and returns its path."""
     document["columns"]["city"] = city
     (folder / "spec.json").write_text(json.dumps(document))
     return folder / "spec.json"
 
 
 def messages_of(path):
-    """What is said of the column `city`."""
+    """The messages about the column `city`."""
     with pytest.raises(SpecError) as error:
         feature_specs.load(path)
     head, *lines = str(error.value).split("\n  ")
@@ -201,7 +202,7 @@ def test_size_takes_the_first_words_only(folder, document):
     assert (spec.columns["city"].size, spec.size_of("city")) == (1, 1)
 
 
-ONE_OF_TWO = ": give the words as `list` or as `file`, one of the two"
+ONE_OF_TWO = ": set either `list` or `file`"
 
 
 @pytest.mark.parametrize(
@@ -211,9 +212,10 @@ ONE_OF_TWO = ": give the words as `list` or as `file`, one of the two"
         (words(list=["rome"]), ONE_OF_TWO),
         (
             {"vocabulary": "city", "list": ["rome"], "size": 1},
-            ": `size` goes with `file`; a list has the size it has",
+            ": `size` can only be set with `file`. Remove size, or shorten the list.",
         ),
-        ({"vocabulary": "city", "list": ["rome", "rome"]}, ": the list has duplicates"),
+        ({"vocabulary": "city", "list": ["rome", "rome"]}, ": the list contains a word twice. "
+                                                           "Remove one of them."),
         (
             {"vocabulary": "city", "list": [1]},
             ".list: the words are int64 but feature 'city' is string",
@@ -222,22 +224,22 @@ ONE_OF_TWO = ": give the words as `list` or as `file`, one of the two"
             {"vocabulary": "city", "list": [True]},
             ".list[0]: got True, expected a valid string; or got True, expected a valid integer",
         ),
-        (words(oov_buckets=1, default_id=0), ": give oov_buckets or default_id, not both"),
+        (words(oov_buckets=1, default_id=0), ": set oov_buckets or default_id, not both"),
         (words(oov_buckets=-1), ".oov_buckets: got -1, expected greater than or equal to 0"),
         (words(default_id=-2), ".default_id: got -2, expected greater than or equal to -1"),
         (words(size=0), ".size: got 0, expected greater than or equal to 1"),
-        (words(size=3), ".size: got 3, but 'words.txt' has 2 words; lower size or leave it out"),
+        (words(size=3), ".size: got 3, but 'words.txt' has 2 words. Lower size or remove it."),
         pytest.param(
             {"vocabulary": "city", "list": ["rome"], "default_id": 1},
-            ": default_id 1 must be below the number of words, 1",
+            ": default_id must be less than the number of words, 1, got 1",
         ),
         pytest.param(
             words(default_id=2),
-            ".default_id: got 2, expected an id below the number of words, 2",
+            ".default_id: got 2, expected an id less than the number of words, 2",
         ),
         pytest.param(
             words(size=1, default_id=1),
-            ".default_id: got 1, expected an id below the number of words, 1",
+            ".default_id: got 1, expected an id less than the number of words, 1",
         ),
     ],
 )  # fmt: skip
@@ -255,8 +257,12 @@ def test_a_spec_reads_no_file_outside_its_folder(folder, document, file):
 @pytest.mark.parametrize(
     "content, message",
     [
-        (None, "there is no file {!r}; correct the path, or write the file, one word a line"),
-        (b"", "{!r} is empty; it needs one word a line"),
+        (
+            None,
+            "the file {!r} does not exist. Correct the path, or write the file with one word "
+            "per line.",
+        ),
+        (b"", "{!r} is empty. Write one word per line."),
         (b"rome\r\n", f"{{!r}} {WINDOWS}"),
         (b"rome\n\noslo\n", f"{{!r}} {EMPTY_LINE.format(2)}"),
     ],
@@ -284,7 +290,7 @@ def test_the_fingerprint_is_of_the_bytes_of_the_file_and_not_of_its_place(
     folder, document, tmp_path
 ):
     before = feature_specs.load(write_spec(folder, document, words())).fingerprint()
-    other = tmp_path / "beside"
+    other = tmp_path / "outside"
     assert feature_specs.load(write_spec(other, document, words())).fingerprint() == before
     (other / "words.txt").write_text("oslo\nrome\n")
     assert feature_specs.load(other / "spec.json").fingerprint() != before

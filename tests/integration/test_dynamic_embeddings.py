@@ -188,9 +188,13 @@ def test_a_value_that_training_never_saw_is_as_none(trained, tmp_path):
 def test_what_cannot_be_is_refused_before_anything_is_written(trained, data, tmp_path):
     config, result = trained
     new = str(tmp_path / "new")
-    with pytest.raises(ek.ConfigError, match="--strategy=mirrored does not go with the dynamic_em"):
+    with pytest.raises(
+        ek.ConfigError, match="--strategy=mirrored cannot be combined with the dynamic_em"
+    ):
         ek.run(config(mode="train", model_dir=new, strategy="mirrored"))
-    with pytest.raises(ek.ConfigError, match=r"--transform=freeze does not go with .*, which has"):
+    with pytest.raises(
+        ek.ConfigError, match=r"--transform=freeze cannot be combined with .*, which has"
+    ):
         ek.run(ek.ExperimentConfig(
             mode="transform", export_dir=result.exports["final"], transform="freeze",
             transform_dir=new, predict_files=(f"{data}/eval.tfrecord",),

@@ -221,5 +221,6 @@ def test_what_is_no_numeric_column_has_no_shape():
     with pytest.raises(ek.ConfigError) as error:
         model.numeric_input({}, "text")
     assert str(error.value) == (
-        "got the column 'text', expected a numeric one, and it is ragged; <dict> has photo, sound"
+        "got the column 'text', expected a numeric column, but it is ragged. <dict> has photo, "
+        "sound."
     )

@@ -116,8 +116,8 @@ def test_averages_that_were_not_kept_are_missed(config):
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config(params={"moving_average": 0.9}, mode="evaluate"))
     assert str(error.value).endswith(
-        "ExponentialMovingAverage: it was trained without the model parameter moving_average; "
-        "drop it"
+        "ExponentialMovingAverage: because it was trained without the model parameter "
+        "moving_average. Remove the parameter."
     )
 
 
@@ -176,8 +176,8 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
         ({"schedule": "cosin"}, "no schedule 'cosin'. Did you mean 'cosine'?"),
         ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is no regular "
                             "expression: missing ), unterminated subpattern at position 0"),
-        ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable; there are "),
-        ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' gets no variable"),
+        ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable. Use one of: "),
+        ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' has no variable"),
         ({"accumulate": 0}, "model DNNModel: accumulate: got 0, Input should be greater than or"),
     ],
 )  # fmt: skip

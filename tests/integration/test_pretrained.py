@@ -56,12 +56,12 @@ def test_a_frozen_table_is_what_the_file_says_and_a_restart_needs_no_file(config
         result = ek.run(run)
     assert (
         "column city_emb: 1 of 3 ids start from pretrained vectors, 2 from the initializer; "
-        "1 vectors are of words outside the vocabulary" in caplog.messages
+        "1 vectors are for words outside the vocabulary" in caplog.messages
     )
     assert (
-        "column 'city_emb': trainable is false, and 2 of 3 ids (1 of them out-of-vocabulary "
-        "buckets) have no pretrained vector, so they stay at random ones; give vectors for them, "
-        "or initializer: zeros, or trainable: true" in messages(caplog, logging.WARNING)
+        "column 'city_emb': trainable is false, but 2 of 3 ids (1 of them out-of-vocabulary "
+        "buckets) have no pretrained vector, so they keep random vectors. Add vectors for them, "
+        "or set initializer: zeros or trainable: true." in messages(caplog, logging.WARNING)
     )
     first = table_of(run)
     np.testing.assert_array_equal(first[1], [3, 4])  # The words are rome, oslo.
@@ -95,15 +95,16 @@ def test_validate_looks_at_the_file_while_no_checkpoint_has_the_table(config, tm
     assert status == 0
     assert (
         "\n  pretrained city_emb: cities.txt: 1 of 3 ids have a vector"
-        "\n  warning: column 'city_emb': trainable is false, and 2 of 3 ids" in text
+        "\n  warning: column 'city_emb': trainable is false, but 2 of 3 ids" in text
     )
     (tmp_path / "cities.txt").unlink()
     status, text = validated(config(), capsys)
     assert status == exit_codes.BAD_CONFIG
     assert "the spec and the flags are right" not in text
     assert (
-        f"columns.city_emb.pretrained: there is no file '{tmp_path}/cities.txt'; correct the path, "
-        "which starts in the folder of the spec\n" in text
+        f"columns.city_emb.pretrained: the file '{tmp_path}/cities.txt' does not exist. Correct "
+        "the "
+        "path. It is relative to the folder of the spec.\n" in text
     )
     with pytest.raises(ek.SpecError, match=r"spec.yaml:1: columns.city_emb.pretrained: there is"):
         ek.run(config(mode="validate"))

@@ -294,7 +294,7 @@ def test_a_spec_that_means_something_else_is_refused(config, trained, tmp_path, 
         ({"early_stopping_metric": "auc/clik", "early_stopping_direction": "max"},
          "--early_stopping_metric=auc/clik: the model has no such metric. Did you mean "
          "'auc/click'?"),
-        ({"model": "dnnn"}, "no model 'dnnn'. Did you mean 'dnn'? Write a model of your own as "
+        ({"model": "dnnn"}, "unknown model 'dnnn'. Did you mean 'dnn'? Write your own model as "
                             "package.module:ClassName."),
     ],
 )  # fmt: skip

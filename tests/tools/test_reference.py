@@ -67,7 +67,7 @@ def test_the_examples_of_an_entry_use_every_field(model):
 def test_an_example_that_its_class_refuses_is_an_error(monkeypatch):
     monkeypatch.setattr(entries, "examples", lambda: {"Clip": [{"clip": {"min": 3.0, "max": 1.0}}]})
     clip = next(model for model in spec.models() if model.__name__ == "Clip")
-    with pytest.raises(pydantic.ValidationError, match=r"min 3\.0 must be below max 1\.0"):
+    with pytest.raises(pydantic.ValidationError, match=r"got min 3\.0 and max 1\.0"):
         entries.checked_examples(clip)
 
 

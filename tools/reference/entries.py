@@ -2,9 +2,9 @@
 
     entry_section(Embedding, "embedding", level=2, examples=examples())
 
-What a field means is an entry of `Attributes` in the docstring of its class or of a base. Examples
-are in `spec_examples.yaml`: entries by the name of their class. Each is checked by its class, and
-each field has to be in one of them.
+The meaning of a field is its `description`, or an entry of `Attributes` in the docstring of its
+class or of a base. Examples are in `spec_examples.yaml`: entries by the name of their class. Each
+is checked by its class, and each field has to be in one of them.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ def key_of(model: Model, name: str) -> str:
 
 
 def meanings(model: Model) -> dict[str, str]:
-    """What the docstrings of a class and of its bases say of each field, by the field's name."""
-    found: dict[str, str] = {}
+    """The description of each field, or its entry in a docstring of the class or its bases."""
+    fields = model.model_fields
+    found = {name: field.description for name, field in fields.items() if field.description}
     for base in model.__mro__:
         if base.__module__.partition(".")[0] not in ("feature_specs", "estimator_kit"):
             break

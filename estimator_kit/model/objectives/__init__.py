@@ -1,4 +1,4 @@
-"""Objectives: from logits to losses, metrics, predictions and signatures."""
+"""The objectives: they turn logits into losses, metrics, predictions and signatures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from estimator_kit.model.objectives.regression import (
 from estimator_kit.model.objectives.steps import StepObjective
 from feature_specs.spec import FeatureSpec
 
-# One class for each head that a spec can name (`feature_specs.heads.objectives.HEADS`).
+# One class per head that a spec can name (`feature_specs.heads.objectives.HEADS`).
 _BY_HEAD: dict[str, type[Objective]] = {
     "binary": BinaryObjective,
     "cosine": CosineObjective,

@@ -1,7 +1,7 @@
-"""What an objective is: the part of a model that turns logits into a loss, metrics, predictions.
+"""The base class of objectives, which turn logits into a loss, metrics and predictions.
 
-An objective (a head, in tf.estimator's words) is made from an entry of the spec's `objectives`.
-It holds no variables besides its metrics' sums, so it has nothing in a checkpoint.
+An objective (tf.estimator calls it a head) is made from an entry of `objectives` in the spec. Its
+only variables are the sums of its metrics, so it stores nothing in a checkpoint.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from feature_specs.spec import FeatureSpec
 class Objective(abc.ABC):
     """One objective of a model.
 
+    Override `row_losses` (including penalties), `predictions`, `metrics` and `export_outputs`. If
+    the loss does not belong to single rows, override `losses_and_weights` instead of `row_losses`.
+
     Args:
       spec: the feature spec.
-      name: its entry under `objectives`.
-
-    Override `row_losses` (penalties included), `predictions`, `metrics` and `export_outputs`; where
-    the loss is none of single rows, `losses_and_weights` in the place of `row_losses`.
+      name: the name of the entry under `objectives`.
 
     Attributes:
-      logits_output: which of the predictions is the logits. So what an export answers says what the
-        loss and the metrics are.
+      logits_output: the prediction that contains the logits. The predictions of an export are
+        therefore enough to compute the loss and the metrics.
     """
 
     logits_output: str = "logits"
@@ -38,7 +38,7 @@ class Objective(abc.ABC):
         self.name = name
         self.label_name = spec.label_of(name)
         self.label = spec.labels[self.label_name]
-        # Of the class that its head has in the spec.
+        # The spec entry, an instance of the class of its head.
         self.config: Any = spec.objectives[name]
         self.chosen: tuple[MetricChoice, ...] = self.config.metric_choices()
 
@@ -49,13 +49,13 @@ class Objective(abc.ABC):
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """float32 [rows] from logits float32 [rows, logits_dimension] and labels [rows].
 
-        Labels of heads with several values are float32 [rows, n].
+        The labels of heads with several values are float32 [rows, n].
         """
-        raise NotImplementedError(f"the loss of {type(self).__name__} is none of single rows")
+        raise NotImplementedError(f"{type(self).__name__} has no loss of single rows")
 
     @abc.abstractmethod
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What prediction and serving return, by the names that canned estimators use."""
+        """The outputs of prediction and serving, with the names of canned estimators."""
 
     @abc.abstractmethod
     def metrics(
@@ -66,23 +66,24 @@ class Objective(abc.ABC):
         true_probability: Optional[tf.Tensor] = None,
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
-        """Streaming metrics by name, without the objective's own name.
+        """Streaming metrics by name, without the name of the objective.
 
-        Those that the head always has, and those of `metrics` in the spec (`self.chosen`).
+        They are the default metrics of the head and the `metrics` of the spec (`self.chosen`).
 
         Args:
           logits: float32 [rows, logits_dimension].
-          labels: [rows], or float32 [rows, n] where a label is a vector or several classes.
-          weights: float32 [rows]; 0 masks the row.
-          true_probability: float32 [rows] where the data know it.
-          group: int64 [rows], a hash of each row's group, -1 for none; with `group_by` in the spec.
+          labels: [rows], or float32 [rows, n] if a label is a vector or several classes.
+          weights: float32 [rows]. 0 masks the row.
+          true_probability: float32 [rows], if the data contain it.
+          group: int64 [rows], the hash of each row's group, or -1 for no group. Only with
+            `group_by` in the spec.
         """
 
     @abc.abstractmethod
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
-        """Signatures beside `predict`: `{"classify" or "regress": ExportOutput}`.
+        """The signatures in addition to `predict`: `{"classify" or "regress": ExportOutput}`.
 
-        Empty for a head whose predictions fit neither.
+        Empty if the predictions of the head fit neither.
         """
 
     def losses_and_weights(
@@ -92,9 +93,9 @@ class Objective(abc.ABC):
         weights: tf.Tensor,
         group: Optional[tf.Tensor] = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """What the loss reduces: float32 [n] and [n], by default those of the rows.
+        """The losses and weights to reduce: float32 [n] and [n]. By default one per row.
 
-        Arguments are those of `metrics`.
+        `metrics` describes the arguments.
         """
         return self.row_losses(logits, labels), weights
 
@@ -105,9 +106,9 @@ class Objective(abc.ABC):
         weights: tf.Tensor,
         group: Optional[tf.Tensor] = None,
     ) -> tf.Tensor:
-        """The loss of a batch, by the `reduction` of the spec (see `reductions.reduced`).
+        """The loss of a batch, with the `reduction` of the spec (see `reductions.reduced`).
 
-        It is 0 for a batch without weight. Arguments are those of `metrics`.
+        It is 0 if all weights of the batch are 0. `metrics` describes the arguments.
         """
         parts = reductions.sums(*self.losses_and_weights(logits, labels, weights, group))
         return reductions.reduced(parts, self.config.reduction, divide=tf.math.divide_no_nan)
@@ -117,9 +118,10 @@ class Objective(abc.ABC):
         return any(chosen.name == name for chosen in self.chosen)
 
     def _mean_metrics(self, values: dict[str, tf.Tensor], weights: tf.Tensor) -> dict[str, Metric]:
-        """Means by weight of some float32 [rows], in one streaming sum.
+        """Weighted means of float32 [rows], in one streaming sum.
 
-        `loss` must be among them; it is reduced as in training. The sum of the weights is added.
+        `values` must contain `loss`, which is reduced as in training. The result also has
+        `weight_sum`.
         """
         weights = tf.cast(weights, tf.float64)
         losses = tf.cast(values["loss"], tf.float64)

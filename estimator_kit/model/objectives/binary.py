@@ -1,4 +1,4 @@
-"""The binary objective: the probability of class 1, by sigmoid cross-entropy or another loss."""
+"""The binary objective: the probability of class 1, from one logit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from feature_specs.heads.metric_choices import BY_GROUP
 
 
 class BinaryObjective(Objective):
-    """Two classes by one logit.
+    """Two classes from one logit.
 
-    The loss is sigmoid cross-entropy unless the spec names another one (`losses`). A row of class 1
-    costs `positive_penalty` times as much, a label y between 0 and 1 1 + y (penalty - 1) times:
-    y = 1, logit = 0 and a penalty of 3 cost 3 log 2 = 2.0794. (Of sigmoid cross-entropy this is
-    `tf.nn.weighted_cross_entropy_with_logits` for labels 0 and 1.) The penalty is no weight: `mean`
-    divides by the weights alone.
+    The default loss is sigmoid cross-entropy. The loss of a row is multiplied by
+    1 + y (positive_penalty - 1): by the penalty for y = 1, and by 1 for y = 0. With y = 1, logit =
+    0 and a penalty of 3, it is 3 log 2 = 2.0794. (For sigmoid cross-entropy with labels 0 and 1
+    this is `tf.nn.weighted_cross_entropy_with_logits`.) The penalty is not a weight: `mean` divides
+    only by the weights.
 
     Predictions: logits and logistic, float32 [rows, 1]; probabilities, float32 [rows, 2];
     class_ids, int64 [rows, 1]; classes, string [rows, 1].
@@ -90,18 +90,18 @@ class BinaryObjective(Objective):
         grouped = [chosen for chosen in self.chosen if chosen.name in BY_GROUP]
         if grouped:
             if group is None:
-                raise ValueError(f"objective {self.name!r} has metrics of groups and no group")
+                raise ValueError(f"objective {self.name!r} has metrics of groups, but got no group")
             metrics.update(group_metrics(grouped, group, scores, labels, weights))
         return metrics
 
     def _has_log_loss(self, true_probability: Optional[tf.Tensor]) -> bool:
-        """When asked for, and beside a bayes_loss that `loss` cannot be compared with."""
+        """If the spec asks for it, or if `loss` cannot be compared with a bayes_loss."""
         plain = SigmoidCrossEntropy.model_validate({"sigmoid_cross_entropy": {}})
         own = self.config.loss != plain or self.config.positive_penalty != 1
         return self.chooses("log_loss") or (true_probability is not None and own)
 
     def _of_counts(self, counts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Metrics of the histogram, in which precision, recall and F1 are of probability 0.5."""
+        """The metrics of the histogram. Precision, recall and F1 use the threshold 0.5."""
         return {
             "auc": ranking_curve.area_under_roc(counts),
             "auc_precision_recall": ranking_curve.average_precision(counts),

@@ -1,4 +1,4 @@
-"""Expected calibration error, in 15 bins of the probability."""
+"""The expected calibration error, with 15 bins of the probability."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ BINS = 15
 def expected_calibration_error(
     probabilities: tf.Tensor, outcomes: tf.Tensor, weights: tf.Tensor
 ) -> Metric:
-    """The mean distance, by weight, between probability and outcome in bins of one width.
+    """The weighted mean distance between probability and outcome, in bins of equal width.
 
-    sum over bins of |sum(w outcome) - sum(w probability)| / sum of all w (Naeini et al.,
-    "Obtaining Well Calibrated Probabilities Using Bayesian Binning", 2015; of the most probable
-    class Guo et al., "On Calibration of Modern Neural Networks", 2017). Two rows of probability 0.8
-    of which one happens: |1 - 1.6| / 2 = 0.3. 0 says that bins are right on average, not rows.
+    It is the sum over bins of |sum(w outcome) - sum(w probability)|, divided by the sum of all w
+    (Naeini et al., "Obtaining Well Calibrated Probabilities Using Bayesian Binning", 2015; for the
+    most probable class Guo et al., "On Calibration of Modern Neural Networks", 2017). For two rows
+    with the probability 0.8, of which one has the outcome 1, it is |1 - 1.6| / 2 = 0.3. A value of
+    0 means that bins are right on average. Single rows may still be wrong.
 
     Args:
-      probabilities, outcomes, weights: float32 [rows]; an outcome is 1 where the event happened.
+      probabilities, outcomes, weights: float32 [rows]. An outcome is 1 if the event happened.
     """
     bins = tf.clip_by_value(tf.cast(probabilities * BINS, tf.int32), 0, BINS - 1)
     gaps = tf.cast((outcomes - probabilities) * weights, tf.float64)

@@ -1,4 +1,4 @@
-"""Names of classes, as predictions and the classify signature return them, and that signature."""
+"""The names of classes in predictions, and the signature `classify`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from feature_specs.label import Label
 
 
 def class_names(label: Label, count: int) -> tf.Tensor:
-    """string [count]: the label's vocabulary, or the ids as text when it has none."""
+    """string [count]: the vocabulary of the label, or the ids as text if it has none."""
     return tf.constant(label.vocabulary or [str(i) for i in range(count)])
 
 
 def classification(label: Label, probabilities: tf.Tensor) -> Any:
-    """The ExportOutput of the signature `classify`: names and scores of all classes in each row.
+    """The ExportOutput of the signature `classify`: the names and scores of all classes.
 
     Args:
-      label: whose classes they are.
+      label: the label with the classes.
       probabilities: float32 [rows, classes].
     """
     names = class_names(label, int(probabilities.shape[1]))

@@ -1,4 +1,4 @@
-"""Metrics of four counts: true and false positives, false and true negatives, by weight.
+"""Metrics of four weighted counts: true and false positives, false and true negatives.
 
 metrics_of_confusion(counts)["f1"]
 """
@@ -13,14 +13,14 @@ _NAMES = ("true_positives", "false_positives", "false_negatives", "true_negative
 
 
 def metrics_of_confusion(counts: tf.Tensor, *, with_counts: bool) -> dict[str, tf.Tensor]:
-    """accuracy, precision, recall and f1, and the four counts by their names if asked for.
+    """accuracy, precision, recall and f1, and on request the four counts.
 
-    The counts 3, 1, 2 and 4: accuracy 7/10, precision 3/4, recall 3/5, f1 6/9. NaN where nothing
-    was counted.
+    The counts 3, 1, 2 and 4 give the accuracy 7/10, the precision 3/4, the recall 3/5 and the F1
+    6/9. A metric is NaN if its denominator is 0.
 
     Args:
-      counts: [4], in the order of the first line.
-      with_counts: whether the counts are metrics, too.
+      counts: [4], in the order of the module docstring.
+      with_counts: whether to add the counts as metrics.
     """
     tp, fp, fn, tn = tf.unstack(counts)
     values = {

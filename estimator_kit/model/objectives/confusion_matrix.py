@@ -1,6 +1,6 @@
-"""Metrics of several exclusive classes that a streamed confusion matrix gives.
+"""Metrics of several exclusive classes, from a streamed confusion matrix.
 
-The matrix is float64 [n, n]: a row for each label, a column for each prediction.
+The matrix is float64 [n, n], with one row per label and one column per prediction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from estimator_kit.model.objectives.streaming import ratio
 def confusion_matrix(
     labels: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor, classes: int
 ) -> tf.Tensor:
-    """The weight of each pair of classes in a batch, from int64 [rows] and float32 [rows]."""
+    """The weight of each pair of label and prediction in a batch: float64 [classes, classes]."""
     pairs = tf.math.unsorted_segment_sum(
         tf.cast(weights, tf.float64), labels * classes + predictions, classes * classes
     )
@@ -23,8 +23,8 @@ def confusion_matrix(
 def mean_iou(matrix: tf.Tensor) -> tf.Tensor:
     """The mean of hits / (labels + predictions - hits) over the classes that occur.
 
-    Intersection over union, or the Jaccard index. A class occurs as a label or as a prediction; one
-    that does neither has no value. [[1, 1], [0, 2]]: (1/2 + 2/3) / 2 = 0.5833.
+    This is intersection over union, or the Jaccard index. A class occurs if it is a label or a
+    prediction. For [[1, 1], [0, 2]] it is (1/2 + 2/3) / 2 = 0.5833.
     """
     hits, labels, predictions = _margins(matrix)
     return _mean(hits, labels + predictions - hits)
@@ -33,7 +33,7 @@ def mean_iou(matrix: tf.Tensor) -> tf.Tensor:
 def macro_f1(matrix: tf.Tensor) -> tf.Tensor:
     """The mean of F1, 2 hits / (labels + predictions), over the classes that occur.
 
-    [[1, 1], [0, 2]]: (2/3 + 4/5) / 2 = 0.7333.
+    For [[1, 1], [0, 2]] it is (2/3 + 4/5) / 2 = 0.7333.
     """
     hits, labels, predictions = _margins(matrix)
     return _mean(2 * hits, labels + predictions)

@@ -1,4 +1,4 @@
-"""The cosine objective: the direction of a vector."""
+"""The cosine objective: the direction of a vector, from n logits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from estimator_kit.model.objectives.streaming import Metric
 
 
 class CosineObjective(Objective):
-    """n logits that point where the label, float32 [rows, n], does.
+    """n logits that learn the direction of the label, float32 [rows, n].
 
-    loss = 1 - cosine; see `losses.cosine`. The lengths of both play no part; a label of zeros has
-    no direction and costs 1, whatever the logits.
+    The loss is 1 - cosine. See `losses.cosine`. The lengths of logits and label have no effect. A
+    label of zeros has no direction and always costs 1.
 
-    Predictions: logits, and predictions, the logits at length 1; float32 [rows, n].
+    Predictions: logits, and predictions, which are the logits scaled to length 1. float32 [rows,
+    n].
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

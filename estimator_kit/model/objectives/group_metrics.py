@@ -1,12 +1,12 @@
-"""Metrics within groups of rows: GAUC, MRR, NDCG and hit rate at k.
+"""Metrics of groups of rows: GAUC, MRR, NDCG and hit rate at k.
 
-A group is the rows of one value of the feature `group_by` (a user, a query), wherever they are in
-the data, so its rows have to be kept until the end. Memory is bounded by `row_sample`: exact up to
-CAPACITY rows, and beyond them exact of a sample of whole groups.
+A group is the rows with one value of the feature `group_by`, such as a user or a query. The rows
+may be anywhere in the data, so they are stored until the end. `row_sample` limits the memory: the
+metrics are exact for up to CAPACITY rows, and otherwise exact for a sample of complete groups.
 
-Rows without a group (a missing value) and rows of weight 0 are left out. Other weights count in
-GAUC alone. Rows of one score are ranked as unluckily as can be, lower labels first, except in GAUC,
-where ties count half.
+Rows without a group (a missing value) and rows with weight 0 are ignored. Only GAUC uses other
+weights. Rows with equal scores are ranked in the worst order, lower labels first. In GAUC, ties
+count half.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ CAPACITY = 2**20
 
 
 class _Rows(NamedTuple):
-    """Rows by group, the best score first; all [rows] but `groups`, their number.
+    """The rows sorted by group, and within a group by score, the best first.
 
     Attributes:
-      segment: int64, the number of the row's group, from 0.
-      rank: int64, from 1 within the group.
-      score, label, weight: float64.
+      groups: the number of groups.
+      segment: int64 [rows], the number of the row's group, starting at 0.
+      rank: int64 [rows], the rank within the group, starting at 1.
+      score, label, weight: float64 [rows].
     """
 
     groups: tf.Tensor
@@ -52,17 +53,17 @@ def group_metrics(
     grades: bool = False,
     capacity: int = CAPACITY,
 ) -> dict[str, Metric]:
-    """The chosen metrics, `groups`, their number, and `group_rows_share`.
+    """The chosen metrics, the number of groups `groups`, and `group_rows_share`.
 
-    `group_rows_share` is the share of the rows that are in these groups: below 1 there were more
-    than `capacity` rows, and the metrics are those of a sample of the groups.
+    `group_rows_share` is the share of the rows that the metrics use. If it is below 1, there were
+    more than `capacity` rows, and the metrics use a sample of the groups.
 
     Args:
       chosen: metrics of `metric_choices.BY_GROUP`.
-      group: int64 [rows], hashes; below 0 for no group.
-      scores, labels, weights: float32 [rows]; a label above 0 is relevant.
-      grades: whether labels are grades of relevance, of which NDCG takes 2^label - 1.
-      capacity: rows that are kept.
+      group: int64 [rows], hashes. Negative numbers mean no group.
+      scores, labels, weights: float32 [rows]. A label above 0 is relevant.
+      grades: whether labels are grades of relevance. NDCG then uses 2^label - 1.
+      capacity: the number of rows to store.
     """
     keys, columns, share, update = row_sample(
         group, tf.stack([scores, labels, weights], axis=1), weights > 0, capacity=capacity
@@ -83,19 +84,20 @@ def group_metrics(
 
 
 def _gauc(rows: _Rows) -> tf.Tensor:
-    """The mean of the AUCs of the groups by their weights (GAUC; Zhou et al., 2018).
+    """The weighted mean of the AUCs of the groups (GAUC).
 
-    Groups whose rows are all of one class have no AUC and are left out; NaN when all are. ("Deep
-    Interest Network for Click-Through Rate Prediction", where the weights are impressions.)
-    Groups of 3 and of 1 weight with the AUCs 1 and 0.5: (3 + 0.5) / 4 = 0.875.
+    Zhou et al., Deep Interest Network for Click-Through Rate Prediction, KDD 2018, where the
+    weights are impressions. Groups with rows of only one class have no AUC and are left out. The
+    metric is NaN if all groups are left out. Two groups with the weights 3 and 1 and the AUCs 1 and
+    0.5 have the GAUC (3 + 0.5) / 4 = 0.875.
     """
     positive, negative = rows.weight * rows.label, rows.weight * (1 - rows.label)
-    # Blocks of rows of one group and score: ties.
+    # A block is the rows of one group with equal scores.
     changed = row_changes(rows.segment) | row_changes(rows.score)
     block = tf.cumsum(tf.cast(changed, tf.int64)) - 1
     blocks = tf.reduce_sum(tf.cast(changed, tf.int64))
     negatives = tf.math.unsorted_segment_sum(negative, block, blocks)
-    # Of each row: the negatives of its group that it is ranked above.
+    # For each row, the negatives of its group with a lower rank.
     above = tf.cumsum(negatives)
     group_negatives = tf.math.unsorted_segment_sum(negative, rows.segment, rows.groups)
     up_to_group = tf.cumsum(group_negatives)
@@ -110,12 +112,12 @@ def _gauc(rows: _Rows) -> tf.Tensor:
 
 
 def _ndcg(rows: _Rows, k: int, grades: bool) -> tf.Tensor:
-    """The mean over the groups with a relevant row of DCG / the best DCG, of the first k ranks.
+    """The mean of DCG / best DCG of the first k ranks, over the groups with a relevant row.
 
-    DCG = sum of label / log2(1 + rank) (Järvelin & Kekäläinen, 2002, whose gain is the label). One
-    relevant row at rank 2: (1 / log2 3) / 1 = 0.6309. Of grades the gain is 2^label - 1 (Burges et
-    al., 2005), which is the same for 0 and 1; it is taken relative to the group's best, so that
-    large grades do not overflow.
+    DCG is the sum of gain / log2(1 + rank). The gain is the label (Järvelin & Kekäläinen, 2002).
+    One relevant row at rank 2 has (1 / log2 3) / 1 = 0.6309. For grades, the gain is 2^label - 1
+    (Burges et al., 2005), which is the same for labels 0 and 1. It is computed relative to the
+    largest grade of the group, so that large grades do not overflow.
     """
     gain = rows.label
     if grades:
@@ -137,14 +139,14 @@ def _ndcg(rows: _Rows, k: int, grades: bool) -> tf.Tensor:
 
 
 def _of_first(rows: _Rows, value: object) -> tf.Tensor:
-    """The mean, over the groups with a relevant row, of a function of the first one's rank.
+    """The mean of a function of the rank of the first relevant row, over groups that have one.
 
-    1 / rank makes the mean reciprocal rank (Voorhees, 1999): ranks 1 and 4 are 0.625; rank <= k
-    the hit rate at k.
+    1 / rank gives the mean reciprocal rank (Voorhees, 1999): for the ranks 1 and 4 it is 0.625.
+    rank <= k gives the hit rate at k.
     """
     assert callable(value)
     rank = tf.cast(rows.rank, tf.float64)
-    nothing = tf.constant(tf.float64.max, tf.float64)  # What the op gives an empty segment.
+    nothing = tf.constant(tf.float64.max, tf.float64)  # The result of the op for an empty segment.
     first = tf.math.unsorted_segment_min(
         tf.where(rows.label > 0, rank, nothing), rows.segment, rows.groups
     )
@@ -154,7 +156,7 @@ def _of_first(rows: _Rows, value: object) -> tf.Tensor:
 
 
 def _ranked(keys: tf.Tensor, columns: tf.Tensor) -> _Rows:
-    """Rows by key, then from the highest score to the lowest, ties by label from the lowest."""
+    """Sorts rows by key, then by falling score, and ties by rising label."""
     order = tf.argsort(columns[:, 1], stable=True)
     by_score = tf.argsort(tf.gather(columns[:, 0], order), direction="DESCENDING", stable=True)
     order = tf.gather(order, by_score)

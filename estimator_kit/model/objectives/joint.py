@@ -1,6 +1,7 @@
-"""The metrics of all objectives of a model, from their logits: those of an evaluation.
+"""The metrics of all objectives of a model, computed from their logits.
 
-A model's evaluation and that of an export call it, so that both have the same metrics.
+The evaluation of a model and the scoring of an export both use this module, so that both report the
+same metrics.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ def metrics_of(
     labels: Mapping[str, tf.Tensor],
     weights: Mapping[str, tf.Tensor],
 ) -> dict[str, Metric]:
-    """Streaming metrics, `<metric>/<objective>`.
+    """The streaming metrics, by the name `<metric>/<objective>`.
 
     Args:
-      objectives: by name.
-      logits: of each objective, float32 [rows, logits_dimension].
-      labels: as `Transform.features_and_labels` gives them.
-      weights: of each objective, as `weights_of` gives them.
+      objectives: the objectives by name.
+      logits: the logits of each objective, float32 [rows, logits_dimension].
+      labels: the labels that `Transform.features_and_labels` returns.
+      weights: the weights of each objective, from `weights_of`.
     """
     result: dict[str, Metric] = {}
     for name, objective in objectives.items():
@@ -43,9 +44,9 @@ def metrics_of(
 
 
 def weights_of(objective: Objective, labels: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """float32 [rows]; 1 where the label has no weight."""
+    """float32 [rows], the weights of an objective. They are 1 if the label has no weight."""
     label = objective.label_name
     if f"{label}/weight" in labels:
         return labels[f"{label}/weight"]
-    # A label may be a vector; a weight is one number a row.
+    # A label may be a vector, but a weight is one number per row.
     return tf.ones(tf.shape(labels[label])[:1], tf.float32)

@@ -1,7 +1,7 @@
 """The losses of lists of rows, computed by TensorFlow Ranking.
 
-The rows of a group in a batch are a list (`make_lists`). `list_losses` gives each list a loss and a
-weight. Of the list with the scores (0, 1) and the labels (1, 0), whose better row is below by 1:
+The rows of a group in a batch form a list (`make_lists`). `list_losses` returns a loss and a weight
+for each list. For a list with the scores (0, 1) and the labels (1, 0), the losses are:
 
     pairwise_logistic        log(1 + e^1)                                        1.3133
     pairwise_hinge           max(0, 1 + 1)                                       2
@@ -11,17 +11,19 @@ weight. Of the list with the scores (0, 1) and the labels (1, 0), whose better r
     list_mle                 -log(e^0 / (e^0 + e^1)) - log(e^1 / e^1)            1.3133
     approx_ndcg              -1 / log2(1 + rank), rank = 1 + sigmoid(1 / 0.1)   -0.6309
 
-Sources: RankNet (Burges et al., 2005), the hinge (Joachims, 2002), ListNet's top-one softmax (Cao
-et al., 2007), unique softmax (Zhu & Klabjan, 2020), ListMLE (Xia et al., 2008), ApproxNDCG (Qin et
-al., 2010; Bruch et al., 2019). Equal labels are put in a random order by list_mle.
+Sources: RankNet (Burges et al., 2005), the hinge (Joachims, 2002), the top-one softmax of ListNet
+(Cao et al., 2007), unique softmax (Zhu & Klabjan, 2020), ListMLE (Xia et al., 2008), ApproxNDCG
+(Qin et al., 2010; Bruch et al., 2019). list_mle puts rows with equal labels in a random order.
 
-With `lambda_weight: ndcg` a pair counts by what its exchange does to NDCG (LambdaLoss; Wang et al.,
-2018): |G_i - G_j| |1 / log(1 + d) - 1 / log(2 + d)| n, where G is (2^label - 1) over the best DCG
-with natural logarithms, d the distance of the ranks and n the rows of the list. Above that is
-log 2 (1 / log 2 - 1 / log 3) 2 = 0.7381, so that pairwise_logistic costs 0.9694.
+With `lambda_weight: ndcg`, the weight of a pair is the change of NDCG if the two rows swapped
+places (LambdaLoss; Wang et al., 2018): |G_i - G_j| |1 / log(1 + d) - 1 / log(2 + d)| n. G is
+(2^label - 1) divided by the best DCG, with natural logarithms. d is the distance of the ranks, and
+n is the number of rows of the list. In the example, it is log 2 (1 / log 2 - 1 / log 3) 2 = 0.7381,
+so that pairwise_logistic costs 0.9694.
 
-What TensorFlow Ranking leaves to the length of the longest list of a batch (padding in list_mle,
-n above) is taken out here: a list costs the same whatever lists are beside it.
+In TensorFlow Ranking, the padding in list_mle and the number n depend on the longest list of the
+batch. This module corrects both, so that the loss of a list does not depend on the other lists of
+its batch.
 """
 
 from __future__ import annotations
@@ -35,10 +37,11 @@ from estimator_kit.errors import ConfigError
 from feature_specs.heads.losses import Loss, name_of, options_of
 from input_pipelines.reading.row_groups import row_changes
 
-# What TensorFlow Ranking takes for a place without a row.
+# The label that TensorFlow Ranking expects for a place without a row.
 _NO_ROW = -1.0
 
-# Below the best score of a list, for places without a row: e^-80 is a float32 and adds nothing.
+# The score of places without a row, relative to the best score. e^-80 is a float32 and adds
+# nothing.
 _NO_SCORE = -80.0
 
 _CLASSES = {
@@ -53,15 +56,15 @@ _CLASSES = {
 
 
 class Lists(NamedTuple):
-    """Lists of rows that say something about an order: with two different labels at least.
+    """The lists of a batch that have an order: each has at least two different labels.
 
-    The last one is no list of the batch, but of the scores (0, 0), labels (1, 0) and weights (1,
-    1): several ops have no gradient, or an error, for no list at all.
+    The last list is not from the batch. It has the scores (0, 0), the labels (1, 0) and the weights
+    (1, 1), because several ops fail or have no gradient without any list.
 
     Attributes:
-      scores, labels, weights: float32 [lists, longest]; a place without a row has the label -1.
-      present: bool [lists, longest].
-      rows: float32 scalar, how many rows of the batch are in these lists.
+      scores, labels, weights: float32 [lists, longest]. A place without a row has the label -1.
+      present: bool [lists, longest], whether a place has a row.
+      rows: float32 scalar, the number of rows of the batch in these lists.
     """
 
     scores: tf.Tensor
@@ -75,30 +78,30 @@ def library() -> Any:
     """The module `tensorflow_ranking`.
 
     Raises:
-      ConfigError: it is not installed.
+      ConfigError: the package is not installed.
     """
     try:
         import tensorflow_ranking
     except ImportError as error:
         raise ConfigError(
-            "the head ranking needs the package 'tensorflow-ranking' (it says: "
-            f"{error}); install it with: pip install estimator-kit[ranking], or, beside TensorFlow "
-            "2.16 and later, which it does not ask for and works with: "
+            f"the head ranking needs the package 'tensorflow-ranking' ({error}). Install it with: "
+            "pip install estimator-kit[ranking]. With TensorFlow 2.16 and later, which the package "
+            "works with but does not declare, use: "
             "pip install --no-deps tensorflow-ranking==0.5.5"
         ) from error
     return tensorflow_ranking
 
 
 def make_lists(group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Lists:
-    """The rows of a batch as lists, wherever in the batch the rows of a group are.
+    """The rows of a batch as lists. The rows of a group may be anywhere in the batch.
 
-    Where two epochs meet in a batch, a list may have each of its rows twice (see `row_groups`).
+    If two epochs meet in a batch, a list may contain each of its rows twice (see `row_groups`).
 
-    Rows without a group or of weight 0 are left out, and then lists whose labels are all equal; a
-    row that is alone in its group is one of these.
+    Rows without a group or with weight 0 are left out. Then lists with equal labels are left out,
+    including rows that are alone in their group.
 
     Args:
-      group: int64 [rows], hashes; below 0 for no group.
+      group: int64 [rows], hashes. Negative numbers mean no group.
       scores, labels, weights: float32 [rows].
     """
     keep = (group >= 0) & (weights > 0)
@@ -125,17 +128,18 @@ def make_lists(group: tf.Tensor, scores: tf.Tensor, labels: tf.Tensor, weights: 
 
 
 def list_losses(loss: Loss, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
-    """The loss of each list of a batch, float32 [lists - 1], and its weight, of the same shape.
+    """The loss of each list of a batch, float32 [lists - 1], and its weight, in the same shape.
 
-    A loss of pairs is the mean over the pairs of rows with different labels, each by the weight of
-    its better row; the list weighs as much as the mean of these. Of the other losses a list weighs
-    as much as its rows do in the mean by their labels, and softmax takes the labels times the
-    weights for its truth. So lists of weight 1 count the same, however long they are.
+    A pairwise loss is the mean over the pairs of rows with different labels, weighted by the weight
+    of the better row. The weight of the list is the mean of these weights. For the other losses,
+    the weight of a list is the mean of the weights of its rows, weighted by their labels. softmax
+    multiplies the labels by the weights. Lists whose rows have weight 1 therefore count equally,
+    independent of their length.
     """
     ranking = library().losses_impl
     name, options = name_of(loss), options_of(loss)
     make = getattr(ranking, _CLASSES[name])
-    # Only differences of scores matter; padding is a score of its own to the library.
+    # Only differences of scores matter. The library pads lists with its own score.
     scores = lists.scores - tf.stop_gradient(_highest(lists))
     if name.startswith("pairwise"):
         lambdas = None
@@ -148,16 +152,16 @@ def list_losses(loss: Loss, lists: Lists) -> tuple[tf.Tensor, tf.Tensor]:
     weight /= tf.reduce_sum(_or_zero(lists, lists.labels), axis=1)
     mask = lists.present
     if name == "list_mle":
-        # At -80 at least: beyond -88 the library takes the logarithm of 0.
+        # Not below -80, because below -88 the library takes the logarithm of 0.
         scores = tf.maximum(tf.where(mask, scores, _NO_SCORE), _NO_SCORE)
         mask = tf.ones_like(mask)
     computed = make(name)
     if name == "approx_ndcg":
         computed = make(name, temperature=options.temperature)
-        scores = computed.get_logits(scores)  # Which it does not do by itself for single lists.
+        scores = computed.get_logits(scores)  # The library does not do this for single lists.
     losses, _ = computed.compute_per_list(lists.labels, scores, lists.weights, mask)
     if name == "list_mle":
-        # Of m places without a row: log m + log(m - 1) + ... + log 1.
+        # m places without a row add log m + log(m - 1) + ... + log 1.
         empty = tf.reduce_sum(tf.cast(~lists.present, tf.float32), axis=1)
         losses -= tf.math.lgamma(empty + 1)
     return losses[:-1], weight[:-1]
@@ -169,7 +173,7 @@ def _of_pairs(
     mean, weight = computed.compute_per_list(lists.labels, scores, lists.weights, lists.present)
     better = lists.labels[:, :, tf.newaxis] > lists.labels[:, tf.newaxis, :]
     both = lists.present[:, :, tf.newaxis] & lists.present[:, tf.newaxis, :]
-    # Of each row: the rows that it is better than.
+    # For each row, the number of rows that are worse.
     wins = tf.reduce_sum(tf.cast(better & both, tf.float32), axis=2)
     pairs, weighted = tf.reduce_sum(wins, axis=1), tf.reduce_sum(wins * lists.weights, axis=1)
     total = mean * weight
@@ -180,7 +184,7 @@ def _of_pairs(
 
 
 def _highest(lists: Lists) -> tf.Tensor:
-    """float32 [lists, 1]: the best score of each list."""
+    """The best score of each list: float32 [lists, 1]."""
     lowest = tf.constant(-math.inf, tf.float32)
     return tf.reduce_max(tf.where(lists.present, lists.scores, lowest), axis=1, keepdims=True)
 

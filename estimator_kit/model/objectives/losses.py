@@ -1,9 +1,8 @@
 """The losses of single rows, as functions of tensors.
 
-Each takes what the model says and what is true, float32 of the same shape unless it says otherwise,
-and returns the loss of each element, neither weighted nor summed. `two_class_losses` and
-`number_losses` choose one by its entry in a spec (`feature_specs.heads.losses`, which has the
-options).
+Each function takes predictions and labels, float32 of the same shape unless stated otherwise, and
+returns the loss of each element, without weights or sums. `two_class_losses`, `class_losses` and
+`number_losses` choose a function by its entry in a spec (`feature_specs.heads.losses`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _LOG_2 = math.log(2.0)
 
 
 def two_class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Losses of logits, whose sigmoid is the probability of label 1, for labels in [0, 1]."""
+    """The losses of logits for labels in [0, 1]. The sigmoid of a logit is the probability of 1."""
     options = options_of(loss)
     if isinstance(loss, entries.SigmoidCrossEntropy):
         return sigmoid_cross_entropy(logits, labels, label_smoothing=options.label_smoothing)
@@ -35,7 +34,7 @@ def two_class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Ten
 
 
 def class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """float32 [rows] of logits [rows, n] and labels int64 [rows]."""
+    """The losses of logits [rows, n] for labels int64 [rows]: float32 [rows]."""
     options = options_of(loss)
     if isinstance(loss, entries.Focal):
         return softmax_focal(logits, labels, gamma=options.gamma)
@@ -44,7 +43,7 @@ def class_losses(loss: Loss, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 
 
 def number_losses(loss: Loss, predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """Losses of predicted numbers."""
+    """The losses of predicted numbers."""
     options = options_of(loss)
     if isinstance(loss, entries.Huber):
         return huber(predictions, labels, delta=options.delta)
@@ -56,7 +55,7 @@ def number_losses(loss: Loss, predictions: tf.Tensor, labels: tf.Tensor) -> tf.T
 
 
 def with_positive_penalty(rows: tf.Tensor, labels: tf.Tensor, penalty: float) -> tf.Tensor:
-    """Losses times 1 + y (penalty - 1): the penalty for label 1, nothing for label 0."""
+    """Losses times 1 + y (penalty - 1): times the penalty for label 1, and times 1 for label 0."""
     return rows if penalty == 1 else rows * (1 + labels * (penalty - 1))
 
 
@@ -68,9 +67,10 @@ def sigmoid_cross_entropy(
 ) -> tf.Tensor:
     """-y log p - (1 - y) log(1 - p), p = sigmoid(logit).
 
-    y = 1 and logit = 0 cost log 2 = 0.6931. Label smoothing s puts (1 - s) y + s / 2 in the place
-    of y (Szegedy et al., "Rethinking the Inception Architecture", 2016). Computed from the logit,
-    as `tf.nn.sigmoid_cross_entropy_with_logits` does, so that it is exact for any logit.
+    y = 1 and logit = 0 cost log 2 = 0.6931. Label smoothing s replaces y by (1 - s) y + s / 2
+    (Szegedy et al., "Rethinking the Inception Architecture", 2016).
+    `tf.nn.sigmoid_cross_entropy_with_logits` computes the loss from the logit, which is exact for
+    any logit.
     """
     if label_smoothing:
         labels = labels * (1 - label_smoothing) + label_smoothing / 2
@@ -80,9 +80,9 @@ def sigmoid_cross_entropy(
 def sigmoid_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -> tf.Tensor:
     """-y (1 - p)^gamma log p - (1 - y) p^gamma log(1 - p), p = sigmoid(logit).
 
-    Lin et al., "Focal Loss for Dense Object Detection", 2017, without its alpha, which is
-    `positive_penalty` here. y = 1, logit = 0 and gamma = 2 cost 0.5^2 log 2 = 0.1733. Powers are
-    taken of logarithms, so that the gradient is finite where p rounds to 1.
+    Lin et al., "Focal Loss for Dense Object Detection", 2017. Use `positive_penalty` for the
+    paper's alpha. y = 1, logit = 0 and gamma = 2 cost 0.5^2 log 2 = 0.1733. The powers are computed
+    from logarithms, so that the gradient is finite even if p rounds to 1.
     """
     log_p, log_not_p = tf.math.log_sigmoid(logits), tf.math.log_sigmoid(-logits)
     positive = -tf.exp(gamma * log_not_p) * log_p
@@ -93,8 +93,8 @@ def sigmoid_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -
 def log_loss(probabilities: tf.Tensor, labels: tf.Tensor, *, epsilon: float = 1e-7) -> tf.Tensor:
     """-y log(p + epsilon) - (1 - y) log(1 - p + epsilon), as `tf.compat.v1.losses.log_loss`.
 
-    p = 0.5 costs log 2 = 0.6931. Where p rounds to 0 or 1 it is -log(epsilon) at most, and has no
-    gradient: sigmoid_cross_entropy, which has one everywhere, is the better loss to train with.
+    p = 0.5 costs log 2 = 0.6931. If p rounds to 0 or 1, the loss is at most -log(epsilon) and has
+    no gradient. sigmoid_cross_entropy always has a gradient, and is better for training.
     """
     return -labels * tf.math.log(probabilities + epsilon) - (1 - labels) * tf.math.log(
         1 - probabilities + epsilon
@@ -104,8 +104,8 @@ def log_loss(probabilities: tf.Tensor, labels: tf.Tensor, *, epsilon: float = 1e
 def hinge(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """max(0, 1 - m) with the margin m = (2y - 1) logit (Cortes & Vapnik, 1995).
 
-    y = 1 and logit = 0.25 cost 0.75. It makes no probabilities: the sigmoid of such a logit only
-    orders rows.
+    y = 1 and logit = 0.25 cost 0.75. The loss does not learn probabilities: the sigmoid of such a
+    logit only orders rows.
     """
     return tf.nn.relu(1 - (2 * labels - 1) * logits)
 
@@ -113,7 +113,7 @@ def hinge(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def exponential(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """exp(-m) with the margin m = (2y - 1) logit (AdaBoost; Freund & Schapire, 1997).
 
-    y = 0 and logit = 1 cost e = 2.718. Infinite, as a float32, for a margin below -88.
+    y = 0 and logit = 1 cost e = 2.718. The float32 result is infinite for a margin below -88.
     """
     return tf.exp(-(2 * labels - 1) * logits)
 
@@ -121,10 +121,10 @@ def exponential(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
 def softmax_cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, *, label_smoothing: float = 0.0
 ) -> tf.Tensor:
-    """-log softmax(logits)[label], float32 [rows] of logits [rows, n] and labels int64 [rows].
+    """-log softmax(logits)[label]: float32 [rows] from logits [rows, n] and labels int64 [rows].
 
-    Three equal logits cost log 3 = 1.0986. Label smoothing s gives the label the share
-    1 - s + s / n, and every other class s / n (Szegedy et al., 2016).
+    Three equal logits cost log 3 = 1.0986. With label smoothing s, the true class has the target
+    1 - s + s / n, and every other class has s / n (Szegedy et al., 2016).
     """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     if label_smoothing:
@@ -134,14 +134,14 @@ def softmax_cross_entropy(
 
 
 def softmax_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -> tf.Tensor:
-    """-(1 - p)^gamma log p, p = softmax(logits)[label]; shapes as in `softmax_cross_entropy`.
+    """-(1 - p)^gamma log p, p = softmax(logits)[label]. Shapes as in `softmax_cross_entropy`.
 
     Three equal logits and gamma = 2 cost (2/3)^2 log 3 = 0.4883 (Lin et al., 2017).
     """
     log_p = tf.nn.log_softmax(logits)
     own = tf.one_hot(labels, logits.shape[1], on_value=True, off_value=False, dtype=tf.bool)
     nothing = tf.constant(-math.inf, tf.float32)
-    # log(1 - p) from the other classes: 1 - p would be 0 where p rounds to 1.
+    # log(1 - p) comes from the other classes, because 1 - p would be 0 if p rounds to 1.
     log_not_p = tf.reduce_logsumexp(tf.where(own, nothing, log_p), axis=1)
     return tf.exp(gamma * log_not_p) * softmax_cross_entropy(logits, labels)
 
@@ -150,20 +150,24 @@ def softmax_focal(logits: tf.Tensor, labels: tf.Tensor, *, gamma: float = 2.0) -
 
 
 def squared(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """(prediction - label)^2: a prediction of 3 for a label of 1 costs 4. Its best is the mean.
+    """(prediction - label)^2. The best prediction is the mean of the labels.
 
-    Of a probability it is the Brier score (Brier, 1950).
+    A prediction of 3 for a label of 1 costs 4. For a probability it is the Brier score (Brier,
+    1950).
     """
     return tf.math.squared_difference(predictions, labels)
 
 
 def absolute(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """|prediction - label|: a prediction of 3 for a label of 1 costs 2. Its best is the median."""
+    """|prediction - label|. The best prediction is the median of the labels.
+
+    A prediction of 3 for a label of 1 costs 2.
+    """
     return tf.abs(predictions - labels)
 
 
 def huber(predictions: tf.Tensor, labels: tf.Tensor, *, delta: float = 1.0) -> tf.Tensor:
-    """d^2 / 2 for a distance d of up to delta, delta (d - delta / 2) beyond it (Huber, 1964).
+    """d^2 / 2 for an error d <= delta, and delta (d - delta / 2) above it (Huber, 1964).
 
     A prediction of 3 for a label of 1 costs 1 (2 - 0.5) = 1.5.
     """
@@ -173,39 +177,40 @@ def huber(predictions: tf.Tensor, labels: tf.Tensor, *, delta: float = 1.0) -> t
 
 
 def log_cosh(predictions: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """log cosh(prediction - label), near d^2 / 2 for a small d and d - log 2 for a large one.
+    """log cosh(prediction - label): about d^2 / 2 for a small error d, and d - log 2 for a large
+    one.
 
-    A prediction of 3 for a label of 1 costs log cosh 2 = 1.3250. As `tf.keras.losses.log_cosh`,
-    computed as d + softplus(-2d) - log 2, which does not overflow.
+    A prediction of 3 for a label of 1 costs log cosh 2 = 1.3250. As in `tf.keras.losses.log_cosh`,
+    it is computed as d + softplus(-2d) - log 2, which does not overflow.
     """
     distance = predictions - labels
     return distance + tf.nn.softplus(-2 * distance) - _LOG_2
 
 
 def pinball(predictions: tf.Tensor, labels: tf.Tensor, *, quantile: float) -> tf.Tensor:
-    """q d where the label is above by d, (1 - q) d where it is below (Koenker & Bassett, 1978).
+    """q d if the label is higher by d, and (1 - q) d if it is lower by d (Koenker & Bassett, 1978).
 
-    q = 0.9, a prediction of 1 and a label of 3 cost 1.8. Its best is the quantile q of the labels;
-    q = 0.5 is half the absolute loss.
+    With q = 0.9, a prediction of 1 for a label of 3 costs 1.8. The best prediction is the quantile
+    q of the labels. q = 0.5 gives half the absolute error.
     """
     above = labels - predictions
     return tf.maximum(quantile * above, (quantile - 1) * above)
 
 
 def poisson(logits: tf.Tensor, labels: tf.Tensor, *, full: bool = False) -> tf.Tensor:
-    """exp(z) - y z: -log of the Poisson probability of y at the rate exp(z), without log(y!).
+    """exp(z) - y z: the negative log-likelihood of y for the rate exp(z), without log(y!).
 
-    z = log 2 and y = 1 cost 2 - log 2 = 1.3069. `full` adds log(y!) in Stirling's approximation,
-    y log y - y + log(2 pi y) / 2, where y is above 1, as `tf.nn.log_poisson_loss` does; it moves
-    no gradient.
+    z = log 2 and y = 1 cost 2 - log 2 = 1.3069. For y above 1, `full` adds Stirling's approximation
+    of log(y!), y log y - y + log(2 pi y) / 2, as `tf.nn.log_poisson_loss` does. It does not change
+    the gradient.
     """
     return tf.nn.log_poisson_loss(labels, logits, compute_full_loss=full)
 
 
 def cosine_similarity(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """The cosine of the angle between rows, float32 [rows] of [rows, n]; 0 for a row of zeros.
+    """The cosine of the angle between rows: float32 [rows] from [rows, n]. 0 for a row of zeros.
 
-    (1, 0) and (1, 1): 1 / sqrt(2) = 0.7071.
+    For (1, 0) and (1, 1) it is 1 / sqrt(2) = 0.7071.
     """
     return tf.reduce_sum(
         tf.math.l2_normalize(vectors, axis=1) * tf.math.l2_normalize(targets, axis=1), axis=1
@@ -213,9 +218,9 @@ def cosine_similarity(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
 
 
 def cosine(vectors: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """1 - cosine: 0 for the same direction, 1 for a right angle, 2 for the opposite.
+    """1 - cosine: 0 for equal directions, 1 for a right angle, and 2 for opposite directions.
 
-    (1, 0) and (1, 1) cost 1 - 0.7071 = 0.2929. `tf.compat.v1.losses.cosine_distance` is the same of
-    vectors of length 1.
+    (1, 0) and (1, 1) cost 1 - 0.7071 = 0.2929. For vectors of length 1 it equals
+    `tf.compat.v1.losses.cosine_distance`.
     """
     return 1 - cosine_similarity(vectors, targets)

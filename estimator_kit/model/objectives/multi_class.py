@@ -1,4 +1,4 @@
-"""The multi_class objective: one of n exclusive classes, by softmax cross-entropy or focal loss."""
+"""The multi_class objective: one of n exclusive classes, from n logits."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from estimator_kit.model.objectives.streaming import Metric, streaming_sum
 
 
 class MultiClassObjective(Objective):
-    """n classes by n logits.
+    """n exclusive classes from n logits.
 
-    The loss is softmax cross-entropy unless the spec says focal (`losses`). `class_penalties` has a
-    factor for the rows of each class: three equal logits cost 5 log 3 = 5.4931 in a row of a class
-    with the penalty 5. Penalties are no weights: `mean` divides by the weights alone.
+    The default loss is softmax cross-entropy. `class_penalties` multiplies the loss of the rows of
+    each class by a factor: for a class with the penalty 5, three equal logits cost 5 log 3 =
+    5.4931. Penalties are not weights: `mean` divides only by the weights.
 
     Predictions: logits and probabilities, float32 [rows, n]; class_ids, int64 [rows, 1]; classes,
     string [rows, 1].
@@ -90,7 +90,7 @@ class MultiClassObjective(Objective):
 
 
 def _in_top(logits: tf.Tensor, labels: tf.Tensor, k: int) -> tf.Tensor:
-    """1 where less than k classes have a logit above the label's or, before it, an equal one."""
+    """1 if fewer than k classes have a larger logit than the label, or an equal one before it."""
     own = tf.gather(logits, labels, axis=1, batch_dims=1)[:, tf.newaxis]
     earlier = tf.range(logits.shape[1], dtype=tf.int64) < labels[:, tf.newaxis]
     ahead = (logits > own) | (tf.equal(logits, own) & earlier)

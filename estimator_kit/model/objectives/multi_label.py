@@ -1,4 +1,4 @@
-"""The multi_label objective: any number of n classes, each by a sigmoid of its own."""
+"""The multi_label objective: any number of n classes, each with a separate sigmoid."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _OF_HISTOGRAM = ("auc", "auc_precision_recall", "recall_at_precision", "precisio
 
 
 class MultiLabelObjective(Objective):
-    """n classes that do not exclude each other, by n logits; labels float32 [rows, n], 0 or 1.
+    """n classes that do not exclude each other, from n logits. Labels are float32 [rows, n], 0 or
+    1.
 
-    The loss of a row is the mean over the classes of the loss of a binary head (`losses`), as in
-    `tf.estimator.MultiLabelHead`: two logits of 0 cost log 2 = 0.6931 whatever the labels. The
-    classes that a row has cost `positive_penalty` times as much: (3 + 1) / 2 log 2 = 1.3863 for a
-    row with one of two classes and a penalty of 3.
+    The loss of a row is the mean over the classes of the loss of a binary head, as in
+    `tf.estimator.MultiLabelHead`. Two logits of 0 cost log 2 = 0.6931 for any labels. The losses of
+    the classes that a row has are multiplied by `positive_penalty`: with a penalty of 3, a row with
+    one of two classes costs (3 + 1) / 2 log 2 = 1.3863.
 
-    Metrics count pairs of row and class (micro averages), at probability 0.5.
+    The metrics count pairs of row and class (micro averages), with the threshold 0.5.
 
     Predictions: logits and probabilities, float32 [rows, n].
     """
@@ -73,7 +74,7 @@ class MultiLabelObjective(Objective):
     def _of_histogram(
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
     ) -> dict[str, Metric]:
-        """Metrics of all thresholds, which cost an addition for each pair of row and class."""
+        """The metrics over all thresholds. They cost one addition per pair of row and class."""
         if not any(self.chooses(name) for name in _OF_HISTOGRAM):
             return {}
         pairs = tf.repeat(weights, self.logits_dimension)

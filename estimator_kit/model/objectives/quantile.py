@@ -1,4 +1,4 @@
-"""The quantile objective: several quantiles of a number, by the pinball loss."""
+"""The quantile objective: several quantiles of a number, with the pinball loss."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from estimator_kit.model.objectives.streaming import Metric
 
 
 class QuantileObjective(Objective):
-    """The `quantiles` of the spec, each by one logit.
+    """The `quantiles` of the spec, from one logit per quantile.
 
-    The loss of a row is the mean of `losses.pinball` over the quantiles: the predictions 1 and 4 of
-    the quantiles 0.5 and 0.9 cost a label of 3 (1 + 0.1) / 2 = 0.55.
+    The loss of a row is the mean of `losses.pinball` over the quantiles. For the label 3 and the
+    quantiles 0.5 and 0.9, the predictions 1 and 4 cost (1 + 0.1) / 2 = 0.55.
 
-    A logit is the prediction itself; with `non_crossing` the first one is, and each further one
-    adds softplus(logit), which is above 0, to the prediction before it.
+    The logits are the predictions. With `non_crossing`, the first logit is the first prediction,
+    and each other logit adds softplus(logit), which is positive, to the prediction before it.
 
-    Predictions: predictions and logits, float32 [rows, quantiles]; signature regress for one
-    quantile alone.
+    Predictions: predictions and logits, float32 [rows, quantiles]. With one quantile there is also
+    the signature regress.
     """
 
     def row_losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -47,7 +47,7 @@ class QuantileObjective(Objective):
         means = {"loss": self.row_losses(logits, labels), "label_mean": labels}
         columns = tf.unstack(self._quantiles(logits), axis=1)
         for predictions, quantile in zip(columns, self.config.quantiles):
-            # The share of labels up to the prediction; as large as the quantile when it is right.
+            # The share of labels that are at most the prediction. Ideally it equals the quantile.
             means[f"coverage_{quantile:g}"] = tf.cast(labels <= predictions, tf.float32)
         return self._mean_metrics(means, weights)
 

@@ -1,4 +1,4 @@
-"""The ranking objective: the order of the rows of a group, by losses of pairs and of lists."""
+"""The ranking objective: the order of the rows of a group, with pairwise and listwise losses."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_su
 
 
 class RankingObjective(Objective):
-    """A score by one logit, by which the rows of a value of `group_by` are sorted.
+    """A score from one logit, which sorts the rows of a group.
 
-    The rows of a group in a batch are a list, and the loss is one of lists (`list_losses`), of
-    pairs by the logistic loss unless the spec names another one. `reduction: mean` is over lists by
-    their weights. A row that is alone in its group, and a list whose labels are all equal, say
-    nothing about an order: they are in no mean, and `rows_without_order_share` says how many such
-    rows there are, in evaluation and, as a summary, in training. `row_groups` of the input sees to
-    it that rows of a group come together.
+    A group is the rows with one value of `group_by`. The rows of a group in a batch form a list,
+    and the loss is a loss of lists (`list_losses`). The default is the pairwise logistic loss.
+    `reduction: mean` is the weighted mean over lists. A row that is alone in its group, or a list
+    with equal labels, has no order and does not count. `rows_without_order_share` is the share of
+    such rows, as a metric of evaluation and a summary of training. `row_groups` of the input puts
+    the rows of a group into one batch.
 
-    Metrics of groups are of the whole evaluation, wherever the rows of a group are.
+    Group metrics use all rows of a group in the whole evaluation.
 
-    Predictions: scores, float32 [rows, 1]. A score has no scale; it orders rows of a group.
+    Predictions: scores, float32 [rows, 1]. A score has no scale. It only orders the rows of a
+    group.
     """
 
     logits_output = "scores"
@@ -39,7 +40,7 @@ class RankingObjective(Objective):
         group: Optional[tf.Tensor] = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         lists, without_order = self._lists(logits, labels, weights, group)
-        if not tf.executing_eagerly():  # Where there are no summaries to write.
+        if not tf.executing_eagerly():  # Eager mode writes no summaries.
             share = tf.math.divide_no_nan(without_order[0], without_order[1])
             tf.compat.v1.summary.scalar(f"rows_without_order_share/{self.name}", share)
         return list_losses.list_losses(self.config.loss, lists)
@@ -93,9 +94,9 @@ class RankingObjective(Objective):
         weights: tf.Tensor,
         group: Optional[tf.Tensor],
     ) -> tuple[Lists, tf.Tensor]:
-        """The lists of a batch, and the rows with a weight in none of them beside all of these."""
+        """The lists of a batch; and [rows without a list, rows], counting rows with a weight."""
         if group is None:
-            raise ValueError(f"objective {self.name!r} ranks groups and there is no group")
+            raise ValueError(f"objective {self.name!r} ranks groups, but got no group")
         lists = list_losses.make_lists(group, logits[:, 0], tf.cast(labels, tf.float32), weights)
         rows = tf.cast(tf.math.count_nonzero(weights), tf.float32)
         return lists, tf.stack([rows - lists.rows, rows])

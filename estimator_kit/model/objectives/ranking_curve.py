@@ -1,10 +1,10 @@
 """AUC and threshold metrics from a histogram of logits.
 
-TensorFlow's streaming AUC compares every row with each of 200 thresholds; for rare events most of
-the predictions fall between two of them. Here a row costs one addition to a histogram of 16,384
-bins over the logits from -20 to 20, which are 0.0024 wide; rows of one bin count as ties. The area
-is that of the ranking: the probability that a positive row is scored above a negative one, ties
-counting half (Hanley & McNeil, Radiology 143, 1982).
+TensorFlow's streaming AUC compares every row with each of 200 thresholds. For rare events, most
+predictions fall between two of them. Here, a row costs one addition to a histogram of 16,384 bins
+over the logits from -20 to 20. A bin is 0.0024 wide, and the rows of a bin count as ties. The AUC
+is the probability that a positive row has a higher score than a negative row. Ties count half
+(Hanley & McNeil, Radiology 143, 1982).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _LIMIT = 20.0
 
 
 def histogram(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Weight of positives and negatives in each bin of the logits, lowest first.
+    """The weights of positives and negatives in each bin of the logits, lowest bin first.
 
     Args:
-      logits, labels, weights: float32 [rows]; labels in [0, 1], where a label between counts on
-        both sides.
+      logits, labels, weights: float32 [rows]. A label between 0 and 1 counts partly as positive and
+        partly as negative.
 
     Returns:
-      float32 [2, BINS]: positives, negatives. A logit of 0 is in the lower half's last bin, as it
-      predicts no class 1 (probability above 0.5).
+      float32 [2, BINS]: positives, negatives. A logit of 0 is in the last bin of the lower half,
+      because it does not predict class 1 (a probability above 0.5).
     """
-    # Counting bins from the top down puts each bin's edge on its lower side's rows.
-    # In float64, or logits just above 0 would fall below it.
+    # Counting bins from the top puts a logit on an edge into the lower bin. The numbers are
+    # float64, because with float32 logits just above 0 would fall into the lower half.
     clipped = tf.clip_by_value(tf.cast(logits, tf.float64), -_LIMIT, _LIMIT)
     position = (_LIMIT - clipped) * (BINS / (2 * _LIMIT))
     bins = BINS - 1 - tf.clip_by_value(tf.cast(position, tf.int32), 0, BINS - 1)
@@ -42,10 +42,10 @@ def histogram(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Te
 
 
 def area_under_roc(counts: tf.Tensor) -> tf.Tensor:
-    """AUC of a histogram; NaN without positives or without negatives.
+    """The AUC of a histogram. NaN without positives or without negatives.
 
-    Two positives at the bins 1 and 3 and one negative at the bin 2: of the two pairs one is ranked
-    right, so it is 0.5.
+    With two positives in the bins 1 and 3 and one negative in bin 2, one of the two pairs is in the
+    right order, so the AUC is 0.5.
     """
     positives, negatives = tf.unstack(counts)
     below = tf.cumsum(negatives, exclusive=True)
@@ -54,9 +54,9 @@ def area_under_roc(counts: tf.Tensor) -> tf.Tensor:
 
 
 def average_precision(counts: tf.Tensor) -> tf.Tensor:
-    """Area under precision and recall, as the sum of precision over the steps of recall.
+    """The area under the precision-recall curve: the sum of precision over the steps of recall.
 
-    The step-wise sum (scikit-learn's `average_precision_score`); it does not interpolate.
+    It does not interpolate, as scikit-learn's `average_precision_score`.
     """
     positives, negatives = tf.unstack(counts)
     true = tf.cumsum(positives, reverse=True)
@@ -66,10 +66,11 @@ def average_precision(counts: tf.Tensor) -> tf.Tensor:
 
 
 def recall_at_precision(counts: tf.Tensor, precision: float) -> tf.Tensor:
-    """The largest recall of a threshold whose precision is at least so much; 0 when none has.
+    """The largest recall of a threshold with at least the given precision. 0 if no threshold has
+    it.
 
-    Positives score 3 and 1, a negative 2: at a precision of 0.6 it is 1 (2 of 3 rows), at 0.7 1/2.
-    NaN without positives.
+    If positives have the scores 3 and 1 and a negative has 2, the recall at the precision 0.6 is 1
+    (2 of 3 rows), and at 0.7 it is 1/2. NaN without positives.
     """
     precisions, recalls = _precisions_and_recalls(counts)
     best = tf.reduce_max(tf.where(precisions >= precision, recalls, tf.zeros_like(recalls)))
@@ -77,10 +78,10 @@ def recall_at_precision(counts: tf.Tensor, precision: float) -> tf.Tensor:
 
 
 def precision_at_recall(counts: tf.Tensor, recall: float) -> tf.Tensor:
-    """The largest precision of a threshold whose recall is at least so much.
+    """The largest precision of a threshold with at least the given recall.
 
-    In the example of `recall_at_precision`: at a recall of 0.5 it is 1, at 0.6 2/3. NaN without
-    positives.
+    In the example of `recall_at_precision`, the precision at the recall 0.5 is 1, and at 0.6 it is
+    2/3. NaN without positives.
     """
     precisions, recalls = _precisions_and_recalls(counts)
     best = tf.reduce_max(tf.where(recalls >= recall, precisions, tf.zeros_like(recalls)))
@@ -88,7 +89,7 @@ def precision_at_recall(counts: tf.Tensor, recall: float) -> tf.Tensor:
 
 
 def chosen_points(counts: tf.Tensor, chosen: Iterable[MetricChoice]) -> dict[str, tf.Tensor]:
-    """Those of the two metrics above that the spec asks for, as in `recall_at_precision_0.9`."""
+    """The metrics of the two functions above that the spec asks for."""
     functions = {
         "recall_at_precision": recall_at_precision,
         "precision_at_recall": precision_at_recall,
@@ -101,7 +102,7 @@ def chosen_points(counts: tf.Tensor, chosen: Iterable[MetricChoice]) -> dict[str
 
 
 def _precisions_and_recalls(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Of the threshold at each bin's lower edge."""
+    """Precision and recall at the lower edge of each bin."""
     true, false = tf.unstack(tf.cumsum(counts, axis=1, reverse=True))
     return (
         tf.math.divide_no_nan(true, true + false),
@@ -110,7 +111,7 @@ def _precisions_and_recalls(counts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def confusion(counts: tf.Tensor) -> tf.Tensor:
-    """[4]: true and false positives, false and true negatives at probability 0.5."""
+    """[4]: true and false positives, false and true negatives, at the threshold 0.5."""
     below, above = tf.split(counts, 2, axis=1)
     tp, fp = tf.unstack(tf.reduce_sum(above, axis=1))
     fn, tn = tf.unstack(tf.reduce_sum(below, axis=1))

@@ -1,7 +1,7 @@
-"""From the losses of rows to the loss of a batch, or of a whole evaluation.
+"""Reduces the losses of rows to the loss of a batch or of a whole evaluation.
 
-The same four sums make both: of a batch they are taken at once, of an evaluation they are streamed,
-so that the metric `loss` is the reduction of all rows as if they were one batch.
+Both use the same four sums. An evaluation streams them over its batches, so that the metric `loss`
+is the reduction of all rows as if they were one batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Divide = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 def sums(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """[sum(weight * loss), sum(weight), rows, rows with a weight], in the dtype of both."""
+    """[sum(weight * loss), sum(weight), rows, rows whose weight is not 0]."""
     rows = tf.shape(weights)[0]
     return tf.stack(
         [
@@ -27,22 +27,22 @@ def sums(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def reduced(parts: tf.Tensor, reduction: str, *, divide: Divide) -> tf.Tensor:
-    """The loss of what `sums` gave.
+    """The loss from the result of `sums`.
 
-    Losses 1, 3 and 5 with weights 1, 0.5 and 0 make
+    The losses 1, 3 and 5 with the weights 1, 0.5 and 0 give
 
         mean                       (1 + 1.5) / 1.5 = 1.667
         sum                        1 + 1.5         = 2.5
         sum_over_batch_size        2.5 / 3         = 0.833
         sum_over_nonzero_weights   2.5 / 2         = 1.25
 
-    `mean` is the default: it keeps the size of the loss, and so of the gradients, the same however
-    many rows are masked. The other names are those of `tf.compat.v1.losses.Reduction` and Keras.
+    `mean` is the default, because the scale of the loss and of the gradients does not depend on the
+    number of masked rows. `tf.compat.v1.losses.Reduction` and Keras use the other names.
 
     Args:
-      parts: [4].
+      parts: [4], the result of `sums`.
       reduction: one of the names above.
-      divide: what division by 0 gives.
+      divide: the division, which defines the result for a denominator of 0.
     """
     total, weight_sum, rows, nonzero = tf.unstack(parts)
     if reduction == "sum":

@@ -1,6 +1,6 @@
 """Objectives of one number: regression, poisson and logistic_regression.
 
-They differ in the link from the logit to the prediction, and in their losses.
+They differ in the link function from the logit to the prediction, and in their losses.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_su
 
 
 class RegressionObjective(Objective):
-    """A number by one logit, which is the prediction itself.
+    """A number from one logit, which is the prediction.
 
-    The loss is the squared error unless the spec names another one (`losses`).
+    The default loss is the squared error.
 
     Predictions: predictions, float32 [rows, 1].
     """
@@ -62,11 +62,11 @@ class RegressionObjective(Objective):
 
 
 class PoissonObjective(RegressionObjective):
-    """A count by one logit z, the logarithm of its rate.
+    """A count from one logit z, the logarithm of the rate.
 
-    loss = exp(z) - y z, with `full` + log(y!): see `losses.poisson`.
+    The loss is exp(z) - y z, and with `full` also + log(y!). See `losses.poisson`.
 
-    Predictions: predictions, the rate exp(z), and logits, float32 [rows, 1].
+    Predictions: predictions, which is the rate exp(z), and logits, float32 [rows, 1].
     """
 
     logits_output = "logits"
@@ -80,11 +80,11 @@ class PoissonObjective(RegressionObjective):
 
 
 class LogisticRegressionObjective(RegressionObjective):
-    """A share from 0 to 1 by one logit, whose sigmoid is the prediction.
+    """A number from 0 to 1 from one logit. The sigmoid of the logit is the prediction.
 
-    The loss is sigmoid cross-entropy unless the spec names another one (`losses`).
+    The default loss is sigmoid cross-entropy.
 
-    Predictions: predictions, the sigmoid, and logits, float32 [rows, 1].
+    Predictions: predictions, which is the sigmoid, and logits, float32 [rows, 1].
     """
 
     logits_output = "logits"
@@ -98,10 +98,9 @@ class LogisticRegressionObjective(RegressionObjective):
 
 
 def _mean_relative_error(predictions: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Metric:
-    """The mean of |prediction - label| / |label|, by weight, over the rows whose label is not 0.
+    """The weighted mean of |prediction - label| / |label| over the rows whose label is not 0.
 
-    A prediction of 3 for a label of 2 is 0.5. A label of 0 has no relative error; NaN without any
-    other.
+    A prediction of 3 for a label of 2 has the error 0.5. The metric is NaN if all labels are 0.
     """
     has = tf.cast(tf.not_equal(labels, 0), tf.float64) * tf.cast(weights, tf.float64)
     errors = tf.math.divide_no_nan(tf.abs(predictions - labels), tf.abs(labels))

@@ -1,13 +1,13 @@
-"""Rows kept over batches, whole groups at a time, in memory that is bounded.
+"""Stores rows of complete groups over batches, in limited memory.
 
-A group's key is a hash of it. As long as there is room all rows are kept; when there is not, the
-groups of the largest keys are given up, for good. So at the end the rows are those of the groups of
-the smallest keys, as many as fit: a uniform sample of whole groups, which depends on the rows alone
-and not on their order or batches. (Bottom-k sampling by a hash; Cohen & Kaplan, "Summarizing Data
-Using Bottom-k Sketches", 2007.)
+The key of a group is a hash. As long as there is room, all rows are stored. When the store is full,
+the groups with the largest keys are removed for good. At the end, the store has the groups with the
+smallest keys. This is a uniform sample of complete groups. It depends only on the rows, and not on
+their order or batches (bottom-k sampling by a hash; Cohen & Kaplan, "Summarizing Data Using
+Bottom-k Sketches", 2007).
 
-The store holds twice the capacity, so that the sort which gives groups up is rare: one for as many
-rows as the capacity.
+The store has room for twice the capacity, so that the sort that removes groups is rare: once per
+`capacity` rows.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _LARGEST = 2**62
 def row_sample(
     keys: tf.Tensor, columns: tf.Tensor, present: tf.Tensor, *, capacity: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The rows of the batches so far, or of a sample of their groups.
+    """The rows of all batches so far, or of a sample of their groups.
 
     Args:
-      keys: int64 [rows], evenly distributed below 2^62; below 0 is a row without a group.
-      columns: float32 [rows, n] to keep.
-      present: bool [rows]: whether the row counts at all.
-      capacity: rows to keep. A group of more rows is never kept.
+      keys: int64 [rows], uniform hashes below 2^62. A negative key is a row without a group.
+      columns: float32 [rows, n], the values to store.
+      present: bool [rows], whether the row counts.
+      capacity: the number of rows to keep. A larger group is never kept.
 
     Returns:
-      (keys, columns, share, update): int64 [kept], float32 [kept, n] in no order; the share of all
-      present rows with a group that are kept; and the op that adds this batch.
+      (keys, columns, share, update): int64 [kept] and float32 [kept, n], in no order; the share of
+      all present rows with a group that are kept; and the op that adds this batch.
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if replicas > 1:
         raise ValueError(
-            f"metrics of groups are kept on one device, and there are {replicas} replicas; "
-            "evaluate without a distribution strategy"
+            f"metrics of groups need one device, got {replicas} replicas. Evaluate without a "
+            "distribution strategy."
         )
     width = int(columns.shape[1])
     stored_keys = _variable("keys", [2 * capacity], tf.int64)
@@ -88,10 +88,12 @@ def row_sample(
 def _smallest(
     keys: tf.Tensor, columns: tf.Tensor, limit: tf.Tensor, capacity: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The rows of the groups of the smallest keys that fit, and the key from which none is kept."""
+    """The rows of the groups with the smallest keys, and the smallest key that does not fit."""
 
     def cut() -> tf.Tensor:
-        return tf.sort(keys)[capacity]  # The first row that does not fit; its group goes.
+        return tf.sort(keys)[
+            capacity
+        ]  # The key of the first row that does not fit. Its group is removed.
 
     new_limit = tf.cond(
         tf.size(keys) > capacity, cut, lambda: tf.convert_to_tensor(limit, tf.int64)

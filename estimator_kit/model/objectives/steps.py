@@ -1,4 +1,4 @@
-"""The objective of a head with `steps`: each step of a row is a row of its own to the head."""
+"""The objective of a head with `steps`: the head treats each step as a row."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from feature_specs.spec import FeatureSpec
 
 
 class StepObjective(Objective):
-    """A head at each of so many steps.
+    """A head that is applied at each step of a row.
 
-    Logits are float32 [rows, steps * d], those of a step side by side; labels [rows, steps] or
-    [rows, steps, n]; weights [rows, steps], or [rows] for all steps of a row. A step of weight 0,
-    such as padding, is in no loss, no metric and no mean: with `reduction: mean` the losses of two
-    rows with 3 and 1 real steps are divided by 4.
+    Logits are float32 [rows, steps * d], with the d logits of a step next to each other. Labels are
+    [rows, steps] or [rows, steps, n]. Weights are [rows, steps], or [rows] for all steps of a row.
+    Loss and metrics ignore a step with weight 0, such as padding: with `reduction: mean`, the
+    losses of two rows with 3 and 1 real steps are divided by 4.
 
-    Predictions are those of the head, [rows, steps, ...]. As they are lists, there is no classify
-    and no regress signature.
+    The predictions of the head have the shape [rows, steps, ...]. They are lists, so the signatures
+    classify and regress do not exist.
 
     Args:
       spec: the feature spec.
@@ -48,7 +48,7 @@ class StepObjective(Objective):
         weights: tf.Tensor,
         group: Optional[tf.Tensor] = None,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """float32 [rows * steps] both."""
+        """Both are float32 [rows * steps]."""
         return self.row_losses(logits, labels), self._step_weights(weights)
 
     def predictions(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -1,15 +1,15 @@
-"""Streaming sums, the one state of all metrics of the kit.
+"""Streaming sums, the only state of the kit's metrics.
 
-Every metric is a function of sums over rows, so its value is the same however the rows are
-batched. Sums are float64: a float32 one stops growing at 16 million. Under a distribution strategy
-each replica adds its own rows and reading adds the replicas up.
+Every metric is a function of sums over rows, so its value does not depend on the batches. The sums
+are float64, because a float32 sum stops growing at 16 million. With a distribution strategy, each
+replica adds its own rows, and reading a sum adds up the replicas.
 """
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-# A metric as `EstimatorSpec.eval_metric_ops` wants it: value and update op.
+# A metric in the form of `EstimatorSpec.eval_metric_ops`: value and update op.
 Metric = tuple[tf.Tensor, tf.Operation]
 
 
@@ -17,11 +17,11 @@ def streaming_sum(values: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     """The float64 sum of a tensor over all batches so far, and the op that adds this batch.
 
     Args:
-      values: a number or an array of fixed shape; summed elementwise over batches.
-      name: of the variable that holds the sum.
+      values: a number or an array of fixed shape. It is summed elementwise over batches.
+      name: the name of the variable with the sum.
 
     Returns:
-      (total, update), both float64 of the shape of `values`.
+      (total, update), both float64 in the shape of `values`.
     """
     total = tf.compat.v1.Variable(
         lambda: tf.zeros(values.shape, tf.float64),
@@ -41,6 +41,6 @@ def streaming_sum(values: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
-    """numerator / denominator; NaN where the denominator is 0, as nothing was measured."""
+    """numerator / denominator, or NaN if the denominator is 0."""
     nan = tf.constant(float("nan"), numerator.dtype)
     return tf.where(tf.equal(denominator, 0), nan, tf.math.divide_no_nan(numerator, denominator))

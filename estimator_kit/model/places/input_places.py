@@ -1,15 +1,15 @@
-"""Which columns the places along a variable's axes belong to, read from the graph of a model.
+"""Finds the column of each place along the axes of a model's variables, from the graph.
 
-A kernel over dense columns has a row for each place of its input. If the columns change, or their
-order, the rows of an older checkpoint belong to others, and equal shapes do not show it. So each
-training keeps what is found here, and every reader of a checkpoint compares it.
+A kernel over dense columns has one row per place of its input. If the columns or their order
+change, the rows of an older checkpoint belong to different columns, although the shapes may be
+equal. Each training therefore stores these places, and every reader of a checkpoint compares them.
 
-The walk starts at the columns, follows every op that keeps or moves places (elementwise, concat,
-stack, reshape, transpose, split, products), and ends at the variable that a product contracts them
-with, for any model. Axes that meet in an elementwise op have the same places, which also gives the
-places of a bias, a normalization or a kernel whose output is multiplied by its input. Behind an op
-that is not known here the places are unknown, which is no error until they change. Builds nothing
-and runs nothing.
+The walk starts at the columns. It follows all ops that keep or move places (elementwise ops,
+concat, stack, reshape, transpose, split, products), and ends at the variable with which a product
+contracts them. It works for any model. Axes that meet in an elementwise op have the same places.
+This also gives the places of a bias, a normalization, or a kernel whose output is multiplied by its
+input. After an unknown op, the places are unknown. This is not an error unless they change. The
+module builds and runs nothing.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ _VARIABLES = frozenset(("VarHandleOp", "VariableV2"))
 
 
 def mark(column: str, tensor: tf.Tensor) -> None:
-    """Says that the last axis of a tensor has the places of a column; nothing where none is."""
+    """Marks the last axis of a tensor as the places of a column. Does nothing in eager mode."""
     if tf.executing_eagerly():
-        return  # There is no graph to walk through.
+        return  # Eager mode has no graph.
     _MARKED.setdefault(tensor.graph, {})[tensor.name] = column
 
 
 def find(graph: tf.Graph) -> dict[str, AxisPlaces]:
-    """`{variable: the places of each of its axes}` of those that have places of columns."""
+    """`{variable: the places of each axis}` for the variables that have places of columns."""
     return _Walk(graph).variables()
 
 
 class _Walk:
-    """One walk through a graph; axes that have the same places share an entry."""
+    """One walk through a graph. Axes with the same places share an entry."""
 
     def __init__(self, graph: tf.Graph):
         self._graph = graph
@@ -73,7 +73,9 @@ class _Walk:
                 width = tensor.shape[-1]
                 self._label((name, tensor.shape.rank - 1), ((width, ((column, width),)),))
         self._changed = bool(self._found)
-        while self._changed:  # Places that are found late may belong to axes seen before.
+        while (
+            self._changed
+        ):  # Places that are found late may belong to axes that were visited before.
             self._changed = False
             for op in graph.get_operations():
                 if op.outputs and op.inputs and op.type not in _NO_PLACES:
@@ -112,7 +114,7 @@ class _Walk:
     def _pair(
         self, out: tf.Tensor, axes: Iterable[int], tensor: tf.Tensor, olds: Iterable[int]
     ) -> None:
-        """Says of axes of two tensors, one by one, that they have the same places."""
+        """Records that axes of two tensors, pair by pair, have the same places."""
         for axis, old in zip(axes, olds):
             self._same((out.name, axis), (tensor.name, old))
 
@@ -129,7 +131,7 @@ class _Walk:
         return self._of((tensor.name, axis)) or ((tensor.shape[axis], None),)
 
     def _columns(self, tensors: Iterable[tf.Tensor]) -> list[str]:
-        """The columns that some tensors have places of."""
+        """The columns whose places the tensors have."""
         names: set[str] = set()
         for tensor in tensors:
             for axis in range(tensor.shape.rank or 0):
@@ -140,7 +142,7 @@ class _Walk:
     # --- Ops -------------------------------------------------------------------------------------
 
     def _visit(self, op: tf.Operation) -> None:
-        if op.type == "ReadVariableOp":  # Its input has no shape of its own.
+        if op.type == "ReadVariableOp":  # Its input, a resource, has no shape.
             for axis in range(op.outputs[0].shape.rank or 0):
                 self._same((op.inputs[0].name, axis), (op.outputs[0].name, axis))
         elif op.type in _SAME_PLACES:
@@ -166,7 +168,7 @@ class _Walk:
         rank = output.shape.rank
         if rank is None:
             return
-        # Where several have one number a row, it is a score as often as a column.
+        # If several inputs have one number per row, the number may be a score instead of a column.
         several = sum(bool(tensor.shape.rank) and tensor.shape[0] is None for tensor in inputs) > 1
         for tensor in inputs:
             offset = rank - (tensor.shape.rank or 0)
@@ -224,7 +226,7 @@ class _Walk:
         return True
 
     def _pack(self, op: tf.Operation) -> bool:
-        """A new axis, with a place for each input; the others keep places that all inputs share."""
+        """A new axis with one place per input. Other axes keep places that all inputs share."""
         out = op.outputs[0]
         if not out.shape.rank:
             return True
@@ -241,7 +243,7 @@ class _Walk:
 
     def _transpose(self, op: tf.Operation) -> bool:
         order, out = tf.get_static_value(op.inputs[1]), op.outputs[0]
-        if order is None:  # Of a product over a last axis, which leaves the order alone.
+        if order is None:  # The transpose of a product over the last axis, which keeps the order.
             return False
         self._pair(out, range(len(order)), op.inputs[0], order.tolist())
         return True
@@ -258,12 +260,12 @@ class _Walk:
         return True
 
     def _reshape(self, op: tf.Operation) -> bool:
-        """Takes the factors of the input's axes, from the last one on, for the output's axes."""
+        """Distributes the factors of the input's axes over the output's axes, from the last one."""
         tensor, out = op.inputs[0], op.outputs[0]
         if tensor.shape.rank is None or out.shape.rank is None:
             return False
         sizes = out.shape.as_list()
-        if sizes == [None, None]:  # As `tf.tensordot` makes it; the product says what it needs.
+        if sizes == [None, None]:  # From `tf.tensordot`. The product after it tells the size.
             for product in out.consumers():
                 if product.type == "MatMul" and product.inputs[0] is out:
                     sizes[1] = product.inputs[1].shape[int(product.get_attr("transpose_b"))]
@@ -327,7 +329,7 @@ class _Walk:
         return True
 
     def _strided_slice(self, op: tf.Operation) -> bool:
-        """What `x[...]` makes: axes that are new, gone, whole, or cut."""
+        """The axes of `x[...]`: new, removed, complete or cut."""
         tensor, out = op.inputs[0], op.outputs[0]
         begin, _, strides = (tf.get_static_value(part) for part in op.inputs[1:])
         masks = {

@@ -1,10 +1,10 @@
-"""The places along an axis: which column each is of, and where a reshape or a sum puts them.
+"""The places along an axis: the column of each place, and where a reshape or a sum moves it.
 
-    [("age", 1), ("country", 8)]    the places of an axis of 9: one of `age`, then 8 of `country`
+    [("age", 1), ("country", 8)]    the places of an axis of size 9: 1 of `age`, then 8 of `country`
 
-A place that is of no column has the name "". A name that begins with "?" tells the op behind which
-places are unknown; one with "&" or "*" is a place of two columns, added up or in a product. Knows
-no graph; see `input_places`.
+A place without a column has the name "". A name that begins with "?" names the op after which the
+places are unknown. A name with "&" or "*" is a place of two columns that were added or multiplied.
+This module does not use graphs. See `input_places`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
-# The parts of an axis in their order: a column and the number of its places.
+# The parts of an axis in order: a column and the number of its places.
 Places = tuple[tuple[str, int], ...]
 
-# By axis; None where no place is of a column.
+# One entry per axis. None if no place belongs to a column.
 AxisPlaces = tuple[Optional[Places], ...]
 
-# An axis is a product of factors, as of rows and fields before a reshape: (size, places).
+# An axis may be a product of factors, for instance rows and fields before a reshape: (size,
+# places).
 Factor = tuple[Optional[int], Optional[Places]]
 
 NO_COLUMN = ""
@@ -27,9 +28,9 @@ UNKNOWN = "?"
 
 
 def take(left: list[Factor], size: Optional[int]) -> Optional[list[Factor]]:
-    """Takes factors of a product off the end of a list; None if there is no such product there.
+    """Removes factors with the product `size` from the end of a list. None if that is impossible.
 
-    A factor without places, or of one column alone, can be taken in part.
+    A factor without places, or with only one column, can be split.
     """
     taken: list[Factor] = []
     if size == 1:
@@ -56,7 +57,7 @@ def take(left: list[Factor], size: Optional[int]) -> Optional[list[Factor]]:
 
 
 def flat(factors: Optional[Sequence[Factor]]) -> Optional[Places]:
-    """The places of a product of factors, the last one moving fastest."""
+    """The places of a product of factors. The last factor varies fastest."""
     if factors is None or all(places is None for _, places in factors):
         return None
     result: Places = ((NO_COLUMN, 1),)
@@ -78,7 +79,7 @@ def _product(first: Places, second: Places) -> Iterator[tuple[str, int]]:
 
 
 def both(first: tuple[Factor, ...], second: tuple[Factor, ...]) -> tuple[Factor, ...]:
-    """What axes that meet in an elementwise op stand for: the columns of both."""
+    """The factors of two axes that meet in an elementwise op: the columns of both."""
     if [size for size, _ in first] == [size for size, _ in second]:
         return tuple((size, _added(a, b)) for (size, a), (_, b) in zip(first, second))
     places = [flat(factors) for factors in (first, second)]

@@ -1,12 +1,12 @@
-"""How training makes one step of several objectives, by name.
+"""How training combines several objectives into one step.
 
-    combine: weights                          the sum by loss_weight
+    combine: weights                          the sum weighted by loss_weight
     combine: uncertainty                      weights that are learned with the model
-    combine: {gradnorm: {alpha: 1.5}}         weights that keep all objectives learning at one pace
-    combine: {pcgrad: {seed: 7}}              gradients without what speaks against another's
+    combine: {gradnorm: {alpha: 1.5}}         weights that let all objectives learn equally fast
+    combine: {pcgrad: {seed: 7}}              gradients without the parts that conflict
 
-Evaluation's `loss` is the sum by `loss_weight` whatever is chosen here: learned weights move from
-step to step, and a loss made with them could fall while every objective gets worse.
+The metric `loss` of an evaluation is always the sum weighted by `loss_weight`. Learned weights
+change from step to step, so a loss with them could fall although every objective gets worse.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parse_combination(choice: Union[str, Mapping[str, Any]]) -> Combination:
     """The combination for `name` or `{name: {field: value}}`.
 
     Raises:
-      ConfigError: there is no such combination, or a field is wrong.
+      ConfigError: the name is unknown, or a field is wrong.
     """
     return parse_choice("combine", choice, COMBINATIONS)
 
@@ -42,33 +42,35 @@ def parse_combination(choice: Union[str, Mapping[str, Any]]) -> Combination:
 def check_combination(
     combination: Combination, choice: Any, spec: FeatureSpec, model: str, own: Collection[str]
 ) -> None:
-    """Refuses what cannot be combined, before a graph is built.
+    """Rejects objectives that cannot be combined, before a graph is built.
 
     Args:
-      choice: as the parameter has it, for messages.
-      model: its name, for messages.
+      combination: the combination.
+      choice: the value of the parameter, for messages.
+      spec: the feature spec.
+      model: the name of the model, for messages.
       own: which of `loss` and `train_op` the model overrides.
 
     Raises:
-      ConfigError: there is one objective alone, the combination would go past what the model
-        overrides, or it cannot take an objective.
+      ConfigError: the spec has only one objective, the combination would bypass a method that the
+        model overrides, or it does not support an objective.
     """
     if isinstance(combination, Weights):
         return
     if len(spec.objectives) == 1:
         raise ConfigError(
-            f"combine: {choice} is for several objectives, and the spec has "
-            f"{next(iter(spec.objectives))!r} alone; drop the parameter"
+            f"combine: {choice} needs several objectives, but the spec has only "
+            f"{next(iter(spec.objectives))!r}. Remove the parameter."
         )
     if "loss" in own:
         raise ConfigError(
-            f"combine: {choice} would go past {model}.loss, which combines the losses itself; "
-            "drop the parameter, or the method"
+            f"combine: {choice} would bypass {model}.loss, which combines the losses itself. "
+            "Remove the parameter or the method."
         )
     if "train_op" in own and combination.makes_gradients:
         raise ConfigError(
-            f"combine: {choice} makes the gradients itself and would go past {model}.train_op; "
-            "drop the parameter, or the method"
+            f"combine: {choice} makes the gradients itself and would bypass {model}.train_op. "
+            "Remove the parameter or the method."
         )
     combination.check(spec)
 

@@ -1,4 +1,4 @@
-"""What a combination of losses is, and the plain one: the sum by `loss_weight`."""
+"""The base class of combinations of losses, and the default: the sum weighted by `loss_weight`."""
 
 from __future__ import annotations
 
@@ -13,56 +13,59 @@ from feature_specs.heads.losses import ApproxNdcg
 from feature_specs.heads.objectives import PoissonRegression, Ranking
 from feature_specs.spec import FeatureSpec
 
-# Begins the names of the variables of combinations, which are no part of a model: a warm start
-# takes them as it takes the slots of optimizers, and an export has none of them.
+# The prefix of the variables of combinations, which are not part of a model: a warm start treats
+# them like slots of optimizers, and an export does not contain them.
 COMBINED = "combined_losses"
 
 Losses = Mapping[str, tf.Tensor]
 
-# (gradient of a loss for each variable, the variables, the global step) -> gradients to step with.
+# (function from a loss to its gradients, variables, global step) -> the gradients of the step.
 MakeGradients = Callable[[Callable[[tf.Tensor], list[Any]], Sequence[Any], Any], list[Any]]
 
 
 class Combination(pydantic.BaseModel):
-    """Makes one loss, or one gradient, of those of several objectives. Override what differs."""
+    """Combines the losses or gradients of several objectives. Override what differs."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
-    # Whether `gradients` gives any.
+    # Whether `gradients` returns a function.
     makes_gradients: ClassVar[bool] = False
 
     def check(self, spec: FeatureSpec) -> None:
-        """Raises ConfigError for objectives that cannot be combined like this."""
+        """Raises ConfigError for objectives that this combination does not support."""
 
     def total(self, losses: Losses, spec: FeatureSpec) -> tf.Tensor:
-        """The scalar loss of training, without regularization: by default the sum by loss_weight.
+        """The scalar training loss without regularization. By default the sum by loss_weight.
 
         Args:
-          losses: by objective, scalars.
+          losses: the scalar loss of each objective.
+          spec: the feature spec.
         """
         return tf.add_n([spec.objectives[name].loss_weight * losses[name] for name in losses])
 
     def factors(self, spec: FeatureSpec) -> dict[str, tf.Tensor]:
-        """The learned factor of each objective's loss, as it is now; empty where none is learned.
+        """The current learned factor of each objective's loss. Empty if no factor is learned.
 
-        For summaries and for metrics of an evaluation.
+        They are for summaries and for the metrics of an evaluation.
         """
         return {}
 
     def gradients(
         self, losses: Losses, spec: FeatureSpec, regularization: Sequence[tf.Tensor]
     ) -> Optional[MakeGradients]:
-        """What makes the gradients in the place of those of the total loss; None for those."""
+        """A function that makes the gradients. None uses the gradients of the total loss."""
         return None
 
     def after_step(
         self, losses: Losses, spec: FeatureSpec, variables: Sequence[Any], shared: Optional[str]
     ) -> Optional[Callable[[], tf.Operation]]:
-        """What makes an op to run after each batch's step; None for nothing.
+        """A function that makes an op to run after the step of each batch, or None.
 
         Args:
-          variables: those that are trained.
-          shared: the model's `shared_prefix`.
+          losses: the scalar loss of each objective.
+          spec: the feature spec.
+          variables: the variables that are trained.
+          shared: the `shared_prefix` of the model.
         """
         return None
 
@@ -72,22 +75,22 @@ class Weights(Combination):
 
 
 def refuse_negative_losses(name: str, spec: FeatureSpec) -> None:
-    """Raises ConfigError for an objective whose loss is no measure of how far it has come."""
+    """Raises ConfigError for an objective whose loss may be negative."""
     for objective, entry in spec.objectives.items():
         if isinstance(entry, PoissonRegression) and not entry.loss.poisson.full:
             raise ConfigError(
-                f"combine: {name} needs losses that are never below 0, and that of objective "
-                f"{objective!r} can be; give it loss: {{poisson: {{full: true}}}}"
+                f"combine: {name} needs losses that are never negative, but the loss of objective "
+                f"{objective!r} may be. Set loss: {{poisson: {{full: true}}}}."
             )
         if isinstance(entry, Ranking) and isinstance(entry.loss, ApproxNdcg):
             raise ConfigError(
-                f"combine: {name} needs losses that are never below 0, and approx_ndcg of "
-                f"objective {objective!r} always is; choose another loss"
+                f"combine: {name} needs losses that are never negative, but approx_ndcg of "
+                f"objective {objective!r} always is. Use another loss."
             )
 
 
 def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) -> Any:
-    """The variable `combined_losses/<kind>/<objective>`, made once a graph."""
+    """The variable `combined_losses/<kind>/<objective>`. It is made once per graph."""
     v1 = tf.compat.v1
     with v1.variable_scope(f"{COMBINED}/{kind}", reuse=v1.AUTO_REUSE):
         return v1.get_variable(
@@ -101,9 +104,10 @@ def scalar(kind: str, objective: str, value: float, *, trainable: bool = False) 
 
 
 def summed_rows(gradients: Sequence[tf.IndexedSlices]) -> list[tf.Tensor]:
-    """Sparse gradients of one variable on the rows of any of them: float32 [rows, ...] each.
+    """The values of sparse gradients of one variable, on the union of their rows: float32 [rows,
+    ...].
 
-    The parts of one row are added up; no table is made dense.
+    Values of equal rows are added up. The gradients are not converted to dense tables.
     """
     ids, place = tf.unique(tf.concat([g.indices for g in gradients], axis=0))
     places = tf.split(place, [tf.size(g.indices) for g in gradients])

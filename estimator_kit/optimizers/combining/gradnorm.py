@@ -1,24 +1,24 @@
-"""Weights of losses that keep the objectives learning at one pace.
+"""GradNorm: weights of losses that let all objectives learn equally fast.
 
 Chen et al., GradNorm: Gradient Normalization for Adaptive Loss Balancing in Deep Multitask
-Networks, ICML 2018. With w_i the weights, W the last variables that all objectives share and
-L_i(0) the first losses,
+Networks, ICML 2018. w_i are the weights, W are the last variables that all objectives share, and
+L_i(0) are the first losses:
 
     total = sum_i w_i L_i
     G_i = w_i |dL_i/dW|,    r_i = (L_i / L_i(0)) / mean_j(L_j / L_j(0))
     w_i <- w_i - learning_rate * sign(G_i - mean_j(G_j) r_i^alpha) |dL_i/dW|
 
-(the gradient of sum_i |G_i - mean(G) r_i^alpha|, whose targets are taken as constants), and then
-all w_i are scaled to add up to the number of objectives. An objective that is behind (r above 1)
-gets a larger weight; a larger `alpha` pulls harder. Two objectives with w = 1, |dL/dW| 3 and 1,
-and losses that are both still the first ones: G = 3 and 1, the target is 2 for both, so with a
-learning rate of 0.1 the weights become 1 - 0.3 and 1 + 0.1, and, scaled to add up to 2, 0.7778 and
-1.2222.
+This is the gradient of sum_i |G_i - mean(G) r_i^alpha| with constant targets. Then all w_i are
+scaled so that their sum is the number of objectives. An objective that learns more slowly (r above
+1) gets a larger weight. A larger `alpha` has a stronger effect. Example: two objectives have w = 1,
+|dL/dW| = 3 and 1, and still their first losses. Then G = 3 and 1, and the target is 2 for both.
+With a learning rate of 0.1, the weights become 1 - 0.3 and 1 + 0.1, and after the scaling 0.7778
+and 1.2222.
 
-Weights start at the `loss_weight`s, scaled likewise. They and the first losses are in the
-checkpoint. Each batch moves them, with `accumulate`, too; one in which an objective has no loss or
-no gradient, as when all its rows are masked, does not. No weight falls below 0.001 before it is
-scaled.
+The weights start at the `loss_weight`s, scaled in the same way. The checkpoint contains the weights
+and the first losses. Each batch updates the weights, also with `accumulate`. A batch in which an
+objective has no loss or no gradient, for instance because all its rows are masked, does not. A
+weight is never less than 0.001 before the scaling.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _LEAST = 1e-3
 
 class GradNorm(Combination):
     """Attributes:
-    alpha: strength of the pull towards one pace; 0 makes gradients equal. 1.5 is the paper's for
-      objectives of different kinds.
-    learning_rate: of the weights.
-    shared: prefix of the variables W; None for those that the model names.
+    alpha: how strongly to equalize the learning of the objectives, 0 or more. 0 makes the gradient
+      norms equal. The paper uses 1.5 for objectives of different kinds.
+    learning_rate: the learning rate of the weights.
+    shared: the prefix of the variables W. The default is the variables that the model names.
     """
 
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.5
@@ -61,8 +61,8 @@ class GradNorm(Combination):
         for name, entry in spec.objectives.items():
             if entry.loss_weight == 0:
                 raise ConfigError(
-                    f"combine: gradnorm: objective {name!r} has loss_weight: 0, at which no weight "
-                    "can start; give it more, or leave the objective out"
+                    f"combine: gradnorm: objective {name!r} has loss_weight: 0, but its weight "
+                    "must start above 0. Raise loss_weight, or remove the objective."
                 )
 
     def total(self, losses: Losses, spec: FeatureSpec) -> tf.Tensor:
@@ -84,8 +84,8 @@ class GradNorm(Combination):
                 if gradient is None:
                     raise ConfigError(
                         f"combine: gradnorm: objective {name!r} does not depend on "
-                        f"{variable.op.name}; name variables that all objectives share, as in "
-                        "{gradnorm: {shared: dnn/hiddenlayer_0}}"
+                        f"{variable.op.name}. Name variables that all objectives share, as in "
+                        "{gradnorm: {shared: dnn/hiddenlayer_0}}."
                     )
             norms.append(_norm(gradients))
         weights = _weights(spec)
@@ -108,10 +108,13 @@ class GradNorm(Combination):
     def stepped(
         self, weights: tf.Tensor, norms: tf.Tensor, losses: tf.Tensor, firsts: tf.Tensor
     ) -> tf.Tensor:
-        """The weights after a step, float32 [objectives] as all arguments are.
+        """The weights after a step. The result and all arguments are float32 [objectives].
 
         Args:
+          weights: the weights before the step.
           norms: |dL_i/dW|.
+          losses: the losses of the batch.
+          firsts: the first losses.
         """
         pace = tf.math.divide_no_nan(losses, firsts)
         pace = tf.math.divide_no_nan(pace, tf.reduce_mean(pace))
@@ -127,14 +130,14 @@ class GradNorm(Combination):
         prefix = self.shared if self.shared is not None else shared
         if prefix is None:
             raise ConfigError(
-                "combine: gradnorm: the model does not say which variables its objectives share; "
-                "name the last ones, as in {gradnorm: {shared: dnn/hiddenlayer_1}}"
+                "combine: gradnorm: the model does not say which variables its objectives share. "
+                "Name the last ones, as in {gradnorm: {shared: dnn/hiddenlayer_1}}."
             )
         chosen = [v for v in variables if re.match(prefix, v.op.name)]
         if not chosen:
             raise ConfigError(
-                f"combine: gradnorm: shared: {prefix!r} fits no variable that is trained; there "
-                f"are {', '.join(v.op.name for v in variables)}"
+                f"combine: gradnorm: shared: {prefix!r} fits no variable that is trained. Use one "
+                f"of: {', '.join(v.op.name for v in variables)}."
             )
         return chosen
 
@@ -146,6 +149,6 @@ def _weights(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def _norm(gradients: Sequence[Any]) -> tf.Tensor:
-    """The norm of all together; the parts of one row of a table are added up before."""
+    """The norm of all gradients together. Values of equal rows are added up first."""
     dense = [summed_rows([g])[0] if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(g)) for g in dense]))

@@ -1,19 +1,19 @@
-"""Gradients of objectives without what speaks against another's.
+"""PCGrad: removes the part of each objective's gradient that conflicts with another objective.
 
-Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020, algorithm 1. With g_i the
-gradient of loss_weight_i loss_i, for each i and, in random order, each other j:
+Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020, algorithm 1. g_i is the gradient
+of loss_weight_i loss_i. For each i and, in random order, each other j:
 
     if <g_i', g_j> < 0:    g_i' <- g_i' - <g_i', g_j> / |g_j|^2 g_j            (g_i' starts as g_i)
 
-and the step is taken with sum_i g_i'. Of g_1 = (1, 0) and g_2 = (-1, 1), whose product is -1: g_1'
-= (0.5, 0.5), g_2' = (0, 1), the sum (0.5, 1.5) in the place of (0, 1).
+The step uses sum_i g_i'. Example: g_1 = (1, 0) and g_2 = (-1, 1) have the product -1. Then g_1' =
+(0.5, 0.5) and g_2' = (0, 1), and their sum is (0.5, 1.5) instead of (0, 1).
 
-Each g_i' is a sum of the g_j with factors, so all that is needed of the gradients is their
-products: a matrix of objectives by objectives. Sparse gradients stay sparse; for the products, the
-rows that the batch has of a table are put side by side. The gradients are those of the variables
-that more than one objective has a gradient of; another's own variables have its own gradient as it
-is. The gradient of regularization losses is added once, at the end. Each objective is a backward
-pass of its own. The order comes from the seed and the global step, so a restart draws the same.
+Each g_i' is a weighted sum of the g_j, so the algorithm only needs the products of the gradients, a
+matrix [objectives, objectives]. Sparse gradients stay sparse. Their products use the rows of the
+table that are in the batch. The algorithm changes only gradients of variables for which several
+objectives have a gradient. Other variables keep the gradient of their objective. The gradient of
+regularization losses is added once, at the end. Each objective needs a separate backward pass. The
+random order depends on the seed and the global step, so a restart draws the same order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from feature_specs.spec import FeatureSpec
 
 class PCGrad(Combination):
     """Attributes:
-    seed: of the order in which gradients are held against each other.
+    seed: the seed of the random order in which gradients are compared.
     """
 
     makes_gradients: ClassVar[bool] = True
@@ -71,8 +71,8 @@ def products(gradients: Sequence[Sequence[Any]]) -> tf.Tensor:
     """<g_i, g_j> over all variables: float64 [objectives, objectives].
 
     Args:
-      gradients: by variable, and there by objective: tensors, IndexedSlices, or None for zeros; all
-        of one kind a variable.
+      gradients: for each variable, the gradient of each objective: a tensor, IndexedSlices, or None
+        for zeros. All gradients of a variable have the same type.
     """
     total = tf.constant(0.0, tf.float64)
     for gs in gradients:
@@ -86,16 +86,16 @@ def products(gradients: Sequence[Sequence[Any]]) -> tf.Tensor:
 
 
 def projected_sum(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
-    """The factor that each g_j has in the sum of all g_i': float32 [objectives].
+    """The factor of each g_j in the sum of all g_i': float32 [objectives].
 
     Args:
       products: float64 [objectives, objectives].
-      order: int32 [objectives, objectives]; row i says in which order g_i is held against the
-        others.
+      order: int32 [objectives, objectives]. Row i is the order in which g_i is compared with the
+        other gradients.
     """
     count = order.shape[0]
     factors = tf.eye(count, dtype=tf.float64)
-    if products.shape.rank == 0:  # Nothing is shared.
+    if products.shape.rank == 0:  # The objectives share no variable.
         return tf.ones([count])
     squares = tf.linalg.diag_part(products)
     for k in range(count):
@@ -113,7 +113,7 @@ def _count(gradients: Sequence[Any]) -> int:
 
 
 def _alike(gradients: Sequence[Any]) -> list[Any]:
-    """All sparse or all dense, but for None."""
+    """The gradients, all sparse or all dense, except for None."""
     there = [g for g in gradients if g is not None]
     if all(isinstance(g, tf.IndexedSlices) for g in there):
         return list(gradients)
@@ -121,7 +121,7 @@ def _alike(gradients: Sequence[Any]) -> list[Any]:
 
 
 def _scaled_sum(gradients: Sequence[Any], factors: Optional[Sequence[Any]] = None) -> Any:
-    """sum_i factor_i g_i, sparse where the gradients are; None for no gradient at all."""
+    """sum_i factor_i g_i, sparse if the gradients are. None without gradients."""
     pairs = [
         (g, 1.0 if factors is None else factors[i])
         for i, g in enumerate(gradients)

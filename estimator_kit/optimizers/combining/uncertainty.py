@@ -1,16 +1,16 @@
-"""Weights of losses learned as the noise of each objective.
+"""Uncertainty weighting: weights of losses, learned as the noise of each objective.
 
 Kendall, Gal & Cipolla, Multi-Task Learning Using Uncertainty to Weigh Losses for Scene Geometry
-and Semantics, CVPR 2018. With s_i = log sigma_i^2 a variable for each objective, which starts at
-0,
+and Semantics, CVPR 2018. s_i = log sigma_i^2 is a variable of each objective, which starts at 0:
 
     total = sum_i loss_weight_i (c_i exp(-s_i) loss_i + s_i / 2)
 
-c_i is 1 for classes and counts (equation 10 there), 1/2 for numbers and directions (equation 7,
-the likelihood of a normal distribution). s_i and not sigma_i, so that nothing is divided by 0. A
-loss of 2 of a binary head with s = 0.5 and loss_weight 1 makes 2 exp(-0.5) + 0.25 = 1.4631.
-`loss_weight` says how much the whole term counts; it does not move where s_i settles, at exp(s_i)
-= 2 c_i loss_i. A batch in which an objective has no weight, whose loss is 0, leaves its s_i alone.
+c_i is 1 for classes and counts (equation 10 of the paper), and 1/2 for numbers and directions
+(equation 7, the likelihood of a normal distribution). The variable is s_i instead of sigma_i to
+avoid a division by 0. For a binary head with the loss 2, s = 0.5 and loss_weight 1, the term is
+2 exp(-0.5) + 0.25 = 1.4631. `loss_weight` scales the whole term. It does not change the value at
+which s_i settles, exp(s_i) = 2 c_i loss_i. A batch in which all weights of an objective are 0, so
+that its loss is 0, does not change s_i.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS = (CosineDistance, Quantile, Regression)
 
 
 class Uncertainty(Combination):
-    """`combined_losses/log_variance/<objective>` is trained with the model's own optimizer."""
+    """The optimizer of the model trains `combined_losses/log_variance/<objective>`."""
 
     def check(self, spec: FeatureSpec) -> None:
         refuse_negative_losses("uncertainty", spec)
@@ -48,7 +48,7 @@ class Uncertainty(Combination):
         )
 
     def factors(self, spec: FeatureSpec) -> dict[str, tf.Tensor]:
-        """c_i exp(-s_i), without the `loss_weight`."""
+        """c_i exp(-s_i), without `loss_weight`."""
         return {
             name: _share(entry) * tf.exp(-_log_variance(name).read_value())
             for name, entry in spec.objectives.items()
@@ -56,7 +56,7 @@ class Uncertainty(Combination):
 
 
 def _there(loss: tf.Tensor) -> tf.Tensor:
-    """0 for the loss of a batch without weight, which says nothing of the noise; otherwise 1."""
+    """0 if the loss is 0 because the batch has no weight, otherwise 1."""
     return tf.cast(tf.not_equal(loss, 0.0), loss.dtype)
 
 

@@ -175,13 +175,13 @@ def test_parameters_of_a_flagfile_are_added_to_and_dropped(tmp_path):
         ),
         pytest.param(
             "a={x: 1, x: 2}",
-            "--model_params: the value of 'a={x: 1, x: 2}': x: the key is there twice, "
-            "first on line 1; keep one",
+            "--model_params: the value of 'a={x: 1, x: 2}': x: the key is listed twice, first on "
+            "line 1. Keep one.",
         ),
         pytest.param(
             "a={1: x}",
-            "--model_params: the value of 'a={1: x}': the top level: the key 1 is no string; "
-            "quote it",
+            "--model_params: the value of 'a={1: x}': the top level: the key must be a string, "
+            "got 1. Put it in quotes.",
         ),
     ],
 )

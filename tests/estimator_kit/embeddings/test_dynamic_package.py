@@ -44,8 +44,8 @@ def test_a_model_says_what_to_install(absent):
     with pytest.raises(ConfigError) as error:
         Model(SPEC)
     assert str(error.value) == (
-        "the dynamic_embedding 'user_emb' needs the package 'tensorflow-recommenders-addons'; "
-        "install it with: pip install estimator-kit[dynamic]"
+        "the dynamic_embedding 'user_emb' needs the package 'tensorflow-recommenders-addons'. "
+        "Install it with: pip install estimator-kit[dynamic]"
     )
 
 
@@ -55,8 +55,8 @@ def test_a_model_says_which_tensorflow_it_needs(monkeypatch):
         Model(SPEC)
     assert str(error.value) == (
         "the dynamic_embedding 'user_emb' needs tensorflow-recommenders-addons 0.7.2, which needs "
-        "TensorFlow 2.15.1 or older, and this is 2.16.2; run it in an environment with TensorFlow "
-        "2.15.1 (pip install estimator-kit[dynamic])"
+        "TensorFlow 2.15.1 or older, got 2.16.2. Run it in an environment with TensorFlow 2.15.1 "
+        "(pip install estimator-kit[dynamic])."
     )
 
 
@@ -75,7 +75,7 @@ def test_an_export_says_what_loading_it_needs(absent, tmp_path):
         dynamic_package.load_ops_of(path)
     assert str(error.value) == (
         f"{path}, a SavedModel with dynamic embeddings, needs the package "
-        "'tensorflow-recommenders-addons'; install it with: "
+        "'tensorflow-recommenders-addons'. Install it with: "
         "pip install estimator-kit[dynamic]"
     )
 
@@ -90,8 +90,8 @@ def test_the_reference_reading_refuses_one():
     with pytest.raises(ValueError) as error:
         ek.feature_columns(SPEC, "deep")
     assert str(error.value) == (
-        "<dict>: column 'user_emb' is a dynamic_embedding, which no tf.feature_column is; train it "
-        "with a ModelFn, or make an embedding of a hash_bucket column"
+        "<dict>: column 'user_emb' is a dynamic_embedding, and tf.feature_column has no such "
+        "column. Train it with a ModelFn, or use an embedding of a hash_bucket column."
     )
 
 
@@ -100,8 +100,8 @@ def test_strategies_that_step_together_are_refused(strategy):
     with pytest.raises(ConfigError) as error:
         dynamic_problems.check_strategy(SPEC, strategy)
     assert str(error.value) == (
-        f"--strategy={strategy} does not go with the dynamic_embedding 'user_emb', whose rows are "
-        "trained by one process, or by the processes of --strategy=parameter_server"
+        f"--strategy={strategy} cannot be combined with the dynamic_embedding 'user_emb'. Train "
+        "with one process, or with --strategy=parameter_server."
     )
     dynamic_problems.check_strategy(SPEC, "parameter_server")
     dynamic_problems.check_strategy(SPEC, None)
@@ -113,7 +113,7 @@ def test_an_export_of_constants_alone_is_refused(tmp_path, kind):
     with pytest.raises(ConfigError) as error:
         dynamic_problems.check_transform(path, kind)
     assert str(error.value) == (
-        f"--transform={kind} does not go with {path}, which has dynamic embeddings: their tables "
-        "cannot be constants of a graph"
+        f"--transform={kind} cannot be combined with {path}, which has dynamic embeddings: their "
+        "tables cannot become constants of a graph. Use text or binary."
     )
     dynamic_problems.check_transform(path, "text")

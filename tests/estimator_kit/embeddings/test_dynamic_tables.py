@@ -292,7 +292,8 @@ def test_only_a_model_fn_reads_one():
     with (
         tf.Graph().as_default(),
         pytest.raises(
-            ek.ConfigError, match="column 'emb' is a dynamic_embedding, which only a ModelFn reads"
+            ek.ConfigError,
+            match="column 'emb' is a dynamic_embedding, which only a ModelFn can read",
         ),
     ):
         input_layer.dense_input(spec, "deep", {"emb": tf.constant([1], tf.int64)})
@@ -320,10 +321,12 @@ def test_a_train_op_that_goes_past_the_table_is_refused():
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"accumulate": 2}, "the model parameter accumulate does not go with the "
-         "dynamic_embedding 'emb', whose gradients are of other rows in each batch"),
-        ({"moving_average": 0.9}, "the model parameter moving_average does not go with the "
-         "dynamic_embedding 'emb', whose rows come and go"),
+        ({"accumulate": 2}, "the model parameter accumulate cannot be combined with the "
+                            "dynamic_embedding 'emb', whose gradients have different rows in each "
+                            "batch. Remove the parameter."),
+        ({"moving_average": 0.9}, "the model parameter moving_average cannot be combined with the "
+                                  "dynamic_embedding 'emb', whose rows are added and evicted. "
+                                  "Remove the parameter."),
     ],
 )  # fmt: skip
 def test_parameters_that_do_not_go_with_one(params, message):

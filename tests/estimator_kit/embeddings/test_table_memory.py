@@ -46,12 +46,12 @@ def test_more_than_the_memory_is_refused(spec):
     with pytest.raises(ConfigError) as error:
         table_memory.check(spec, ["deep"], memory=16 * 2**30)
     assert str(error.value) == (
-        "<dict>: the embedding tables take 37.3 GiB, without what an optimizer adds, and this "
-        "machine has 16.0 GiB of memory:\n"
+        "<dict>: the embedding tables need 37.3 GiB, not counting the optimizer, but this machine "
+        "has 16.0 GiB of memory:\n"
         "  user_emb: 1,000,000,000 x 10, 37.3 GiB\n"
         "  items: 1,000 x 8, 0.0 GiB\n"
-        "lower the dimension of an embedding or the size of its column, or train on several "
-        "machines with --strategy=parameter_server"
+        "Lower the dimension of an embedding or the size of its column, or train on several "
+        "machines with --strategy=parameter_server."
     )
     table_memory.check(spec, ["few"], memory=32_000)
 

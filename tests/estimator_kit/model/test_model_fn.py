@@ -195,10 +195,10 @@ def test_parameters_are_checked(spec, params, message):
         (lambda n: tf.zeros([5, 3]),
          "returned the shape (5, 3), expected [rows, 2] for click, buy"),
         (lambda n: {"click": tf.zeros([5, 1])},
-         "returned no logits for buy; it returned some for click, and the spec has the objectives "
-         "click, buy"),
+         "returned no logits for buy, got logits for click. Return logits for all objectives of "
+         "the spec: click, buy."),
         (lambda n: {name: tf.zeros([5, 1]) for name in ("click", "view", "buy")},
-         "returned logits for view, and the spec has no such objective; it has click, buy"),
+         "returned logits for view, but the spec has no such objective. Use one of: click, buy."),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": None},
          "returned None for buy, expected a float32 tensor"),
         (lambda n: {"click": tf.zeros([5, 1]), "buy": tf.zeros([5])},
@@ -236,7 +236,7 @@ def test_logits_of_other_rows_than_the_batch_has_are_refused(spec):
         session.run(tf.compat.v1.tables_initializer())
         with pytest.raises(
             tf.errors.InvalidArgumentError,
-            match="another number of rows than the batch has",
+            match="do not have as many rows as the batch",
         ):
             session.run(result.train_op)
 
@@ -271,7 +271,9 @@ def test_built_in_models_say_which_group_they_cannot_take(document, name):
     document["groups"] = {"other": document["groups"]["wide"] + document["groups"]["deep"]}
     document["groups"]["other"] = list(dict.fromkeys(document["groups"]["other"]))
     spec = feature_specs.parse(document)
-    with pytest.raises(ek.ConfigError, match=r"^the model needs a group '\w+', and <dict> has "):
+    with pytest.raises(
+        ek.ConfigError, match=r"^the model needs a group '\w+', but <dict> only has "
+    ):
         MODELS[name](spec)
 
 
@@ -280,34 +282,34 @@ def test_columns_that_a_part_cannot_take_are_refused(document):
     with pytest.raises(ek.ConfigError) as error:
         MODELS["dnn"](feature_specs.parse(document))
     assert str(error.value) == (
-        "group 'deep': column 'user' is hash_bucket, which has no dense form; put an embedding or "
-        "indicator column of it into the group instead"
+        "group 'deep': column 'user' is hash_bucket, which has no dense form. Put an embedding or "
+        "indicator column of it into the group instead."
     )
     document["groups"]["deep"].remove("user")
     document["groups"]["wide"].append("user_emb")
     with pytest.raises(ek.ConfigError) as error:
         MODELS["linear"](feature_specs.parse(document))
     assert str(error.value) == (
-        "group 'wide': column 'user_emb' is embedding, which a linear model does not need; put "
-        "'user' itself into the group instead"
+        "group 'wide': column 'user_emb' is embedding, which a linear model cannot read. Put "
+        "'user' itself into the group instead."
     )
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dnnn", "no model 'dnnn'. Did you mean 'dnn'? Write a model of your own as "
+        ("dnnn", "unknown model 'dnnn'. Did you mean 'dnn'? Write your own model as "
                  "package.module:ClassName."),
         ("no_such_package.x:Y", "model 'no_such_package.x:Y': cannot import 'no_such_package.x': "
-                                "No module named 'no_such_package'; install its package or put "
-                                "its folder on PYTHONPATH"),
+                                "No module named 'no_such_package'. Install its package, or put "
+                                "its folder on PYTHONPATH."),
         ("tests.estimator_kit.model.test_model_fn:Constnt",
          "model 'tests.estimator_kit.model.test_model_fn:Constnt': "
          "'tests.estimator_kit.model.test_model_fn' has no 'Constnt'. Did you mean 'Constant'?"),
-        ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'. Only the script itself "
-                          "finds a class of a script. Put it into a module."),
-        ("tests.conftest:make_rows", "model 'tests.conftest:make_rows' is no subclass of "
-                                     "estimator_kit.ModelFn; make it one"),
+        ("__main__:Gone", "model '__main__:Gone': '__main__' has no 'Gone'. Other processes "
+                          "cannot import a class of a script. Move it to a module."),
+        ("tests.conftest:make_rows", "model 'tests.conftest:make_rows' is not a subclass of "
+                                     "estimator_kit.ModelFn. Make it one."),
     ],
 )  # fmt: skip
 def test_a_model_that_cannot_be_found(name, message):

@@ -15,8 +15,8 @@ from tests.estimator_kit.model.test_model_fn import Constant, build
 
 def sentence(operator, line, result, function):
     return (
-        f"{__file__}:{line}: {operator} on tensors is {result} here, whatever their values: in an "
-        f"Estimator's graph it asks whether they are one tensor; use {function}"
+        f"{__file__}:{line}: {operator} on tensors is always {result} here, because in an "
+        f"Estimator's graph it asks whether they are the same object. Use {function}."
     )
 
 

@@ -135,14 +135,14 @@ def test_field_input_stacks_in_the_order_of_the_spec(fields_document):
     ("changes", "message"),
     [
         ({"tag_emb": {"embedding": "tag", "dimension": 3}},
-         "group 'fields': column 'tag_emb' has the dimension 3, and 'user_emb' has 4; this model "
-         "compares fields, so make the dimensions equal"),
+         "group 'fields': column 'tag_emb' has the dimension 3, but 'user_emb' has 4. This model "
+         "compares fields. Make the dimensions equal."),
         ({"city_emb": {"indicator": "city"}},
-         "group 'fields': column 'city_emb' is indicator, and this model reads fields, which are "
-         "embeddings; put an embedding of it into the group instead"),
+         "group 'fields': column 'city_emb' is indicator, but this model reads fields, which are "
+         "embeddings. Put an embedding of it into the group instead."),
         ({"city_emb": {"numeric": "price"}},
-         "group 'fields': column 'city_emb' is numeric, and this model reads fields, which are "
-         "embeddings; put an embedding of it into the group instead (of a bucketized column)"),
+         "group 'fields': column 'city_emb' is numeric, but this model reads fields, which are "
+         "embeddings. Put an embedding of it into the group instead (of a bucketized column)."),
     ],
 )  # fmt: skip
 def test_groups_that_are_no_fields(fields_document, changes, message):
@@ -155,5 +155,5 @@ def test_groups_that_are_no_fields(fields_document, changes, message):
 
 
 def test_a_mixture_needs_a_rank(document):
-    with pytest.raises(ek.ConfigError, match="experts are of low rank; give a rank, or leave"):
+    with pytest.raises(ek.ConfigError, match="more than one expert needs a rank"):
         MODELS["dcn"](feature_specs.parse(document), {"experts": 2})

@@ -190,8 +190,8 @@ def test_regularizers_by_hand():
         ({"activation": "maxout"},
          "activation: got 'maxout', expected an activation. Use one of: "
          f"{', '.join(ACTIVATIONS)}."),
-        ({"regularizer": {}}, "regularizer: got {}, give l1, l2 or both, above 0; "
-                              "leave the regularizer out for none"),
+        ({"regularizer": {}}, "regularizer: got {}, set l1, l2 or both above 0, or remove the "
+                              "regularizer"),
         ({"initializer": "glorot"}, "initializer: got 'glorot', expected zeros, orthogonal, "
          "identity, glorot_uniform, glorot_normal, he_uniform, he_normal, lecun_uniform, "
          "lecun_normal, {constant: number}, {normal: {stddev}}, {truncated_normal: {stddev}}, "

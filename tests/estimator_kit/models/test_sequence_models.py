@@ -209,11 +209,12 @@ def test_every_variable_of_a_sequence_model_learns():
     ("groups", "message"),
     [
         ({"target": ["price", "item_emb"]},
-         "group 'target': column 'price' has the width 1, and 'seen_emb' of 'steps', which din "
-         "pairs it with, 4; make them equal, or the order of the two groups the same"),
+         "group 'target': column 'price' has the width 1, but din pairs it with 'seen_emb' of "
+         "group 'steps', which has the width 4. Make the widths equal, or list both groups in the "
+         "same order."),
         ({"target": ["item_emb"], "deep": ["city_emb", "price"]},
-         "group 'target' has 1 columns and 'steps' 2; din pairs them in their order, so list as "
-         "many in both"),
+         "group 'target' has 1 columns, but group 'steps' has 2. din pairs them in order. List "
+         "equally many in both."),
     ],
 )  # fmt: skip
 def test_targets_that_do_not_fit_the_steps(groups, message):
@@ -225,7 +226,9 @@ def test_targets_that_do_not_fit_the_steps(groups, message):
 
 
 def test_heads_that_do_not_divide_the_width():
-    with pytest.raises(ek.ConfigError, match="width 10 must be even and a multiple of heads, 4"):
+    with pytest.raises(
+        ek.ConfigError, match="width must be even and a multiple of heads, 4, got 10"
+    ):
         MODELS["transformer"](feature_specs.parse(DOCUMENT), {"width": 10, "heads": 4})
 
 

@@ -144,23 +144,22 @@ def test_tasks_that_are_no_sequence_are_refused(document, name):
         return str(error.value)
 
     assert refused() == (
-        f"objective 'buy': the label 'buy' has weight: click, and {model} learns every task from "
-        "all rows; remove that weight ('buy' must be 0 where the task before is 0)"
+        f"objective 'buy': the label 'buy' has weight: click, but {model} learns every task from "
+        "all rows. Remove the weight. 'buy' must be 0 wherever the label of the task before it is "
+        "0."
     )
-    assert refused(tasks=["click", "by"]) == "tasks: no objective 'by'. Did you mean 'buy'?"
+    assert refused(tasks=["click", "by"]) == "tasks: unknown objective 'by'. Did you mean 'buy'?"
     for tasks in (["click"], ["click", "click"]):
         assert refused(tasks=tasks) == (
             f"tasks: got {', '.join(tasks)}, expected each objective of the spec once, from the "
             "first step to the last: click, buy"
         )
     document["objectives"]["buy"]["head"] = "regression"
-    assert refused() == (
-        f"objective 'buy' has the head regression; {model} takes binary ones alone"
-    )
+    assert refused() == (f"objective 'buy' has the head regression, but {model} needs binary heads")
     del document["objectives"]["buy"], document["labels"]["buy"]
     assert refused() == (
-        f"{model} learns a sequence of objectives, such as click and purchase, and the spec has "
-        "'click' alone; add the others, or choose another model, such as dnn"
+        f"{model} learns a sequence of objectives, such as click and purchase, but the spec has "
+        "only 'click'. Add an objective, or use another model, such as dnn."
     )
 
 
@@ -178,8 +177,8 @@ def test_a_later_step_without_the_one_before_stops_the_run(make):
         with pytest.raises(ek.DataError) as error, explained(model.spec, []):
             check([1, 0], [0, 1], ([1.0] * 2, [1.0] * 2))
     assert str(error.value) == (
-        "label 'buy' is above label 'click', and in a sequence of tasks buy needs click in the "
-        "same record; correct the data or the order of tasks"
+        "label 'buy' is greater than label 'click', but task buy needs click in the same record. "
+        "Correct the data or the order of tasks."
     )
 
 
@@ -203,6 +202,6 @@ def test_the_record_with_a_later_step_without_the_one_before_is_named(tmp_path):
         with pytest.raises(ek.DataError) as error, explained(model.spec, [path], model=also):
             trained.train(input_fns.train_input_fn(model.spec, [path], batch_size=5), steps=1)
         assert str(error.value) == (
-            f"{place}label 'buy' is above label 'click', and in a sequence of tasks buy needs "
-            "click in the same record; correct the data or the order of tasks"
+            f"{place}label 'buy' is greater than label 'click', but task buy needs click in the "
+            "same record. Correct the data or the order of tasks."
         )

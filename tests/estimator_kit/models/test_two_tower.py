@@ -125,14 +125,15 @@ def test_predictions_have_the_vectors(spec_of):
 @pytest.mark.parametrize(
     ("groups", "params", "message"),
     [
-        ({}, {}, "item_id: got 'item', expected a categorical column of one id a record under "
-                 "group 'item': user, city; null trains without a correction for popular items"),
-        ({}, {"item_id": "tag"}, "item_id: got 'tag', expected a categorical column of one id a "
-                                 "record under group 'item': user, city; null trains without a "
-                                 "correction for popular items"),
+        ({}, {}, "item_id: got 'item', expected a categorical column with one id per record that "
+                 "group 'item' reads: user, city. null trains without a correction for popular "
+                 "items."),
+        ({}, {"item_id": "tag"}, "item_id: got 'tag', expected a categorical column with one id "
+                                 "per record that group 'item' reads: user, city. null trains "
+                                 "without a correction for popular items."),
         ({"user": ["price", "tag_emb", "city_hot"]}, {},
-         "groups 'user' and 'item' share the columns city_hot; two_tower needs what is of the user "
-         "and what is of the item apart"),
+         "groups 'user' and 'item' share the columns city_hot. Put the columns of the user and of "
+         "the item into separate groups."),
     ],
 )  # fmt: skip
 def test_what_two_towers_refuse(spec_of, groups, params, message):
@@ -147,5 +148,6 @@ def test_two_objectives_are_one_too_many(document):
     with pytest.raises(ek.ConfigError) as error:
         MODELS["two_tower"](feature_specs.parse(document))
     assert str(error.value) == (
-        "two_tower learns one binary objective, got the heads binary, binary; leave out the others"
+        "two_tower learns one binary objective, got the heads binary, binary. Remove the other "
+        "objectives."
     )

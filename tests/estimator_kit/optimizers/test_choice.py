@@ -42,8 +42,8 @@ def test_a_variable_without_an_optimizer_is_an_error():
     with pytest.raises(ConfigError) as error:
         step(two_variables, [("wide/", make_optimizer("sgd", 1.0))])
     assert str(error.value) == (
-        "no optimizer for the variable 'deep/b'; there are ones for 'wide/'; add one for '', "
-        "which takes all that is left"
+        "the variable 'deep/b' has no optimizer. The optimizers are for the prefixes 'wide/'. Add "
+        "one for '', which fits all variables."
     )
 
 
@@ -53,8 +53,8 @@ def test_a_variable_without_an_optimizer_is_an_error():
         (lambda: make_optimizer("sgd", 1.0),
          r"^optimizers: got <.*>, expected a list of \(prefix, optimizer\) pairs$"),
         (lambda: [("", tf.keras.optimizers.legacy.Adam())],
-         r"^the optimizer for '' is <.*>, expected one of TensorFlow's v1 classes, as "
-         r"self.make_optimizer\('adam', rate\) makes them$"),
+         r"^the optimizer for '' is <.*>, expected a v1 optimizer of TensorFlow. Make it with "
+         r"self.make_optimizer\('adam', rate\).$"),
     ],
 )  # fmt: skip
 def test_what_is_no_optimizer_is_told(optimizers, message):
@@ -66,8 +66,8 @@ def test_a_model_that_cannot_learn_is_an_error():
     with pytest.raises(ConfigError) as error:
         step(lambda: tf.stop_gradient(two_variables()), [("", make_optimizer("sgd", 1.0))])
     assert str(error.value).startswith(
-        "no variable has a gradient of the loss, so nothing would be learned; there are wide/a, "
-        "deep/b. Is there a tf.stop_gradient"
+        "no variable has a gradient of the loss, so the model would learn nothing. The variables "
+        "are: wide/a, deep/b. Look for a tf.stop_gradient"
     )
 
 
@@ -80,7 +80,9 @@ def test_variables_that_are_not_learned_are_named(caplog):
     with caplog.at_level("WARNING", logger="estimator_kit"):
         values, _ = step(half, [("", make_optimizer("sgd", 1.0))])
     assert values["idle"] == 1
-    assert caplog.messages == ["without a gradient of the loss, and so never trained: idle"]
+    assert caplog.messages == [
+        "these variables have no gradient of the loss and are not trained: idle"
+    ]
 
 
 def test_clipping_is_by_the_norm_of_all_gradients():
@@ -202,10 +204,10 @@ def test_frozen_variables_have_no_gradient_and_no_slot():
     assert step(two_variables, both, freeze=["wide/"])[0] == {"wide/a": 3, "deep/b": 2}
     with pytest.raises(ConfigError) as error:
         step(two_variables, both, freeze=["wde/"])
-    assert str(error.value) == "freeze: 'wde/' fits no variable; there are wide/a, deep/b"
+    assert str(error.value) == "freeze: 'wde/' fits no variable. Use one of: wide/a, deep/b."
     with pytest.raises(ConfigError) as error:
         step(two_variables, both, freeze=["wide", "deep"])
-    assert str(error.value) == "freeze: 'wide', 'deep' leave no variable to train"
+    assert str(error.value) == "freeze: 'wide', 'deep' leave no variable to train. Freeze less."
 
 
 def batches(count, optimizer, rows, *, until, accumulate=1, **arguments):

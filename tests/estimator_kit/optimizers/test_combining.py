@@ -311,20 +311,20 @@ class OwnStep(OneNumber):
         (OneNumber, {"gradnorm": {"alfa": 1}},
          "combine 'gradnorm': unknown field 'alfa'. Did you mean 'alpha'?"),
         (OwnLoss, "uncertainty",
-         "combine: uncertainty would go past OwnLoss.loss, which combines the losses itself; drop "
-         "the parameter, or the method"),
+         "combine: uncertainty would bypass OwnLoss.loss, which combines the losses itself. "
+         "Remove the parameter or the method."),
         (OwnStep, "pcgrad",
-         "combine: pcgrad makes the gradients itself and would go past OwnStep.train_op; drop the "
-         "parameter, or the method"),
+         "combine: pcgrad makes the gradients itself and would bypass OwnStep.train_op. Remove "
+         "the parameter or the method."),
         (OneNumber, "gradnorm",
-         "combine: gradnorm: the model does not say which variables its objectives share; name "
-         "the last ones, as in {gradnorm: {shared: dnn/hiddenlayer_1}}"),
+         "combine: gradnorm: the model does not say which variables its objectives share. Name "
+         "the last ones, as in {gradnorm: {shared: dnn/hiddenlayer_1}}."),
         (OneNumber, {"gradnorm": {"shared": "dnn"}},
-         "combine: gradnorm: shared: 'dnn' fits no variable that is trained; there are shared, "
-         "own_click, own_buy"),
+         "combine: gradnorm: shared: 'dnn' fits no variable that is trained. Use one of: shared, "
+         "own_click, own_buy."),
         (OneNumber, {"gradnorm": {"shared": "own"}},
-         "combine: gradnorm: objective 'click' does not depend on own_buy; name variables that "
-         "all objectives share, as in {gradnorm: {shared: dnn/hiddenlayer_0}}"),
+         "combine: gradnorm: objective 'click' does not depend on own_buy. Name variables that "
+         "all objectives share, as in {gradnorm: {shared: dnn/hiddenlayer_0}}."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_combined(spec, model, combine, message):
@@ -337,18 +337,18 @@ def test_what_cannot_be_combined(spec, model, combine, message):
     ("objectives", "combine", "message"),
     [
         ({"click": {"head": "binary"}}, "pcgrad",
-         "combine: pcgrad is for several objectives, and the spec has 'click' alone; drop the "
-         "parameter"),
+         "combine: pcgrad needs several objectives, but the spec has only 'click'. Remove the "
+         "parameter."),
         ({"click": {"head": "binary"}, "buy": {"head": "poisson"}}, "uncertainty",
-         "combine: uncertainty needs losses that are never below 0, and that of objective 'buy' "
-         "can be; give it loss: {poisson: {full: true}}"),
+         "combine: uncertainty needs losses that are never negative, but the loss of objective "
+         "'buy' may be. Set loss: {poisson: {full: true}}."),
         ({"click": {"head": "binary"},
           "buy": {"head": "ranking", "group_by": "user", "loss": "approx_ndcg"}}, "gradnorm",
-         "combine: gradnorm needs losses that are never below 0, and approx_ndcg of objective "
-         "'buy' always is; choose another loss"),
+         "combine: gradnorm needs losses that are never negative, but approx_ndcg of objective "
+         "'buy' always is. Use another loss."),
         ({"click": {"head": "binary"}, "buy": {"head": "binary", "loss_weight": 0}}, "gradnorm",
-         "combine: gradnorm: objective 'buy' has loss_weight: 0, at which no weight can start; "
-         "give it more, or leave the objective out"),
+         "combine: gradnorm: objective 'buy' has loss_weight: 0, but its weight must start above "
+         "0. Raise loss_weight, or remove the objective."),
     ],
 )  # fmt: skip
 def test_objectives_that_cannot_be_combined(document, objectives, combine, message):

@@ -79,7 +79,7 @@ def test_steps_beyond_what_a_float32_counts():
         ({"cosine": {"decay_steps": 1, "alpha": 1}},
          "schedule 'cosine': unknown field 'alpha'. Use one of: decay_steps, end."),
         ({"piecewise": {"boundaries": [2, 1], "factors": [1, 1, 1]}},
-         "schedule 'piecewise': boundaries must increase strictly"),
+         "schedule 'piecewise': boundaries must be strictly increasing, got [2, 1]"),
         ({"piecewise": {"boundaries": [2], "factors": [1]}},
          "schedule 'piecewise': 1 boundaries need 2 factors, got 1"),
         ({"cosine": {}, "constant": {}},

@@ -1,4 +1,4 @@
-"""Dynamic embeddings in a spec and in the input pipeline; none of it needs their package."""
+"""Dynamic embeddings in a spec and in the input pipeline, which do not need their package."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_a_list_of_lists_is_refused():
     with pytest.raises(feature_specs.SpecError) as error:
         feature_specs.parse(document)
     assert [problem.text("spec") for problem in error.value.problems] == [
-        "spec: columns.w.dynamic_embedding: feature 'words' is a list of lists, which ragged "
-        "columns alone read"
+        "spec: columns.w.dynamic_embedding: feature 'words' is a list of lists, which only ragged "
+        "columns read"
     ]

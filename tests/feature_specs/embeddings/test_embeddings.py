@@ -1,8 +1,9 @@
-"""Embedding tables in a spec: initializers, sharing, pretrained vectors, and what is refused."""
+"""Embedding tables in a spec: initializers, shared tables, pretrained vectors, and errors."""
 
 from __future__ import annotations
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ DOCUMENT = {
 
 
 def parse(directory=".", **changes):
-    """The spec above with entries of its columns changed; `{}` of a name keeps the rest."""
+    """The spec above with changed fields of its columns."""
     document = copy.deepcopy(DOCUMENT)
     for name, change in changes.items():
         document["columns"][name].update(change)
@@ -54,13 +55,13 @@ def problem(**changes):
     "changes, message",
     [
         ({"weighted": {"weighted": "user"}},
-         "columns.weighted.weighted: column 'user' is of one value a record, expected a list; "
-         "declare its feature with shape: variable"),
+         "columns.weighted.weighted: column 'user' has one value per record, expected a list. "
+         "Declare its feature with shape: variable."),
         ({"weighted": {"weight": "wieghts"}},
          "columns.weighted.weight: got 'wieghts', expected a feature. Did you mean 'weights'?"),
         ({"weighted": {"weight": "words"}},
          "columns.weighted.weight: feature 'words' is string with the shape variable, expected "
-         "float32 with shape: variable, one weight an id"),
+         "float32 with shape: variable, one weight per id"),
         ({"weighted": {"weighted": "seen_emb"}},
          "columns.weighted.weighted: column 'seen_emb' is embedding, expected a categorical column "
          "for weighted"),
@@ -68,29 +69,32 @@ def problem(**changes):
          "columns.word_emb.embedding: column 'seen_emb' is embedding, expected a categorical "
          "column for embedding"),
         ({"word_emb": {"shared": "table"}},
-         "columns.word_emb.shared: no other embedding shares 'table'; remove it or name another"),
+         "columns.word_emb.shared: no other embedding shares 'table'. Remove shared, or name "
+         "another table."),
         ({"word_emb": {"shared": "t"}, "seen_emb": {"shared": "t", "dimension": 3}},
-         "columns.seen_emb: shares the table 't' with 'word_emb', but differs in dimension; make "
-         "them equal"),
+         "columns.seen_emb: shares the table 't' with 'word_emb', but differs in dimension. Make "
+         "them equal."),
         ({"word_emb": {"shared": "t"}, "user_emb": {"shared": "t"}},
-         "columns.user_emb: shares the table 't' with 'word_emb', but has 3 ids and that one 4; "
-         "make them equal"),
+         "columns.user_emb: shares the table 't' with 'word_emb', but has 3 ids, and 'word_emb' "
+         "has 4. Make them equal."),
         ({"word_emb": {"shared": "global_step"}, "seen_emb": {"shared": "global_step"}},
-         "columns.word_emb.shared: got 'global_step', which is a variable of TensorFlow's own"),
+         "columns.word_emb.shared: got 'global_step', which is a variable of TensorFlow. Use "
+         "another name."),
         ({"word_emb": {"initializer": "ones"}},
          "columns.word_emb.initializer: got 'ones', expected zeros, {truncated_normal: {stddev}}, "
          "{normal: {stddev}}, or {uniform: {min, max}}"),
         ({"word_emb": {"initializer": {"uniform": {"min": 1.0, "max": 1.0}}}},
-         "columns.word_emb.initializer.uniform: min 1.0 must be below max 1.0"),
+         "columns.word_emb.initializer.uniform: min must be less than max, got min 1.0 and max "
+         "1.0"),
         ({"word_emb": {"max_norm": 0.0}},
          "columns.word_emb.max_norm: got 0.0, expected greater than 0"),
         ({"word_emb": {"trainable": False}},
-         "columns.word_emb: trainable: false freezes random vectors; give pretrained vectors, or "
-         "an initializer if that is meant"),
+         "columns.word_emb: trainable: false freezes random vectors. Add pretrained vectors, or "
+         "an initializer if random vectors are intended."),
         ({"word_emb": {"pretrained": {}}},
-         "columns.word_emb.pretrained: give `file`, or `checkpoint` and `tensor`"),
+         "columns.word_emb.pretrained: set either `file`, or `checkpoint` and `tensor`"),
         ({"word_emb": {"pretrained": {"checkpoint": "x"}}},
-         "columns.word_emb.pretrained: `checkpoint` and `tensor` go together"),
+         "columns.word_emb.pretrained: `checkpoint` and `tensor` need each other. Set both."),
     ],
 )  # fmt: skip
 def test_what_a_broken_column_is_told(changes, message):
@@ -101,7 +105,8 @@ def test_a_cross_of_a_weighted_column_names_the_one_under_it():
     document = copy.deepcopy(DOCUMENT)
     document["columns"]["cross"] = {"crossed": ["weighted", "user"], "size": 9}
     document["groups"]["wide"] = ["cross"]
-    with pytest.raises(SpecError, match="column 'weighted' is weighted; cross 'word' itself"):
+    message = "column 'weighted' is weighted, which cannot be crossed. Cross 'word' instead."
+    with pytest.raises(SpecError, match=re.escape(message)):
         feature_specs.parse(document)
 
 
@@ -110,8 +115,8 @@ def test_a_spec_of_a_newer_version():
     with pytest.raises(SpecError) as error:
         feature_specs.parse(document)
     assert str(error.value).endswith(
-        "version: the spec is of version 2, and this estimator_kit reads up to 1; upgrade "
-        "estimator_kit"
+        "version: the spec has version 2, but this estimator_kit reads versions up to 1. Upgrade "
+        "estimator_kit."
     )
     assert feature_specs.parse({**DOCUMENT, "version": 1}) == feature_specs.parse(DOCUMENT)
 

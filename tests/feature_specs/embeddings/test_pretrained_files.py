@@ -1,5 +1,5 @@
-"""Files of pretrained vectors: what each broken one is told, before and in a training, and how much
-of a good one is known."""
+"""Files of pretrained vectors: the errors of broken files before and in a training, and the report
+on good files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from feature_specs.embeddings import pretrained, pretrained_files
 from feature_specs.embeddings.vector_files import VectorFileError, npy_array
 from tests.feature_specs.embeddings.test_embeddings import DOCUMENT, checkpoint, parse
 
-LINE = "; a line is a word, a space or a tab, and its numbers with spaces or tabs between them"
-SAVE = "write it again with numpy.save(file, vectors.astype(numpy.float32))"
+LINE = ". A line is a word, a space or a tab, and numbers separated by spaces or tabs."
+SAVE = "Write it again with numpy.save(file, vectors.astype(numpy.float32))."
 ROWS = (
-    ": a row an id in the order of the ids, and the column's dimension wide; make them so, or use "
-    "a text file, which names its words"
+    ": one row per id, in the order of the ids, and as many numbers per row as the column's "
+    "dimension. Write the array in this form, or use a text file, which names its words."
 )
-CORRECT = "; correct the path, which starts in the folder of the spec"
+CORRECT = ". Correct the path. It is relative to the folder of the spec."
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files of vectors that fit seen_emb, [4, 2] over a, b, ü and a bucket, or do not."""
+    """Files of vectors. Some fit seen_emb, which is [4, 2] over a, b, ü and a bucket."""
     np.save(tmp_path / "good.npy", np.zeros((4, 2)))
     np.save(tmp_path / "wide.npy", np.zeros((4, 3)))
     np.save(tmp_path / "long.npy", np.zeros((5, 2)))
@@ -65,12 +65,12 @@ def message_of(error, folder):
         ("a 1 2\nq 1\n",
          f"2: 1 numbers after the word 'q', expected 2, the column's dimension{LINE}"),
         ("a 1 2\nb x 1\n", "2: got 'x' for the word 'b', expected a number"),
-        ("a 1 2\na 1 2\n", "2: the word 'a' is there twice; keep one line"),
-        ("a 1 nan\n", "1: got nan for the word 'a', expected a finite number, as a float32"),
-        ("a 1 -inf\n", "1: got -inf for the word 'a', expected a finite number, as a float32"),
-        ("a -4e38 0\n", "1: got -4e38 for the word 'a', expected a finite number, as a float32"),
+        ("a 1 2\na 1 2\n", "2: the word 'a' is listed twice. Keep one line."),
+        ("a 1 nan\n", "1: got nan for the word 'a', expected a finite float32"),
+        ("a 1 -inf\n", "1: got -inf for the word 'a', expected a finite float32"),
+        ("a -4e38 0\n", "1: got -4e38 for the word 'a', expected a finite float32"),
         ("3 4\na 1 2\n",
-         "1: the header says 4 numbers a word, expected 2, the column's dimension"),
+         "1: the header says 4 numbers per word, expected 2, the column's dimension"),
     ],
 )  # fmt: skip
 def test_what_a_broken_line_is_told_before_and_in_a_training(tmp_path, text, message):
@@ -85,19 +85,19 @@ def test_what_a_broken_line_is_told_before_and_in_a_training(tmp_path, text, mes
 @pytest.mark.parametrize(
     "text, message",
     [
-        (b"a 1 2\n\n", "'vectors.txt', line 2 is empty; remove it"),
+        (b"a 1 2\n\n", "'vectors.txt', line 2 is empty. Remove it."),
         (b"a 1 2\nb\xff 1 2\n",
-         "'vectors.txt', line 2 is no UTF-8; write the vectors as UTF-8 text, or with numpy.save "
-         "to a file whose name ends in .npy"),
+         "'vectors.txt', line 2 is not UTF-8. Write the vectors as UTF-8 text, or with numpy.save "
+         "to a file whose name ends in .npy."),
         (b"\xef\xbb\xbfa 1 2\n",
          "'vectors.txt', line 1 starts with a byte order mark, which would become part of the "
-         "first word; write it as UTF-8 without one"),
+         "first word. Write the file as UTF-8 without a byte order mark."),
         (b"q 1 2\n",
-         "'vectors.txt' has none of the 3 words of the vocabulary; is it of another vocabulary, or "
-         "written in another case?"),
+         "'vectors.txt' has none of the 3 words of the vocabulary. Check that it belongs to this "
+         "vocabulary, and that its words have the same case."),
         (b"",
-         "'vectors.txt' has none of the 3 words of the vocabulary; is it of another vocabulary, or "
-         "written in another case?"),
+         "'vectors.txt' has none of the 3 words of the vocabulary. Check that it belongs to this "
+         "vocabulary, and that its words have the same case."),
     ],
 )  # fmt: skip
 def test_what_a_broken_text_file_is_told(tmp_path, text, message):
@@ -112,30 +112,33 @@ def test_what_a_broken_text_file_is_told(tmp_path, text, message):
 @pytest.mark.parametrize(
     "entry, message",
     [
-        ({"file": "no.txt"}, f"there is no file 'no.txt'{CORRECT}"),
-        ({"file": "vector.txt"}, "there is no file 'vector.txt'. Did you mean 'vectors.txt'?"),
+        ({"file": "no.txt"}, f"the file 'no.txt' does not exist{CORRECT}"),
+        ({"file": "vector.txt"}, "the file 'vector.txt' does not exist. Did you mean "
+                                 "'vectors.txt'?"),
         ({"file": "folder.txt"}, "'folder.txt' is a folder, expected a file of vectors"),
         ({"file": "wide.npy"}, f"got float64 [4, 3], expected floats [3 to 4, 2]{ROWS}"),
         ({"file": "long.npy"}, f"got float64 [5, 2], expected floats [3 to 4, 2]{ROWS}"),
         ({"file": "short.npy"}, f"got float64 [2, 2], expected floats [3 to 4, 2]{ROWS}"),
         ({"file": "flat.npy"}, f"got float64 [4], expected floats [3 to 4, 2]{ROWS}"),
         ({"file": "ints.npy"}, f"got int64 [4, 2], expected floats [3 to 4, 2]{ROWS}"),
-        ({"file": "strings.npy"}, f"'strings.npy' holds the type '<U1', expected floats; {SAVE}"),
-        ({"file": "pickled.npy"}, f"'pickled.npy' holds Python objects, expected floats; {SAVE}"),
+        ({"file": "strings.npy"},
+         f"'strings.npy' contains the type '<U1', expected floats. {SAVE}"),
+        ({"file": "pickled.npy"},
+         f"'pickled.npy' contains Python objects, expected floats. {SAVE}"),
         ({"file": "cut.npy"},
-         "'cut.npy' is cut off: it has 191 bytes, and its header says 192; copy it again"),
+         "'cut.npy' is truncated: it has 191 bytes, but its header says 192. Copy it again."),
         ({"file": "text.npy"},
-         "'text.npy' is no array of NumPy; write it with numpy.save, or give a text file a name "
-         "that does not end in .npy"),
+         "'text.npy' is not a NumPy array. Write it with numpy.save, or give a text file a name "
+         "that does not end in .npy."),
         ({"file": "header.npy"},
-         "'header.npy' has a header that cannot be read; write it again with numpy.save"),
+         "'header.npy' has a header that cannot be read. Write it again with numpy.save."),
         ({"checkpoint": "none", "tensor": "table"},
-         f"there is no checkpoint 'none': no file 'none.index' in its folder{CORRECT}"),
+         f"the checkpoint 'none' does not exist: its folder has no file 'none.index'{CORRECT}"),
         ({"checkpoint": "old2", "tensor": "table"},
-         "there is no checkpoint 'old2': no file 'old2.index' in its folder. Did you mean "
+         "the checkpoint 'old2' does not exist: its folder has no file 'old2.index'. Did you mean "
          "'old'?"),
         ({"checkpoint": "old.index", "tensor": "table"},
-         "'old.index' is one file of a checkpoint; give what its files have in common, 'old'"),
+         "'old.index' is one file of a checkpoint. Use the common prefix of its files, 'old'."),
     ],
 )  # fmt: skip
 def test_what_a_broken_file_is_told_before_and_in_a_training(folder, entry, message):
@@ -154,14 +157,14 @@ def test_what_a_broken_file_is_told_before_and_in_a_training(folder, entry, mess
         ({"checkpoint": "old", "tensor": "table"},
          f"got float32 [3, 2], expected floats [4, 2]{ROWS}"),
         ({"checkpoint": "torn", "tensor": "table"},
-         "'torn' cannot be read as a checkpoint; copy its .index and all its .data files again, or "
-         "name another"),
+         "'torn' cannot be read as a checkpoint. Copy its .index file and all its .data files "
+         "again, or name another checkpoint."),
         ({"file": "nan.npy"},
-         "the vectors hold NaN, infinity or what is too large for float32, first in row 1; make "
-         "them finite"),
+         "the vectors contain NaN, infinity or values that are too large for float32, first in "
+         "row 1. Replace them by finite values."),
         ({"file": "large.npy"},
-         "the vectors hold NaN, infinity or what is too large for float32, first in row 2; make "
-         "them finite"),
+         "the vectors contain NaN, infinity or values that are too large for float32, first in "
+         "row 2. Replace them by finite values."),
     ],
 )  # fmt: skip
 def test_what_only_a_training_finds(folder, entry, message):
@@ -199,9 +202,9 @@ def test_all_files_are_told_of_with_their_lines(folder):
     "column, entry, message",
     [
         ("user_emb", {"file": "vectors.txt"},
-         "columns.user_emb.pretrained.file: a text file names words, and column 'user' is "
-         "hash_bucket, which has none; use a vocabulary column, or an .npy file in the order of "
-         "the ids"),
+         "columns.user_emb.pretrained.file: a text file names words, but column 'user' is "
+         "hash_bucket, which has no words. Use a vocabulary column, or an .npy file in the order "
+         "of the ids."),
         ("seen_emb", {"file": "../vectors.txt"},
          "columns.seen_emb.pretrained.file: got '../vectors.txt', expected a path below the folder "
          "of the spec, '.'"),
@@ -244,7 +247,7 @@ def test_what_kind_of_array_numpy_wrote(tmp_path, dtype):
         np.lib.format.write_array(file, np.zeros(2, dtype), version=(2, 0))
     assert npy_array(tmp_path / "b.npy") == (np.dtype(dtype).name, (2,))
     (tmp_path / "c.npy").write_bytes(b"\x93NUM")
-    with pytest.raises(VectorFileError, match="is no array of NumPy"):
+    with pytest.raises(VectorFileError, match="is not a NumPy array"):
         npy_array(tmp_path / "c.npy")
 
 
@@ -253,9 +256,9 @@ def test_what_was_looked_at(folder):
     assert (text.column, text.file, text.warning) == ("seen_emb", "vectors.txt", None)
     assert text.text == "1 of 4 ids have a vector"
     (array,) = pretrained_files.check(spec_with(folder, file="good.npy"))
-    assert array.text == "4 of 4 ids have a vector (its numbers were not looked at)"
+    assert array.text == "4 of 4 ids have a vector (its numbers were not checked)"
     (tensor,) = pretrained_files.check(spec_with(folder, checkpoint="old", tensor="any"))
-    assert tensor.text == "is there; its tensor is looked at when a training starts"
+    assert tensor.text == "exists; its tensor is checked when a training starts"
     assert pretrained_files.check(spec_with(folder, checkpoint="../" + folder.name + "/old",
                                             tensor="any"))[0].text == tensor.text  # fmt: skip
 
@@ -264,7 +267,7 @@ def test_of_a_large_text_file_the_beginning_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.setattr(pretrained_files, "_CHECKED_BYTES", 9)
     (tmp_path / "vectors.txt").write_text("q 1 2\na 1 2\nb x 1\n")
     (looked,) = pretrained_files.check(spec_with(tmp_path, file="vectors.txt"))
-    assert looked.text == "its first 12 bytes are right; the rest was not looked at"
+    assert looked.text == "its first 12 bytes are valid; the rest was not checked"
     assert looked.warning is None
 
 
@@ -273,9 +276,9 @@ def test_of_a_large_text_file_the_beginning_is_looked_at(tmp_path, monkeypatch):
 
 def frozen(missing, buckets):
     return (
-        f"column 'seen_emb': trainable is false, and {missing} of 4 ids ({buckets} of them "
-        "out-of-vocabulary buckets) have no pretrained vector, so they stay at random ones; give "
-        "vectors for them, or initializer: zeros, or trainable: true"
+        f"column 'seen_emb': trainable is false, but {missing} of 4 ids ({buckets} of them "
+        "out-of-vocabulary buckets) have no pretrained vector, so they keep random vectors. Add "
+        "vectors for them, or set initializer: zeros or trainable: true."
     )
 
 

@@ -1,4 +1,4 @@
-"""Objectives of a spec: what a wrong loss, metric, label or group is told; the short forms."""
+"""Objectives of a spec: the errors of losses, metrics, labels and groups, and the short forms."""
 
 from __future__ import annotations
 
@@ -93,8 +93,9 @@ def test_rankings_of_one_spec_have_one_group():
             }
         )
     assert str(error.value).endswith(
-        "objectives.z.group_by: got 'user', and another objective ranks the rows of 'query'; rows "
-        "can be kept together by one feature alone"
+        "objectives.z.group_by: got 'user', but another objective ranks by 'query'. All ranking "
+        "objectives need the same group_by, because only one feature can decide which rows share "
+        "a batch."
     )
 
 
@@ -106,7 +107,7 @@ def test_rankings_of_one_spec_have_one_group():
         ({"head": "regression", "loss": {"pinball": 0.3}}, FLOAT,
          "objectives.y.loss.pinball: got 0.3, expected a mapping of quantile"),
         ({"head": "regression", "loss": {"log_cosh": 3}}, FLOAT,
-         "objectives.y.loss.log_cosh: got 3, expected {}, as there is nothing to say"),
+         "objectives.y.loss.log_cosh: got 3, expected {}, because it has no options"),
         ({"head": "poisson", "loss": "squared"}, INTEGER,
          "objectives.y.loss: got 'squared', expected a loss of this head. Use one of: poisson."),
         ({"head": "regression", "loss": {"huber": {"delta": 0}}}, FLOAT,
@@ -117,29 +118,30 @@ def test_rankings_of_one_spec_have_one_group():
          "objectives.y.metrics: got 'recall_at_precision', expected a number between 0 and 1, as "
          "in {recall_at_precision: 0.9}"),
         ({"head": "binary", "metrics": [{"ndcg": 0}], "group_by": "x"}, INTEGER,
-         "objectives.y.metrics: got {'ndcg': 0}, expected a whole number of 1 or more, as in "
+         "objectives.y.metrics: got {'ndcg': 0}, expected an integer of 1 or more, as in "
          "{ndcg: 10}"),
         ({"head": "binary", "metrics": [{"log_loss": 1}]}, INTEGER,
-         "objectives.y.metrics: got {'log_loss': 1}, expected log_loss alone, which has no number"),
+         "objectives.y.metrics: got {'log_loss': 1}, expected log_loss without a number"),
         ({"head": "binary", "metrics": ["log_loss", "log_loss"]}, INTEGER,
-         "objectives.y.metrics: metric 'log_loss' is listed twice"),
+         "objectives.y.metrics: metric 'log_loss' is listed twice. Remove one of them."),
         ({"head": "binary", "metrics": ["gauc"]}, INTEGER,
-         "objectives.y: the metric gauc is one of groups; add group_by: the feature whose rows of "
-         "one value are a group"),
+         "objectives.y: the metric gauc needs groups. Add group_by with the feature that names "
+         "the group of a row, such as a user id."),
         ({"head": "binary", "group_by": "x"}, INTEGER,
-         "objectives.y: no metric uses group_by; add one of gauc, mrr, ndcg, hit_rate to metrics, "
-         "or remove group_by"),
+         "objectives.y: no metric uses group_by. Add one of gauc, mrr, ndcg, hit_rate to metrics, "
+         "or remove group_by."),
         ({"head": "binary", "metrics": ["gauc"], "group_by": "x"}, INTEGER,
          "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
          "int64"),
         ({"head": "binary", "metrics": ["gauc"], "group_by": "z"}, INTEGER,
          "objectives.y.group_by: got 'z', expected the name of a feature. Use one of: x."),
         ({"head": "multi_class", "num_classes": 30, "metrics": ["confusion"]}, INTEGER,
-         "objectives.y: confusion is of up to 20 classes, as each pair of them is a metric; ask "
-         "for f1 or mean_iou instead"),
+         "objectives.y: confusion has one metric per pair of classes and allows up to 20 classes, "
+         "got 30. Use f1 or mean_iou instead."),
         ({"head": "multi_class", "num_classes": 3, "metrics": [{"top_k_accuracy": 3}]}, INTEGER,
-         "objectives.y: top_k_accuracy: got 3, expected less than the 3 classes (it would always "
-         "be 1)"),
+         "objectives.y: top_k_accuracy: got 3, expected less than the 3 classes, because "
+         "otherwise "
+         "it is always 1"),
         ({"head": "ranking", "group_by": "x"}, INTEGER,
          "objectives.y.group_by: feature 'x' is float32 with the shape (), expected one string or "
          "int64"),
@@ -148,26 +150,27 @@ def test_rankings_of_one_spec_have_one_group():
         ({"head": "ranking", "group_by": "z", "loss": {"softmax": {"lambda_weight": "ndcg"}}},
          INTEGER, "objectives.y.loss.softmax.lambda_weight: unknown key"),
         ({"head": "quantile", "quantiles": [0.5, 0.5]}, FLOAT,
-         "objectives.y: quantiles must increase strictly"),
+         "objectives.y: quantiles must be strictly increasing, got [0.5, 0.5]"),
         ({"head": "multi_label", "num_classes": 3}, INTEGER,
          "objectives.y: label 'y' has the shape [], expected shape: variable for a list of "
-         "classes, or shape: [3] for one 0 or 1 a class"),
+         "classes, or shape: [3] for one 0 or 1 per class"),
         ({"head": "multi_label", "num_classes": 3},
          {"dtype": "string", "shape": "variable", "vocabulary": ["a", "b"]},
-         "objectives.y: the head has 3 classes and the vocabulary of label 'y' 2 words; make them "
-         "equal"),
+         "objectives.y: the head has 3 classes, but the vocabulary of label 'y' has 2 words. Make "
+         "them equal."),
         ({"head": "cosine", "dimension": 3}, {**FLOAT, "shape": [2]},
-         "objectives.y: label 'y' has the shape [2], expected shape: [3] for one number a logit"),
+         "objectives.y: label 'y' has the shape [2], expected shape: [3] for one number per "
+         "logit"),
         ({"head": "binary"}, {**INTEGER, "shape": [2]},
-         "objectives.y: label 'y' has the shape [2], and the head binary learns one value; remove "
-         "shape, or choose the head multi_label or cosine"),
+         "objectives.y: label 'y' has the shape [2], but the head binary learns one value. Remove "
+         "shape, or use the head multi_label or cosine."),
         ({"head": "poisson"}, {"dtype": "string", "vocabulary": ["a", "b"]},
          "objectives.y: label 'y' is a string, expected a number"),
         ({"head": "binary"}, {**INTEGER, "missing": "no_class"},
-         "labels.y: missing: no_class is for lists (shape: variable); say mask to leave rows "
-         "without a value out, or nothing to make them an error"),
+         "labels.y: missing: no_class needs a list (shape: variable). Use missing: mask to leave "
+         "out rows without a value, or remove missing to make them an error."),
         ({"head": "multi_label", "num_classes": 3}, {**FLOAT, "shape": "variable"},
-         "labels.y: a list of classes is int64 or string, not float32"),
+         "labels.y: a list of classes must be int64 or string, got float32"),
     ],
 )  # fmt: skip
 def test_what_a_wrong_objective_is_told(objective, label, problem):

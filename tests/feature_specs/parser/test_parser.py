@@ -1,6 +1,6 @@
-"""parser, schema, validation: what each broken spec is told, word for word, and what a good one is.
+"""parser and validation: the exact messages of broken specs, and the result for a good spec.
 
-What is said of vocabulary files is in test_vocabulary, of YAML itself in test_yaml_reader.
+test_vocabulary tests the messages about vocabulary files, and test_yaml_reader those about YAML.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests import conftest
 
 pytestmark = pytest.mark.no_tensorflow
 
-# A good spec, a section a line: a problem in `features` is on line 1, in `columns` on line 2, ...
+# A good spec with one section per line: `features` is on line 1, `columns` on line 2, and so on.
 SECTIONS = {
     "features": "f: {dtype: float32}, i: {dtype: int64}, s: {dtype: string}, "
     "m: {dtype: string, shape: variable}, v: {dtype: float32, shape: [3]}",
@@ -30,9 +30,9 @@ SECTIONS = {
     "objectives": "y: {head: binary}",
 }
 
-# Changes of the good spec (`section: text` replaces, `section + text` adds an entry, `section -`
-# drops) and, indented, what is then said. A problem may go on in the next line, indented deeper.
-# `<kinds>` stands for all column kinds.
+# Changes of the good spec (`section: text` replaces a section, `section + text` adds an entry,
+# `section -` removes the section), followed by the indented messages. A message may continue on the
+# next line with a deeper indent. `<kinds>` stands for all column kinds.
 BROKEN = """
 # --- Sections
 featurs: {}
@@ -41,11 +41,11 @@ extra: 1
     6: extra: unknown section. Use one of: features, columns, groups, labels, objectives, ignored,
        drift, filter, retraining, tables.
 features -
-    1: the top level: the section 'features' is missing
+    1: the top level: the section 'features' is missing. Add it.
 columns -
 objectives -
-    1: the top level: the section 'columns' is missing
-    1: the top level: the section 'objectives' is missing
+    1: the top level: the section 'columns' is missing. Add it.
+    1: the top level: the section 'objectives' is missing. Add it.
 features: [f]
     1: features: got ['f'], expected names with entries
 groups: {}
@@ -59,15 +59,20 @@ ignored: [1]
 
 # --- Names
 features + a b: {dtype: string}
-    1: features.a b: a name starts with a letter or digit and goes on with those, _, - and .
+    1: features.a b: a name must start with a letter or digit, and may then contain letters,
+       digits, _, - and .
 columns + _a: {numeric: f}
-    2: columns._a: a name starts with a letter or digit and goes on with those, _, - and .
+    2: columns._a: a name must start with a letter or digit, and may then contain letters, digits,
+       _, - and .
 groups: {é: [f]}
-    3: groups.é: a name starts with a letter or digit and goes on with those, _, - and .
+    3: groups.é: a name must start with a letter or digit, and may then contain letters, digits, _,
+       - and .
 labels + -y: {dtype: int64}
-    4: labels.-y: a name starts with a letter or digit and goes on with those, _, - and .
+    4: labels.-y: a name must start with a letter or digit, and may then contain letters, digits,
+       _, - and .
 objectives + y/z: {head: binary}
-    5: objectives.y/z: a name starts with a letter or digit and goes on with those, _, - and .
+    5: objectives.y/z: a name must start with a letter or digit, and may then contain letters,
+       digits, _, - and .
 
 # --- Features
 features + c: string
@@ -82,25 +87,27 @@ features + c: {dtyp: string}
     1: features.c.dtype: is missing
     1: features.c.dtyp: unknown key. Did you mean 'dtype'?
 features + c: {dtype: string, shape: [0]}
-    1: features.c.shape: got [0], expected [] for one value, [n] or [n, m] for so many, or variable
-features + c: {dtype: string, shape: variabel}
-    1: features.c.shape: got 'variabel', expected [] for one value, [n] or [n, m] for so many, or
+    1: features.c.shape: got [0], expected [] for one value, [n] or [n, m] for a fixed number, or
        variable
+features + c: {dtype: string, shape: variabel}
+    1: features.c.shape: got 'variabel', expected [] for one value, [n] or [n, m] for a fixed
+       number, or variable
 features + c: {dtype: string, default: a, required: true}
-    1: features.c: required: true goes with neither a default nor shape: variable (an absent list
-       is empty); remove one of the two
+    1: features.c: required: true cannot be combined with a default or with shape: variable (an
+       absent list is read as an empty list). Remove one of the two.
 features + c: {dtype: string, default: 1}
-    1: features.c: the default 1 is no string
+    1: features.c: the default must be of dtype string, got 1. Change default or dtype.
 features + c: {dtype: int64, default: 1.5}
-    1: features.c: the default 1.5 is no int64
+    1: features.c: the default must be of dtype int64, got 1.5. Change default or dtype.
 features + c: {dtype: float32, default: no}
-    1: features.c: the default 'no' is no float32
+    1: features.c: the default must be of dtype float32, got 'no'. Change default or dtype.
 features + c: {dtype: float32, default: .nan}
-    1: features.c: the default must be finite, as a float32
+    1: features.c: the default must be a finite float32, got nan
 features + c: {dtype: float32, default: 1e999}
-    1: features.c: the default must be finite, as a float32
+    1: features.c: the default must be a finite float32, got inf
 features + c: {dtype: string, shape: variable, default: a}
-    1: features.c: a variable feature has no default (an absent list is empty)
+    1: features.c: a feature of shape: variable cannot have a default, because an absent list is
+       read as an empty list. Remove default.
 
 # --- Columns, one by one
 columns + c: {numerc: f}
@@ -120,13 +127,13 @@ columns + c: {numeric: f, normalizer: {zscore: {mean: 1}}}
 columns + c: {numeric: f, normalizer: {zscore: {mean: 1, stddev: 0}}}
     2: columns.c.normalizer.zscore.stddev: got 0, expected greater than 0
 columns + c: {numeric: f, normalizer: {clip: {min: 1, max: 0}}}
-    2: columns.c.normalizer.clip: min 1.0 must be below max 0.0
+    2: columns.c.normalizer.clip: min must be less than max, got min 1.0 and max 0.0
 columns + c: {bucketized: f, boundaries: [1, 1]}
-    2: columns.c.boundaries: boundaries must increase strictly, and [0] is 1.0, [1] is 1.0; remove
-       one of the two
+    2: columns.c.boundaries: boundaries must be strictly increasing, got 1.0 at [0] and 1.0 at [1].
+       Remove one of the two.
 columns + c: {bucketized: f, boundaries: [0, 30, 20, 10]}
-    2: columns.c.boundaries: boundaries must increase strictly, and [1] is 30.0, [2] is 20.0; sort
-       them
+    2: columns.c.boundaries: boundaries must be strictly increasing, got 30.0 at [1] and 20.0 at
+       [2]. Sort them.
 columns + c: {bucketized: f, boundaries: [a]}
     2: columns.c.boundaries[0]: got 'a', expected a valid number
 columns + c: {bucketized: f, boundaries: [0, .inf]}
@@ -138,7 +145,7 @@ columns + c: {identity: i, size: 0}
 columns + c: {identity: i, size: "3"}
     2: columns.c.size: got '3', expected a valid integer
 columns + c: {identity: i, size: 3, default_id: 3}
-    2: columns.c: default_id 3 must be below size 3
+    2: columns.c: default_id must be less than size, 3, got 3
 columns + c: {hash_bucket: s, size: 1}
     2: columns.c.size: got 1, expected greater than or equal to 2
 columns + c: {hash_bucket: s, sise: 9}
@@ -159,22 +166,22 @@ columns + c: {numeric: s}
     2: columns.c.numeric: feature 's' is a string, expected a number
 columns + c: {numeric: m}
     2: columns.c.numeric: feature 'm' is a string, expected a number
-    2: columns.c.numeric: feature 'm' is of variable length, expected a fixed shape
+    2: columns.c.numeric: feature 'm' has a variable length, expected a fixed shape
 columns + c: {identity: s, size: 3}
     2: columns.c.identity: feature 's' is string, expected int64
 columns + c: {hash_bucket: f, size: 3}
-    2: columns.c.hash_bucket: feature 'f' is float32, expected string or int64; put a bucketized
-       column over it
+    2: columns.c.hash_bucket: feature 'f' is float32, expected string or int64. Use a bucketized
+       column instead.
 features + g: {dtype: int64, shape: [2]}
 columns + c: {hash_bucket: g, size: 3}
-    2: columns.c.hash_bucket: feature 'g' has the shape [2], expected one value or a list; declare
-       it with shape: variable
+    2: columns.c.hash_bucket: feature 'g' has the shape [2], expected one value or a list. Declare
+       it with shape: variable.
 columns + c: {bucketized: v, boundaries: [1]}
-    2: columns.c: no group uses this column; add it to a group or remove it
+    2: columns.c: no group uses this column. Add it to a group or remove it.
 columns + c: {bucketized: q, boundaries: [1]}
     2: columns.c.bucketized: got 'q', expected a numeric column or feature. Use one of: f, i, s, m, v, c.
 columns + c: {bucketized: e, boundaries: [1]}, e: {indicator: s}
-    2: columns.c.bucketized: column 'e' is indicator, expected a numeric one
+    2: columns.c.bucketized: column 'e' is indicator, expected a numeric column
 columns + c: {embedding: q, dimension: 2}
     2: columns.c.embedding: got 'q', expected the name of a categorical column. Use one of: i, s, m.
 columns + c: {embedding: f, dimension: 2}
@@ -184,16 +191,17 @@ columns + c: {embedding: e, dimension: 2}, e: {embedding: s, dimension: 2}
 columns + e: {dynamic_embedding: s, dimension: 0}
     2: columns.e.dimension: got 0, expected greater than or equal to 1
 columns + e: {dynamic_embedding: f, dimension: 2}
-    2: columns.e.dynamic_embedding: feature 'f' is float32, expected string or int64; make an
-       embedding of a bucketized column over it
+    2: columns.e.dynamic_embedding: feature 'f' is float32, expected string or int64. Make an
+       embedding of a bucketized column of it.
 columns + e: {dynamic_embedding: si, dimension: 2}
     2: columns.e.dynamic_embedding: got 'si', expected the name of a feature. Did you mean 's'?
 columns + e: {dynamic_embedding: s, dimension: 2, evict_every: 10}
-    2: columns.e: `evict_every` goes with max_rows, without which nothing goes
+    2: columns.e: `evict_every` needs max_rows, because without it nothing is evicted. Set max_rows
+       or remove evict_every.
 columns + e: {dynamic_embedding: s, dimension: 2, evict: newest, max_rows: 10}
     2: columns.e.evict: got 'newest', expected 'oldest' or 'rarest'
 columns + e: {dynamic_embedding: s, dimension: 2, max_rows: 3, shards: 4}
-    2: columns.e: max_rows 3 must not be below shards 4; each has a row
+    2: columns.e: max_rows must be at least the number of shards, 4, got 3
 columns + e: {dynamic_embedding: s, dimension: 2, min_count: 0}
     2: columns.e.min_count: got 0, expected greater than or equal to 1
 columns + e: {dynamic_embedding: s, dimension: 2}, i2: {indicator: e}
@@ -201,93 +209,93 @@ columns + e: {dynamic_embedding: s, dimension: 2}, i2: {indicator: e}
        indicator
 features + g: {dtype: string}
 columns + c: {indicator: g}
-    2: columns.c.indicator: got 'g', expected the name of a categorical column; 'g' is a feature:
-       make a hash_bucket or vocabulary column of it first
+    2: columns.c.indicator: got 'g', expected the name of a categorical column. 'g' is a feature.
+       Make a hash_bucket or vocabulary column of it first.
 columns + c: {crossed: [i, q], size: 9}
     2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column. Use one of: f, i, s, m,
        v, c.
 columns + c: {crossed: [f, i], size: 9}
-    2: columns.c.crossed[0]: column 'f' is numeric, expected a feature or a categorical column; for
-       a number cross a bucketized column
+    2: columns.c.crossed[0]: column 'f' is numeric, expected a feature or a categorical column. To
+       cross a number, cross a bucketized column.
 features + g: {dtype: float32}
 columns + c: {crossed: [g, i], size: 9}
-    2: columns.c.crossed[0]: feature 'g' is float32, which cannot be crossed; cross a bucketized
-       column over it
+    2: columns.c.crossed[0]: feature 'g' is float32, which cannot be crossed. Cross a bucketized
+       column of it instead.
 columns + c: {crossed: [i, s], size: 9}
     2: columns.c.crossed[1]: column 's' is a hash_bucket, expected the feature 's' itself: hashing
-       twice only adds collisions; rename the column, so that the name means the feature
+       twice only adds collisions. Rename the column, so that its name means the feature.
 columns + c: {crossed: [i, h], size: 9}, h: {hash_bucket: s, size: 4}
     2: columns.c.crossed[1]: column 'h' is a hash_bucket, expected the feature 's' itself: hashing
-       twice only adds collisions
+       twice only adds collisions.
 columns + c: {crossed: [x, i], size: 9}, x: {crossed: [b, i], size: 9},
           b: {bucketized: f, boundaries: [1]}
-    2: columns.c.crossed[0]: column 'x' is a cross itself; list its keys instead
+    2: columns.c.crossed[0]: column 'x' is a cross itself. List its keys instead.
 
-# --- Cycles, each told once, beside what is wrong with every link
+# --- Cycles, each reported once, together with the problems of every link
 columns + c: {indicator: c}
-    2: columns.c: the column is made from itself; name a feature or another column
+    2: columns.c: the column is made from itself. Name a feature or another column.
 columns + c: {bucketized: c, boundaries: [1]}
-    2: columns.c: the column is made from itself; name a feature or another column
+    2: columns.c: the column is made from itself. Name a feature or another column.
 columns + c: {weighted: c, weight: w}
-    2: columns.c: the column is made from itself; name a feature or another column
+    2: columns.c: the column is made from itself. Name a feature or another column.
 columns + c: {crossed: [c, q], size: 9}
     2: columns.c.crossed[1]: got 'q', expected a feature or a categorical column. Use one of: f, i, s, m,
        v, c.
-    2: columns.c: the column is made from itself; name a feature or another column
+    2: columns.c: the column is made from itself. Name a feature or another column.
 features + g: {dtype: string}
 columns + g: {crossed: [i, g], size: 9}
-    2: columns.g: the column is made from itself; rename it, so that 'g' means the feature
+    2: columns.g: the column is made from itself. Rename it, so that 'g' means the feature.
 columns + c: {crossed: [d, i], size: 4}, d: {crossed: [i, c], size: 4}
-    2: columns.c.crossed[0]: column 'd' is a cross itself; list its keys instead
-    2: columns.d.crossed[1]: column 'c' is a cross itself; list its keys instead
-    2: columns.c: columns form a cycle: c -> d -> c
+    2: columns.c.crossed[0]: column 'd' is a cross itself. List its keys instead.
+    2: columns.d.crossed[1]: column 'c' is a cross itself. List its keys instead.
+    2: columns.c: columns form a cycle: c -> d -> c. Change a source to break it.
 columns + a: {indicator: c}, c: {indicator: d}, d: {embedding: e, dimension: 1}, e: {indicator: c}
     2: columns.a.indicator: column 'c' is indicator, expected a categorical column for indicator
     2: columns.c.indicator: column 'd' is embedding, expected a categorical column for indicator
     2: columns.d.embedding: column 'e' is indicator, expected a categorical column for embedding
     2: columns.e.indicator: column 'c' is indicator, expected a categorical column for indicator
-    2: columns.c: columns form a cycle: c -> d -> e -> c
+    2: columns.c: columns form a cycle: c -> d -> e -> c. Change a source to break it.
 
 # --- Groups
 groups: {deep: f}
     3: groups.deep: got 'f', expected a list of column names
 groups: {deep: []}
-    3: groups.deep: the group is empty; list its columns or remove it
+    3: groups.deep: the group is empty. List its columns or remove it.
 groups: {deep: [f, f]}
-    3: groups.deep[1]: column 'f' is in the group twice
+    3: groups.deep[1]: column 'f' is listed twice. Remove one of them.
 groups: {deep: [f, ff]}
     3: groups.deep[1]: got 'ff', expected the name of a column. Did you mean 'f'?
 features + g: {dtype: string}
 groups: {deep: [g]}
-    3: groups.deep[0]: got 'g', expected the name of a column; 'g' is a feature: a group lists
-       columns
+    3: groups.deep[0]: got 'g', expected the name of a column. 'g' is a feature, but a group lists
+       columns.
 
 # --- Labels and objectives
 labels: {y: {dtype: string}}
-    4: labels.y: a string label needs a vocabulary, and only a string label has one
+    4: labels.y: a string label needs a vocabulary, and only a string label can have one
 labels: {y: {dtype: int64, vocabulary: [a, b]}}
-    4: labels.y: a string label needs a vocabulary, and only a string label has one
+    4: labels.y: a string label needs a vocabulary, and only a string label can have one
 labels: {y: {dtype: string, vocabulary: [a, a]}}
-    4: labels.y: the vocabulary has duplicates
+    4: labels.y: the vocabulary lists a word twice. Remove one of them.
 labels: {y: {dtype: int64, default: 0}}
     4: labels.y.default: unknown key. Use one of: dtype, shape, vocabulary, missing, weight, true_probability.
 labels: {f: {dtype: int64}}
 objectives: {f: {head: binary}}
-    4: labels.f: the label is also a feature and would leak into the model
+    4: labels.f: the label is also a feature and would leak into the model. Rename or remove one.
 labels + z: {dtype: int64}
-    4: labels.z: no objective learns this label; add an objective or remove it
+    4: labels.z: no objective learns this label. Add an objective or remove it.
 labels: {y: {dtype: int64, weight: q}}
     4: labels.y.weight: got 'q', expected a feature or a label. Use one of: f, i, s, m, v, y.
 labels: {y: {dtype: int64, weight: s}}
-    4: labels.y.weight: 's' is no single number
+    4: labels.y.weight: 's' must be a single number
 labels: {y: {dtype: int64, weight: v}}
-    4: labels.y.weight: 'v' is no single number
+    4: labels.y.weight: 'v' must be a single number
 labels: {y: {dtype: int64, true_probability: ff}}
     4: labels.y.true_probability: got 'ff', expected a float32 feature of one value. Did you mean
        'f'?
 labels: {y: {dtype: float32, true_probability: f}}
 objectives: {y: {head: regression}}
-    4: labels.y.true_probability: is for the label of a binary head
+    4: labels.y.true_probability: only the label of a binary head can have it. Remove it.
 objectives: {y: {head: binry}}
     5: objectives.y.head: got 'binry', expected a head. Did you mean 'binary'?
 objectives: {y: {head: softmax}}
@@ -295,7 +303,8 @@ objectives: {y: {head: softmax}}
 objectives: {y: binary}
     5: objectives.y: got 'binary', expected a head. Use one of: binary, multi_class, regression, multi_label, poisson, logistic_regression, cosine, quantile, ranking.
 objectives: {y: {head: ranking}}
-    5: objectives.y: the head ranking needs group_by: the feature whose rows of one value are ranked against each other, such as the id of a query, session or user
+    5: objectives.y: the head ranking needs group_by. Add the feature that names the group of a
+       row, such as the id of a query, session or user.
 objectives: {y: {head: binary, num_classes: 2}}
     5: objectives.y.num_classes: unknown key. Use one of: label, loss_weight, reduction, steps, head, loss, positive_penalty, metrics, group_by.
 objectives: {y: {head: multi_class, num_classes: 2}}
@@ -303,14 +312,16 @@ objectives: {y: {head: multi_class, num_classes: 2}}
 objectives: {y: {head: binary, loss_weight: -1}}
     5: objectives.y.loss_weight: got -1, expected greater than or equal to 0
 objectives: {z: {head: binary}}
-    4: labels.y: no objective learns this label; add an objective or remove it
+    4: labels.y: no objective learns this label. Add an objective or remove it.
     5: objectives.z: got 'z', expected the name of a label. Use one of: y.
 objectives + z: {head: binary, label: yy}
     5: objectives.z.label: got 'yy', expected the name of a label. Did you mean 'y'?
 objectives + z: {head: binary, label: y}
-    5: objectives.z: objectives 'y' and 'z' both learn the label 'y'; give one of them another label, or remove it
+    5: objectives.z: objectives 'y' and 'z' both learn the label 'y'. Give one of them another
+       label, or remove it.
 labels: {y: {dtype: string, vocabulary: [a, b, c]}}
-    5: objectives.y: the head has 2 classes and the vocabulary of label 'y' 3 words; make them equal
+    5: objectives.y: the head has 2 classes, but the vocabulary of label 'y' has 3 words. Make them
+       equal.
 labels: {y: {dtype: string, vocabulary: [a, b]}}
 objectives: {y: {head: regression}}
     5: objectives.y: label 'y' is a string, expected a number
@@ -320,21 +331,21 @@ objectives: {y: {head: multi_class, num_classes: 3}}
 
 # --- What nothing uses
 features + g: {dtype: string}
-    1: features.g: no group uses this feature; add a column of it to a group, or list it under
-       `ignored`
+    1: features.g: no group uses this feature. Add a column of it to a group, or list it under
+       `ignored`.
 columns + c: {indicator: i}
-    2: columns.c: no group uses this column; add it to a group or remove it
+    2: columns.c: no group uses this column. Add it to a group or remove it.
 ignored: [f]
-    6: ignored[0]: feature 'f' is used by column 'f'; to leave it out, remove these (columns from
-       their groups, too); to keep it, remove it from `ignored`
+    6: ignored[0]: feature 'f' is used by column 'f'. To ignore it, remove these uses, and remove
+       the columns from their groups. To use it, remove it from `ignored`.
 columns + c: {embedding: s, dimension: 2}
 groups: {deep: [f, i, c, m, v], wide: [s]}
 labels: {y: {dtype: int64, weight: f}}
 ignored: [s, f]
-    6: ignored[0]: feature 's' is used by column 's', column 'c'; to leave it out, remove these
-       (columns from their groups, too); to keep it, remove it from `ignored`
-    6: ignored[1]: feature 'f' is used by column 'f', the weight of label 'y'; to leave it out,
-       remove these (columns from their groups, too); to keep it, remove it from `ignored`
+    6: ignored[0]: feature 's' is used by column 's', column 'c'. To ignore it, remove these uses,
+       and remove the columns from their groups. To use it, remove it from `ignored`.
+    6: ignored[1]: feature 'f' is used by column 'f', the weight of label 'y'. To ignore it, remove
+       these uses, and remove the columns from their groups. To use it, remove it from `ignored`.
 ignored: [y]
     6: ignored[0]: got 'y', expected the name of a feature. Use one of: f, i, s, m, v.
 # --- What is easily overlooked
@@ -353,9 +364,9 @@ columns + c: {numeric: f, normalizer: [log1p, {zscore: {mean: 1, stdev: 2}}]}
     2: columns.c.normalizer[1].zscore.stddev: is missing
     2: columns.c.normalizer[1].zscore.stdev: unknown key. Did you mean 'stddev'?
 columns + c: {numeric: f, normalizer: [log1p, {log1p: {}}]}
-    2: columns.c.normalizer: got {'log1p': {}}, expected log1p alone, which has no values
+    2: columns.c.normalizer: got {'log1p': {}}, expected the word log1p without values
 columns + c: {embedding: s, dimension: 2, dimenson: 3}
-    2: columns.c.dimenson: unknown key. Did you mean 'dimension'? It is there already
+    2: columns.c.dimenson: unknown key. Did you mean 'dimension'? It is already set.
 columns + c: {embedding: s, dimension: 2, pretrained: {fil: vectors.txt}}
     2: columns.c.pretrained.fil: unknown key. Did you mean 'file'?
 drift: {default: {missing: {warm: 0.1}}}
@@ -366,7 +377,7 @@ drift: {features: {s: {linf: {warn: 0.1}, mising: {warn: 0.1}}}}
 columns + c: {embedding: s, dimension: 2, initializer: {normal: {stddev: 1, mean: 0}}}
     2: columns.c.initializer.normal.mean: unknown key. Use one of: stddev.
 columns + c: {embedding: s, dimension: 2, initializer: {zeros: {}}}
-    2: columns.c.initializer: got {'zeros': {}}, expected zeros alone, which has no values
+    2: columns.c.initializer: got {'zeros': {}}, expected the word zeros without values
 columns + c: {numeric: f, normalizer: {zscore: 3}}
     2: columns.c.normalizer.zscore: got 3, expected a mapping of mean, stddev
 columns + c: {bucketized: f, boundaries: []}
@@ -379,41 +390,42 @@ features + c: {dtype: int64, default: [1]}
     1: features.c.default: got [1], expected one number or string
 features + c: {dtype: int64, default: 9223372036854775808}
 ignored: [c]
-    1: features.c: the default 9223372036854775808 is too large for int64
+    1: features.c: the default must fit into an int64, got 9223372036854775808
 features + c: {dtype: float32, default: 1.0e+39}
 ignored: [c]
-    1: features.c: the default must be finite, as a float32
+    1: features.c: the default must be a finite float32, got 1e+39
 filter: [{feature: i, in: [1, 9223372036854775808]}, {feature: f, min: -1.0e+39}]
-    6: filter[0].in: got 9223372036854775808, which no int64 holds
-    6: filter[1].min: got -1e+39, which no float32 holds
+    6: filter[0].in: got 9223372036854775808, which does not fit into an int64
+    6: filter[1].min: got -1e+39, which does not fit into float32
 columns + c: {crossed: [i, i], size: 9}
 groups: {deep: [f, i, s, m, v, c]}
-    2: columns.c: key 'i' is there twice
+    2: columns.c: key 'i' is listed twice. Remove one of them.
 ignored: false
     6: ignored: got False, expected a list of features
 features + c: {dtype: string}
 ignored: [c, c]
-    6: ignored[1]: feature 'c' is there twice
+    6: ignored[1]: feature 'c' is listed twice. Remove one of them.
 features + f2: {dtype: int64}, b: {dtype: float32}
 columns + b: {identity: f2, size: 3}, c: {bucketized: b, boundaries: [1]}
 groups: {deep: [f, i, s, m, v, c]}
 ignored: [f2]
-    2: columns.b: no group uses this column; add it to a group or remove it
+    2: columns.b: no group uses this column. Add it to a group or remove it.
 columns + c: {hash_bucket: i, size: 3}
 groups: {deep: [f, i, s, m, v, c]}
-    3: groups.deep: columns i, c are all 'i' to TensorFlow, which names a column after its features,
-       so their variables would collide; keep one
+    3: groups.deep: columns i, c would all have variables named 'i', because TensorFlow names a
+       column after its features. Keep one of them.
 labels: {y: {dtype: int64, weight: y}}
-    4: labels.y.weight: a label cannot weigh itself
+    4: labels.y.weight: a label cannot be its own weight. Name a feature or another label.
 labels: {y: {dtype: int64, true_probability: v}}
     4: labels.y.true_probability: got 'v', expected a float32 feature of one value. Use one of: f.
 labels: {y: {dtype: int64, true_probability: f}}
-    4: labels.y.true_probability: feature 'f' is in a group and would leak into the model
+    4: labels.y.true_probability: feature 'f' is in a group and would leak into the model. Remove
+       it from the group.
 """  # noqa: E501
 
 
 def cases(table):
-    """Parameters (changes, problems) of every case, as the comments on the tables say."""
+    """The parameters (changes, problems) of every case of a table."""
     changes, problems = {}, []
     for line in [*table.splitlines(), "end:"]:
         if line.startswith("#") or not line:
@@ -434,7 +446,7 @@ def cases(table):
 
 
 def spec_text(changes):
-    """The good spec with changes: `: text` replaces a section, `+ entry` adds to it, `-` drops."""
+    """The good spec with changes: `: text` replaces a section, `+ x` adds to it, `-` removes it."""
     lines = []
     for section in {**SECTIONS, **changes}:
         entries, change = f"{{{SECTIONS.get(section)}}}", changes.get(section, "")
@@ -454,7 +466,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def assert_problems(file, problems):
-    """Loading the file says exactly these problems, each as `line: path: message`."""
+    """Asserts that loading the file reports exactly these problems, as `line: path: message`."""
     with pytest.raises(SpecError) as error:
         feature_specs.load(file)
     noun = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -501,12 +513,12 @@ objectives:
 def test_all_problems_of_a_stage_come_at_once_in_line_order(folder):
     pathlib.Path("spec.yaml").write_text(SEVERAL)
     entries_alone = [
-        "4: features.x: the default 'a' is no float32",
+        "4: features.x: the default must be of dtype float32, got 'a'. Change default or dtype.",
         "7: features.y.dtype: got 'int63', expected 'float32', 'int64' or 'string'. Did you mean "
         "'int64'?",
         "9: columns.x.normalizr: unknown key. Did you mean 'normalizer'?",
-        "12: columns.y.boundaries: boundaries must increase strictly, and [0] is 1.0, [1] is 1.0; "
-        "remove one of the two",
+        "12: columns.y.boundaries: boundaries must be strictly increasing, got 1.0 at [0] and 1.0 "
+        "at [1]. Remove one of the two.",
         "18: objectives.z.head: got 'binry', expected a head. Did you mean 'binary'?",
     ]
     assert_problems("spec.yaml", entries_alone)
@@ -518,9 +530,10 @@ def test_names_are_looked_at_when_all_entries_are_right(folder):
     text = text.replace("bucketized: x", "bucketized: y").replace("binry", "binary, label: q")
     pathlib.Path("spec.yaml").write_text(text)
     names = [
-        "2: groups.deep[2]: column 'x' is in the group twice",
-        "11: columns.y.bucketized: feature 'y' is no number, expected one, or [n] numbers",
-        "16: labels.z: no objective learns this label; add an objective or remove it",
+        "2: groups.deep[2]: column 'x' is listed twice. Remove one of them.",
+        "11: columns.y.bucketized: feature 'y' must hold one number or a fixed number of numbers, "
+        "[n]",
+        "16: labels.z: no objective learns this label. Add an objective or remove it.",
         "18: objectives.z.label: got 'q', expected the name of a label. Use one of: z.",
     ]
     assert_problems("spec.yaml", names)
@@ -581,7 +594,7 @@ def test_a_dict_has_no_lines_and_the_name_that_it_is_given(document):
 
 
 def test_a_long_value_is_cut_in_the_middle(document):
-    document["groups"]["deep"] = "a" * 50 + "b" * 50  # The quotes count: 29 letters are left.
+    document["groups"]["deep"] = "a" * 50 + "b" * 50  # The quotes count, so 29 letters are left.
     with pytest.raises(SpecError) as error:
         feature_specs.parse(document)
     assert error.value.problems[0].message == (
@@ -594,7 +607,9 @@ def test_a_long_value_is_cut_in_the_middle(document):
 def test_names_that_only_look_right(document, name):
     document["features"][name] = {"dtype": "string"}
     document["ignored"] = [name] if isinstance(name, str) else []
-    with pytest.raises(SpecError, match="a name starts with a letter or digit and goes on with"):
+    with pytest.raises(
+        SpecError, match="a name must start with a letter or digit, and may then contain letters"
+    ):
         feature_specs.parse(document)
 
 
@@ -618,9 +633,9 @@ def test_integers_that_no_float_holds():
     many = 10**400
     document = copy.deepcopy(conftest.DOCUMENT)
     document["features"]["price"]["default"] = many
-    with pytest.raises(SpecError, match="the default must be finite, as a float32"):
+    with pytest.raises(SpecError, match="the default must be a finite float32, got 1000"):
         feature_specs.parse(document)
     document = copy.deepcopy(conftest.DOCUMENT)
     document["filter"] = [{"feature": "price", "max": many}]
-    with pytest.raises(SpecError, match="which no float32 holds"):
+    with pytest.raises(SpecError, match="which does not fit into float32"):
         feature_specs.parse(document)

@@ -1,4 +1,4 @@
-"""Numbers of a statistics file in a spec: resolved at reading, or told what is wrong."""
+"""References to statistics files in a spec: their numbers, and the errors."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_equal_quantiles_are_merged_and_that_is_said(folder, caplog):
         )
     assert spec.columns["b"].boundaries == (0.0, 7.5)
     assert caplog.messages == [
-        "columns.b: the quantiles of feature 'steps' that are equal were merged: 3 buckets "
+        "columns.b: equal quantiles of feature 'steps' were merged, which leaves 3 buckets "
         "instead of 10"
     ]
 
@@ -123,8 +123,9 @@ def test_equal_quantiles_are_merged_and_that_is_said(folder, caplog):
     "column, message",
     [
         (numeric("age", {"zscore": {"statistics": "no.json"}}),
-         "columns.x.normalizer.zscore.statistics: there is no file '{}/no.json'; run.py "
-         "--mode=analyze writes it"),
+         "columns.x.normalizer.zscore.statistics: the file '{}/no.json' does not exist. Write it "
+         "with "
+         "run.py --mode=analyze."),
         (numeric("age", {"zscore": {"statistics": "../s.json"}}),
          "columns.x.normalizer.zscore.statistics: got '../s.json', expected a path below the "
          "folder of the spec, '{}'"),
@@ -132,32 +133,32 @@ def test_equal_quantiles_are_merged_and_that_is_said(folder, caplog):
          "columns.x.normalizer.zscore.statistics: got 3, expected a path below the folder of the "
          "spec, '{}'"),
         (numeric("age", {"zscore": {"statistics": "statistics.json", "mean": 0}}),
-         "columns.x.normalizer.zscore: give the numbers or `statistics`, not both"),
+         "columns.x.normalizer.zscore: set either the numbers or `statistics`, not both"),
         (numeric("age", "log1p", ZSCORE),
-         "columns.x.normalizer[1].zscore.statistics: the statistics are of the feature as it is "
-         "stored, and other steps come before; make zscore the first step or give its numbers"),
+         "columns.x.normalizer[1].zscore.statistics: statistics describe the stored feature, but "
+         "other steps come first. Make zscore the first step, or set its numbers."),
         (numeric("other", ZSCORE),
          "columns.x.normalizer.zscore.statistics: 'statistics.json' has no feature 'other'. "
          "Use one of: age, steps, constant, city."),
         (numeric("city", MINMAX),
-         "columns.x.normalizer.minmax.statistics: feature 'city' of 'statistics.json' is a "
+         "columns.x.normalizer.minmax.statistics: feature 'city' in 'statistics.json' is a "
          "string, expected numbers"),
         (numeric("constant", ZSCORE),
-         "columns.x.normalizer.zscore.statistics: all values of feature 'constant' of "
-         "'statistics.json' are 3; such a feature says nothing: list it under `ignored`, or give "
-         "numbers"),
+         "columns.x.normalizer.zscore.statistics: all values of feature 'constant' in "
+         "'statistics.json' are 3, so the model cannot learn from it. List it under `ignored`, or "
+         "set the numbers."),
         ({"bucketized": "constant", "quantiles": 2, "statistics": "statistics.json"},
-         "columns.x.statistics: all values of feature 'constant' of 'statistics.json' are 3; such "
-         "a feature says nothing: list it under `ignored`, or give numbers"),
+         "columns.x.statistics: all values of feature 'constant' in 'statistics.json' are 3, so "
+         "the model cannot learn from it. List it under `ignored`, or set the numbers."),
         ({"bucketized": "age", "quantiles": 4},
-         "columns.x.quantiles: `quantiles` goes with `statistics`, which is missing"),
+         "columns.x.quantiles: `quantiles` needs `statistics`, which is missing"),
         ({"bucketized": "age", "statistics": "statistics.json"},
-         "columns.x.statistics: `statistics` goes with `quantiles`, which is missing"),
+         "columns.x.statistics: `statistics` needs `quantiles`, which is missing"),
         ({"bucketized": "age", "quantiles": 1, "statistics": "statistics.json"},
          "columns.x.quantiles: got 1, expected a number of buckets, 2 to 100"),
         ({"bucketized": "age", "quantiles": 4, "statistics": "statistics.json",
           "boundaries": [1]},
-         "columns.x: give `boundaries`, or `quantiles` and `statistics`, not both"),
+         "columns.x: set either `boundaries`, or `quantiles` and `statistics`"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told(folder, column, message):
@@ -175,20 +176,21 @@ def test_quantiles_of_a_normalized_column(folder):
             b={"bucketized": "age_z", "quantiles": 2, "statistics": "statistics.json"},
         )
     assert error.value.problems[0].message == (
-        "column 'age_z' is normalized, but quantiles are of the feature as it is stored; give the "
-        "feature 'age', under a name that no column has, or `boundaries`"
+        "column 'age_z' has a normalizer, but quantiles describe the stored feature. Bucketize "
+        "the feature 'age' instead (no column may have the same name), or set `boundaries`."
     )
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("{", "'{}' is no JSON: Expecting property name enclosed in double quotes"),
-        ("{}", "'{}' has the version None, expected 1; write it again with run.py --mode=analyze"),
+        ("{", "'{}' is not JSON: Expecting property name enclosed in double quotes"),
+        ("{}", "'{}' has the version None, expected 1. Write it again with run.py "
+               "--mode=analyze."),
         ('{"version": 2}',
-         "'{}' has the version 2, expected 1; write it again with run.py --mode=analyze"),
+         "'{}' has the version 2, expected 1. Write it again with run.py --mode=analyze."),
         ('{"version": 1, "rows": 1, "files": -1, "features": {}}',
-         "'{}': files: Input should be greater than or equal to 0; write it again"),
+         "'{}': files: Input should be greater than or equal to 0. Write it again"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_statistics(tmp_path, text, message):

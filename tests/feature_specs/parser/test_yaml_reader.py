@@ -1,4 +1,4 @@
-"""yaml_reader: YAML 1.2 scalars, the line of every path, and what is refused."""
+"""yaml_reader: YAML 1.2 scalars, the line of every path, and rejected documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read(text):
 
 
 def problems_of(text):
-    """Each problem as `line: path: message`, the way the error prints it."""
+    """Each problem as `line: path: message`, as the error prints it."""
     with pytest.raises(SpecError) as error:
         read(text)
     head, *lines = str(error.value).split("\n  ")
@@ -33,7 +33,7 @@ def problems_of(text):
 
 
 def short(value):
-    """An id for a test that a line holds."""
+    """An id for a test that fits on a line."""
     return ascii(value)[:50]
 
 
@@ -129,12 +129,12 @@ def test_keys_keep_their_order():
 
 # --- Refusals ------------------------------------------------------------------------------------
 
-# Told with the line alone, before anything is made of the document.
-ALIAS = "the top level: an alias (*name) is not supported; write the value out"
+# Reported with only the line, before any value is made.
+ALIAS = "the top level: an alias (*name) is not supported. Write the value out."
 
 
 def tag(name):
-    return f"the top level: the tag {name!r} is not supported; remove it"
+    return f"the top level: the tag {name!r} is not supported. Remove it."
 
 
 def core_tag(name):
@@ -145,19 +145,21 @@ def core_tag(name):
     "text, expected",
     [
         # Keys.
-        ("a: 1\na: 2", "2: a: the key is there twice, first on line 1; keep one"),
-        ("{a: 1, a: 2}", "1: a: the key is there twice, first on line 1; keep one"),
-        ("x:\n  b: 1\n  c: 2\n  b: 3", "4: x.b: the key is there twice, first on line 2; keep one"),
-        ("- {b: 1}\n- b: 1\n  b: 2", "3: [1].b: the key is there twice, first on line 2; keep one"),
-        ("1: a", "1: the top level: the key 1 is no string; quote it"),
-        ("x:\n  true: a", "2: x: the key True is no string; quote it"),
-        ("null: a", "1: the top level: the key None is no string; quote it"),
-        ("1.5: a", "1: the top level: the key 1.5 is no string; quote it"),
-        ("x: {[a]: 1}", "1: x: a list cannot be a key; write a string"),
-        ("x:\n  {a: b}: 1", "2: x: a mapping cannot be a key; write a string"),
+        ("a: 1\na: 2", "2: a: the key is listed twice, first on line 1. Keep one."),
+        ("{a: 1, a: 2}", "1: a: the key is listed twice, first on line 1. Keep one."),
+        ("x:\n  b: 1\n  c: 2\n  b: 3", "4: x.b: the key is listed twice, first on line 2. Keep "
+                                       "one."),
+        ("- {b: 1}\n- b: 1\n  b: 2", "3: [1].b: the key is listed twice, first on line 2. Keep "
+                                     "one."),
+        ("1: a", "1: the top level: the key must be a string, got 1. Put it in quotes."),
+        ("x:\n  true: a", "2: x: the key must be a string, got True. Put it in quotes."),
+        ("null: a", "1: the top level: the key must be a string, got None. Put it in quotes."),
+        ("1.5: a", "1: the top level: the key must be a string, got 1.5. Put it in quotes."),
+        ("x: {[a]: 1}", "1: x: a list cannot be a key. Write a string."),
+        ("x:\n  {a: b}: 1", "2: x: a mapping cannot be a key. Write a string."),
         (
             "a: {b: 1}\nc:\n  <<: {d: 1}",
-            "3: c: a merge key (<<) is not supported; write the keys out",
+            "3: c: a merge key (<<) is not supported. Write the keys out.",
         ),
         # Aliases and tags.
         ("a: &x 1\nb: *x", f"2: {ALIAS}"),
@@ -179,7 +181,7 @@ def core_tag(name):
             "a: !!python/object/apply:os.system [ls]",
             f"1: {core_tag('python/object/apply:os.system')}",
         ),
-        # What is no YAML.
+        # Text that is not YAML.
         (
             "b: 1\na: [1, 2",
             "2: the top level: not YAML: while parsing a flow sequence, "
@@ -203,11 +205,12 @@ def core_tag(name):
         ),
         (
             'a: "\\ud800"',
-            "1: a: not readable as its type: the string holds half a surrogate pair",
+            "1: a: cannot be read as its type: the string contains half of a surrogate pair",
         ),
         (
             '"\\ud800": 1',
-            "1: the top level: not readable as its type: the string holds half a surrogate pair",
+            "1: the top level: cannot be read as its type: the string contains half of a "
+            "surrogate pair",
         ),
     ],
     ids=short,
@@ -219,9 +222,9 @@ def test_what_is_refused(text, expected):
 def test_all_problems_come_at_once_in_line_order():
     text = "a: 1\nb: 2\nc: {<<: {d: 1}}\nb: 3\n5: x\n"
     assert problems_of(text) == [
-        "3: c: a merge key (<<) is not supported; write the keys out",
-        "4: b: the key is there twice, first on line 2; keep one",
-        "5: the top level: the key 5 is no string; quote it",
+        "3: c: a merge key (<<) is not supported. Write the keys out.",
+        "4: b: the key is listed twice, first on line 2. Keep one.",
+        "5: the top level: the key must be a string, got 5. Put it in quotes.",
     ]
 
 
@@ -241,14 +244,14 @@ def test_an_endless_integer_as_a_key_is_refused():
 
 def test_an_endless_integer_is_refused():
     [problem] = problems_of("a: 1\nb: " + "9" * 5000)
-    # The rest is Python's own, and differs between versions.
-    assert problem.startswith("2: b: not readable as its type: Exceeds the limit (4300")
+    # The rest of the message comes from Python and differs between versions.
+    assert problem.startswith("2: b: cannot be read as its type: Exceeds the limit (4300")
 
 
 def test_each_repetition_of_a_key_names_the_first_line():
     assert problems_of("a: 1\na: 2\na: 3") == [
-        "2: a: the key is there twice, first on line 1; keep one",
-        "3: a: the key is there twice, first on line 1; keep one",
+        "2: a: the key is listed twice, first on line 1. Keep one.",
+        "3: a: the key is listed twice, first on line 1. Keep one.",
     ]
 
 
@@ -274,7 +277,9 @@ def test_fifty_levels_are_the_deepest(depth, is_fine):
     ids=short,
 )
 def test_nesting_is_refused_before_all_of_it_is_read(text, monkeypatch):
-    monkeypatch.setattr(yaml, "compose", None)  # What reads a document whole is not asked.
+    monkeypatch.setattr(
+        yaml, "compose", None
+    )  # The function that reads a whole document is not called.
     line = 53 if "\n" in text else 1
     assert problems_of(text) == [f"{line}: the top level: nested more than 50 levels deep"]
 
@@ -285,7 +290,9 @@ def test_levels_side_by_side_are_not_added_up():
 
 def test_a_long_document_is_refused_before_the_parser(monkeypatch, tmp_path):
     monkeypatch.setattr(yaml, "parse", None)
-    remedy = "expected at most 2,097,152; write long lists into files, as those of vocabularies"
+    remedy = (
+        "expected at most 2,097,152. Write long lists, such as vocabularies, into separate files."
+    )
     text = "#" * (2 * 2**20 + 1)
     assert problems_of(text) == [f"the top level: got 2,097,153 characters, {remedy}"]
     path = tmp_path / "spec.yaml"

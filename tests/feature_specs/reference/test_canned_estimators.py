@@ -1,4 +1,4 @@
-"""A spec feeds canned estimators, and checkpoints of theirs and ours interchange."""
+"""Canned estimators can use a spec, and each side reads the other side's checkpoints."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def logits(estimator, input_fn, key, checkpoint):
 
 
 def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
-    """Trains both for three steps; each gives the logits of the other from its checkpoint."""
+    """Trains both for three steps. Each returns the other's logits from its checkpoint."""
     theirs = canned(spec, name, str(tmp_path / "theirs"), **options)
     theirs_input = canned_input(spec, path)
     params = {} if name == "linear" else {"hidden_units": [8, 4], **options}
@@ -75,7 +75,7 @@ def assert_checkpoints_interchange(spec, path, name, tmp_path, **options):
         assert np.abs(expected).max() > 0.01
 
 
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.ci
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ EVERY_KIND = {
 }
 
 
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 @pytest.mark.parametrize("name", [pytest.param("linear", marks=pytest.mark.ci), "dnn"])
 def test_weighted_shared_and_many_valued_columns_interchange(name, tmp_path):

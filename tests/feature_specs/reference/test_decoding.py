@@ -1,6 +1,6 @@
-"""Features with `decode`: numbers are NumPy's, images TensorFlow's, and what does not fit is named.
+"""Features with `decode`: numbers equal NumPy's, images equal TensorFlow's, and errors.
 
-The whole way (training, export, a request) is in tests/integration/test_encoded_bytes.
+tests/integration/test_encoded_bytes trains, exports and serves such a model.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ DOCUMENT = {
 
 
 def png(pixels):
-    """An 8-bit RGB image [height, width, 3] as a PNG, by its specification."""
+    """Encodes an 8-bit RGB image [height, width, 3] as a PNG, following the specification."""
     pixels = np.asarray(pixels, np.uint8)
     height, width, _ = pixels.shape
-    # Each line begins with its filter, here none.
+    # Each line begins with its filter type. 0 means no filter.
     lines = b"".join(b"\0" + line.tobytes() for line in pixels)
 
     def chunk(kind, data):
@@ -51,20 +51,20 @@ def png(pixels):
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
-# Red, green; blue, grey.
+# Red, green; blue, gray.
 SQUARE = [[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [51, 51, 51]]]
 GOOD = {"pixels": bytes(range(6)), "photo": png(SQUARE), "y": 0}
 
 
 def gif(frames):
-    """A GIF of 1 x 1 pixels, as many frames as asked for."""
+    """A GIF of 1 x 1 pixels with the given number of frames."""
     head = b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0x80, 0, 0) + bytes([255, 0, 0, 0, 0, 0])
     frame = b"\x2c" + struct.pack("<HHHHB", 0, 0, 1, 1, 0) + b"\x02\x02\x44\x01\x00"
     return head + frame * frames + b"\x3b"
 
 
 def spec_of(*, pixels=None, photo=None, **columns):
-    """The spec above with another `decode`, and other fields of its columns."""
+    """The spec above with a different `decode` and changed columns."""
     document = copy.deepcopy(DOCUMENT)
     if pixels is not None:
         document["features"]["pixels"]["decode"]["raw"] = pixels
@@ -132,7 +132,7 @@ def test_zeros_for_what_is_missing():
     missing = [record(pixels=None, photo=b""), record(pixels=b"", photo=None)]
     found = features_of(spec, record(), *missing)
     expected = (np.arange(6) - 1) / 2
-    # Zeros are what was decoded; the normalizer comes after.
+    # The decoded values are zeros. The normalizer is applied afterwards.
     np.testing.assert_allclose(found["pixels"], [expected, [-0.5] * 6, [-0.5] * 6])
     np.testing.assert_array_equal(found["photo"][1:], np.zeros([2, 12]))
     assert found["photo"][0].any()
@@ -153,8 +153,8 @@ def test_a_png_made_by_hand():
     np.testing.assert_array_equal(found, np.reshape(SQUARE, [1, 12]).astype(np.float32) / 255)
     unscaled = features_of(spec_of(photo={"scale": False}), record())["photo"]
     np.testing.assert_array_equal(unscaled, np.reshape(SQUARE, [1, 12]))
-    # Along an edge of a and b, pixel centres at -1/4, 1/4, 3/4 and 5/4 of the way: a, then 3/4 a
-    # and 1/4 b, and so on.
+    # Along an edge from a to b, the pixel centers are at -1/4, 1/4, 3/4 and 5/4 of the way: a, then
+    # 3/4 a + 1/4 b, and so on.
     wide = features_of(spec_of(photo={"width": 4}), record())["photo"].reshape(2, 4, 3)
     part = np.array([[1, 0], [0.75, 0.25], [0.25, 0.75], [0, 1]])
     np.testing.assert_allclose(wide, part @ (np.array(SQUARE) / 255), atol=1e-6)
@@ -172,7 +172,7 @@ FORMATS = {
 
 
 def bmp(pixels):
-    """24 bits a pixel, lines from below, BGR, each padded to 4 bytes."""
+    """A BMP: 24 bits per pixel in BGR order, lines from the bottom, each padded to 4 bytes."""
     height, width, _ = pixels.shape
     lines = b"".join(line[:, ::-1].tobytes() + bytes(-3 * width % 4) for line in pixels[::-1])
     info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(lines), 0, 0, 0, 0)
@@ -210,7 +210,7 @@ def test_channels_are_converted(kind, channels):
 # --- The reference reading ------------------------------------------------------------------------
 
 
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 @pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 def test_both_readings_agree():
     document = copy.deepcopy(DOCUMENT)
@@ -284,7 +284,7 @@ BAD = [
 
 
 def test_each_record_is_named(tmp_path):
-    """In a run, and in what --mode=check_data and --corrupt_data_policy=skip_record go by."""
+    """In a run, and in the check that --mode=check_data and skip_record use."""
     path = f"{tmp_path}/a.tfrecord"
     rows = [GOOD, GOOD]
     for change, _ in BAD:
@@ -326,7 +326,7 @@ def test_numbers_that_are_not_finite():
 
 
 def test_the_graph_names_the_feature_as_well():
-    """A request has no file to look into."""
+    """A request has no file in which a diagnosis could look."""
     transform = Transform(spec_of())
     for change, message in (
         ({"pixels": bytes(5)}, "feature 'pixels' must have 6 bytes"),
@@ -382,34 +382,34 @@ EITHER = "{raw: {dtype, shape}} or {image: {height, width, channels}}"
         ({"features__photo": {"dtype": "string", "decode": {"image": {"height": 1, "width": 2}}}},
          "features.photo.decode.image.channels: is missing"),
         ({"features__pixels": {**PIXELS, "dtype": "float32"}},
-         "features.pixels: decode reads one string of bytes, and this is float32 with the shape "
-         "(); say dtype: string and no shape (what the bytes hold is said under decode)"),
+         "features.pixels: decode needs one string of bytes, got float32 with the shape (). Set "
+         "dtype: string and remove shape. Describe the contents of the bytes under decode."),
         ({"features__pixels": {**PIXELS, "shape": "variable"}},
-         "features.pixels: decode reads one string of bytes, and this is string with the shape "
-         "variable; say dtype: string and no shape (what the bytes hold is said under decode)"),
+         "features.pixels: decode needs one string of bytes, got string with the shape variable. "
+         "Set dtype: string and remove shape. Describe the contents of the bytes under decode."),
         ({"features__pixels": {**PIXELS, "feature_list": True}},
-         "features.pixels: decode reads one string of bytes, and this is string with "
-         "feature_list: true; say dtype: string and no shape (what the bytes hold is said under "
-         "decode)"),
+         "features.pixels: decode needs one string of bytes, got string with feature_list: true. "
+         "Set dtype: string and remove shape. Describe the contents of the bytes under decode."),
         ({"features__pixels": {**PIXELS, "default": ""}},
-         "features.pixels: the default of bytes that are decoded is zeros or none, got ''"),
+         "features.pixels: with decode the default must be zeros or left out, got ''"),
         ({"columns__pixels": {"hash_bucket": "pixels", "size": 9}},
-         "columns.pixels.hash_bucket: feature 'pixels' is decoded to numbers, which numeric and "
-         "bucketized columns read; remove decode if its bytes are meant themselves"),
+         "columns.pixels.hash_bucket: feature 'pixels' is decoded to numbers, which only numeric "
+         "and bucketized columns read. Remove decode to read the bytes themselves."),
         ({"columns__x": {"crossed": ["pixels", "photo"], "size": 9}, "groups__wide": ["x"]},
          [f"columns.x.crossed[{i}]: column {name!r} is numeric, expected a feature or a "
-          "categorical column; for a number cross a bucketized column"
+          "categorical column. To cross a number, cross a bucketized column."
           for i, name in enumerate(("pixels", "photo"))]),
         ({"columns__x": {"bucketized": "pixels", "boundaries": [1.0]}, "groups__deep": ["x"]},
-         "columns.x.bucketized: feature 'pixels' is no number, expected one, or [n] numbers"),
+         "columns.x.bucketized: feature 'pixels' must hold one number or a fixed number of "
+         "numbers, [n]"),
         ({"labels__y": {"dtype": "int64", "weight": "pixels"}},
-         "labels.y.weight: 'pixels' is no single number"),
+         "labels.y.weight: 'pixels' must be a single number"),
         ({"objectives__y": {"head": "binary", "metrics": ["mrr"], "group_by": "photo"}},
          "objectives.y.group_by: feature 'photo' is decoded from bytes, expected one string or "
          "int64"),
         ({"drift__features": {"photo": {"l_infinity": {"warn": 0.1}}}},
-         "drift.features.photo: 'photo' is decoded from bytes, of which drift measures only how "
-         "often they are missing; give missing alone"),
+         "drift.features.photo: 'photo' is decoded from bytes. Drift only measures how often they "
+         "are missing. Set only missing."),
     ],
 )  # fmt: skip
 def test_what_a_broken_spec_is_told(changes, message):
@@ -424,8 +424,8 @@ def test_a_cross_of_the_feature_itself():
     crossed = {"columns__x": {"crossed": ["photo", "photo2"], "size": 9}, "groups__wide": ["x"]}
     document["features"]["photo2"] = {"dtype": "string"}
     assert problems_of(document, **changed, **crossed) == [
-        "columns.x.crossed[0]: feature 'photo' is decoded to numbers, which cannot be crossed; "
-        "cross a bucketized column over it"
+        "columns.x.crossed[0]: feature 'photo' is decoded to numbers, which cannot be crossed. "
+        "Cross a bucketized column of it instead."
     ]
 
 

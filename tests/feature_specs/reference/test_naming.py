@@ -1,7 +1,7 @@
-"""naming: the names that tf.feature_column gives, stated by hand.
+"""naming: the variable names of tf.feature_column, written by hand.
 
-That these are TensorFlow's names is what test_two_readings shows; here a change of them fails
-without it, because checkpoints that exist would no longer be found.
+test_two_readings compares the names with TensorFlow. These tests fail if a name changes, because
+existing checkpoints could then no longer be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DOCUMENT = {
         "age_id": {"identity": "age", "size": 100},
         "place": {"vocabulary": "city", "list": ["rome", "oslo"]},
         "tag": {"hash_bucket": "tags", "size": 10},
-        # Sorted by the names of the parts, capitals first, whatever order the spec has.
+        # Sorted by the names of the parts, capitals first, independent of the order in the spec.
         "of_features": {"crossed": ["tags", "city"], "size": 9},
         "of_three": {"crossed": ["tags", "city", "Town"], "size": 9},
         "of_columns": {"crossed": ["place", "cost_level", "age_id"], "size": 9},
@@ -74,7 +74,7 @@ def test_the_name_of_a_column_comes_from_its_features(column):
 
 
 def test_a_cross_key_that_is_column_and_feature_is_the_column(document):
-    # In this spec `city` is a feature, and a vocabulary column over it.
+    # In this spec `city` is both a feature and a vocabulary column of it.
     document["features"]["town"] = {"dtype": "string"}
     document["columns"]["city"]["vocabulary"] = "town"
     document["ignored"] = ["city"]

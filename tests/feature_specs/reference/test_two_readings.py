@@ -1,6 +1,6 @@
 """The two readings of a spec agree: ids bit for bit, dense values and gradients to 1e-6.
 
-The reference is TensorFlow's own: `tf.feature_column` with the canned estimators' input layers.
+The reference is `tf.feature_column` with the input layers of canned estimators.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from feature_specs.reference import columns, example_parsing
 from input_pipelines.record_files import writing
 from input_pipelines.transform.transforms import Transform
 
-# tf.feature_column's own layers call a method of theirs that they have deprecated.
+# The layers of tf.feature_column call a method that TensorFlow has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:`layer.add_variable` is deprecated:UserWarning")
 
 WORDS = ["a", "b", "c", "ü", "long word", "zz"]
 
 
 def document(rng: random.Random, directory) -> dict[str, Any]:
-    """A spec with every column kind in both groups, its details drawn at random."""
+    """A spec with every column kind in both groups, and random details."""
     (directory / "words.txt").write_text("\n".join(WORDS[:4]) + "\n", encoding="utf-8")
     boundaries = sorted(rng.sample(range(-5, 6), rng.randint(1, 4)))
     combiner = rng.choice(["mean", "sum", "sqrtn"])
@@ -130,7 +130,7 @@ row = st.fixed_dictionaries(
 
 
 def unzipped(row):
-    """A drawn row with its words and their weights as two features of one length."""
+    """A drawn row with its words and their weights as two features of equal length."""
     row = dict(row)
     pairs = row.pop("k and k_weights", [])
     return {**row, "k": [word for word, _ in pairs], "k_weights": [w for _, w in pairs]}
@@ -144,8 +144,8 @@ class Reading:
             self._examples = tf.compat.v1.placeholder(tf.string, [None])
             dense, logits = read(spec, self._examples)
             self._variables = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
-            # A loss in which every cell has a different part, and linear, so that a gradient has no
-            # rounding in it but its own.
+            # A linear loss with a different factor for every cell, so that the gradients contain no
+            # rounding errors of the loss.
             cells = tf.concat([tf.reshape(dense, [-1]), tf.reshape(logits, [-1])], axis=0)
             parts = tf.range(tf.cast(tf.size(cells), tf.float32)) * 0.01 + 0.5
             loss = tf.reduce_sum(cells * parts)
@@ -167,7 +167,7 @@ class Reading:
 
 
 class Readings:
-    """Both readings of a spec, with the same variables: those of the reference, by name."""
+    """Both readings of a spec. They share the values of the reference's variables, by name."""
 
     def __init__(self, document, directory):
         spec = feature_specs.parse(document, directory=directory)
@@ -184,7 +184,7 @@ class Readings:
 
 def _reference(spec, examples):
     parsed = tf.io.parse_example(examples, example_parsing.feature_parse_dict(spec, sparse=True))
-    # The layer that canned estimators use, which names variables by its own name.
+    # The layer of canned estimators, which puts its own name into the names of variables.
     deep = columns.feature_columns(spec, "deep")
     dense = tf.compat.v1.keras.layers.DenseFeatures(deep, name=input_layer.DNN_SCOPE)(parsed)
     logits = tf.compat.v1.feature_column.linear_model(
@@ -209,7 +209,7 @@ def assert_agree(reference, fast):
 
 
 def search(readings, examples):
-    """A fixed search of so many draws of records, spread over the specs of `readings`."""
+    """Compares `examples` batches of records, drawn with a fixed seed, over all `readings`."""
 
     @hypothesis.settings(
         max_examples=examples,
@@ -238,7 +238,7 @@ def test_random_specs_and_records_agree(tmp_path):
 
 
 @pytest.mark.ci
-# Words outside a vocabulary fall into buckets in spec 0 and 2, have no id in 1 and one in 7.
+# Words outside a vocabulary get bucket ids in specs 0 and 2, no id in 1, and one id in 7.
 @pytest.mark.parametrize(
     "seeds", [(1, 2, 7), pytest.param((3, 4, 5, 6, 8, 9), marks=pytest.mark.nightly)]
 )

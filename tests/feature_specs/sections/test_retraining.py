@@ -1,4 +1,4 @@
-"""The section `retraining` of a spec: what it may say, and what is said of a mistake."""
+"""The section `retraining` of a spec: valid entries, and the messages about mistakes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ pytestmark = pytest.mark.no_tensorflow
          "retraining.gate.conditions[0].metric: got 'auc/clik', expected a metric of the gate. Did "
          "you mean 'auc/click'?"),
         ({"gate": {"conditions": [{"metric": "auc/click"}]}},
-         "retraining.gate.conditions[0]: says nothing; give min, max or max_loss"),
+         "retraining.gate.conditions[0]: has no bound. Set min, max or max_loss."),
         ({"gate": {"conditions": [{"metric": "auc/click", "min": 0.6, "max": 0.5}]}},
-         "retraining.gate.conditions[0]: min 0.6 is above max 0.5: no model would pass"),
+         "retraining.gate.conditions[0]: min must not be greater than max, got min 0.6 and max "
+         "0.5. No model would pass."),
         ({"gate": {"conditions": [{"metric": "size_mib", "max_loss": 1}]}},
-         "retraining.gate.conditions[0]: size_mib is of one model, not of rows; give min or max "
-         "alone"),
+         "retraining.gate.conditions[0]: size_mib is a metric of a model, not of rows. Set only "
+         "min or max, and remove max_loss and slice."),
         ({"gate": {"conditions": [{"metric": "auc/click", "min": 0.5, "slice": "price"}]}},
-         "retraining.gate.conditions[0].slice: feature 'price' is no single string or integer a "
-         "row"),
+         "retraining.gate.conditions[0].slice: feature 'price' must be a single string or integer "
+         "per row"),
         ({"gate": {"bootstrap": {"group_by": "usr"}}},
          "retraining.gate.bootstrap.group_by: got 'usr', expected the name of a feature. Did you "
          "mean 'user'?"),
         ({"label_rate": {"click": {}}},
-         "retraining.label_rate.click: says nothing; give min or max"),
+         "retraining.label_rate.click: has no bound. Set min or max."),
         ({"label_rate": {"clik": {"min": 0.1}}},
          "retraining.label_rate.clik: got 'clik', expected the name of a label. Did you mean "
          "'click'?"),

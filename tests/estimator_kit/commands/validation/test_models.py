@@ -24,7 +24,7 @@ def validate(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model=deepfmm"], "no model 'deepfmm'. Did you mean 'deepfm'?"),
+        (["--model=deepfmm"], "unknown model 'deepfmm'. Did you mean 'deepfm'?"),
         (["--model_params=hiden_units=[4]"],
          "unknown parameter 'hiden_units'. Did you mean 'hidden_units'?"),
         (["--model=dnn", "--model_params=group=seep"], "'seep'"),

@@ -332,15 +332,15 @@ def test_without_tensorflow_ranking(monkeypatch):
     with pytest.raises(ek.ConfigError) as error:
         list_losses.library()
     assert str(error.value) == (
-        "the head ranking needs the package 'tensorflow-ranking' (it says: No module named "
-        "'tensorflow_ranking'); install it with: pip install estimator-kit[ranking], or, beside "
-        "TensorFlow 2.16 and later, which it does not ask for and works with: pip install "
-        "--no-deps tensorflow-ranking==0.5.5"
+        "the head ranking needs the package 'tensorflow-ranking' (No module named "
+        "'tensorflow_ranking'). Install it with: pip install estimator-kit[ranking]. With "
+        "TensorFlow 2.16 and later, which the package works with but does not declare, use: pip "
+        "install --no-deps tensorflow-ranking==0.5.5"
     )
 
 
 def test_what_needs_a_group(caplog):
-    with pytest.raises(ValueError, match="objective 'y' ranks groups and there is no group"):
+    with pytest.raises(ValueError, match="objective 'y' ranks groups, but got no group"):
         ranking().loss(tf.zeros([1, 1]), tf.zeros([1]), tf.ones([1]))
     with caplog.at_level(logging.ERROR), pytest.raises(NotImplementedError):
         ranking().row_losses(tf.zeros([1, 1]), tf.zeros([1]))

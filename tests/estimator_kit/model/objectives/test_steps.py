@@ -148,16 +148,18 @@ def test_labels_and_weights_of_records():
         (lambda d: d["labels"]["bought"].update(shape=[3, 1]),
          "objectives.bought: label 'bought' has the shape [3, 1], expected shape: [3] for steps: "),
         (lambda d: d["features"]["real"].update(shape=[4]),
-         "labels.bought.weight: 'real' is no single number, and no list of 3"),
+         "labels.bought.weight: 'real' must be a single number or a list of 3 numbers"),
         (lambda d: d["objectives"]["bought"].update(steps=1),
          "objectives.bought.steps: "),
         (lambda d: d["objectives"]["bought"].update(head="multi_class", num_classes=3),
          "objectives.bought.steps: "),
         (lambda d: (d.update(ignored=[]), d["objectives"]["bought"].update(
             metrics=["gauc"], group_by="row")),
-         "objectives.bought: group_by groups rows, not steps; remove one of the two"),
+         "objectives.bought: group_by groups rows, so it cannot be combined with steps. Remove "
+         "one of the two."),
         (lambda d: (d.update(ignored=[]), d["labels"]["bought"].update(true_probability="row")),
-         "objectives.bought: label 'bought' has a true_probability, which is of rows; remove it"),
+         "objectives.bought: label 'bought' has a true_probability, which cannot be combined with "
+         "steps. Remove it."),
         (lambda d: d["labels"]["turn"].update(shape=[3, 2, 1]),
          "labels.turn: the shape is [3, 2, 1], expected [], [n], or [steps, n] for a label"),
     ],

@@ -430,11 +430,12 @@ def test_in_your_own_program(folder):
         (["--baseline_files={0}/gone*", "--train_files={0}/now.tfrecord"], 65,
          "error: no file matches '{0}/gone*' of --baseline_files"),
         (["--baseline_statistics={0}/gone.json", "--train_files={0}/now.tfrecord"], 2,
-         "error: --baseline_statistics: there is no file '{0}/gone.json'; run.py --mode=analyze "
-         "writes it"),
+         "error: --baseline_statistics: the file '{0}/gone.json' does not exist. Write it with "
+         "run.py "
+         "--mode=analyze."),
         (["--baseline_statistics={0}/spec.yaml", "--train_files={0}/now.tfrecord"], 2,
-         "error: --baseline_statistics: '{0}/spec.yaml' has the version None, expected 1; write "
-         "it again with run.py --mode=analyze"),
+         "error: --baseline_statistics: '{0}/spec.yaml' has the version None, expected 1. Write "
+         "it again with run.py --mode=analyze."),
         (["--baseline_statistics=a", "--baseline_files=b", "--train_files=c"], 2,
          "error: give --baseline_files or --baseline_statistics, not both"),
         (["--baseline_files=b,", "--train_files=c"], 2, "error: --baseline_files: a name is empty"),
@@ -473,24 +474,24 @@ def test_thresholds_without_a_baseline_are_reported(folder, capsys):
         ({"default": {"missing": {"stop": math.nan}}},
          "drift.default.missing.stop: got nan, expected a finite number"),
         ({"default": {"missing": {"warn": 0.2, "stop": 0.1}}},
-         "drift.default.missing: warn 0.2 must not be above stop 0.1, or it is never said"),
+         "drift.default.missing: warn must not be greater than stop, got warn 0.2 and stop 0.1"),
         ({"features": {"citi": {}}},
          "drift.features.citi: got 'citi', expected the name of a feature. Did you mean 'city'?"),
         ({"labels": {"clik": {}}},
          "drift.labels.clik: got 'clik', expected the name of a label. Did you mean 'click'?"),
         ({"features": {"click": {}}},
-         "drift.features.click: 'click' is no feature; write it under drift.labels"),
+         "drift.features.click: 'click' is not a feature. Move it to drift.labels."),
         ({"labels": {"city": {}}},
-         "drift.labels.city: 'city' is no label; write it under drift.features"),
+         "drift.labels.city: 'city' is not a label. Move it to drift.features."),
         ({"features": {"price": {"l_infinity": {}}}},
-         "drift.features.price.l_infinity: 'price' is float32, and l_infinity is of categories; "
-         "give jensen_shannon"),
+         "drift.features.price.l_infinity: 'price' is float32, but l_infinity is for categories. "
+         "Use jensen_shannon."),
         ({"labels": {"spent": {"l_infinity": {}}}},
-         "drift.labels.spent.l_infinity: 'spent' is float32, and l_infinity is of categories; "
-         "give jensen_shannon"),
+         "drift.labels.spent.l_infinity: 'spent' is float32, but l_infinity is for categories. "
+         "Use jensen_shannon."),
         ({"features": {"city": {"jensen_shannon": {}}}},
-         "drift.features.city.jensen_shannon: 'city' is a string, and jensen_shannon is of "
-         "numbers; give l_infinity"),
+         "drift.features.city.jensen_shannon: 'city' is a string, but jensen_shannon is for "
+         "numbers. Use l_infinity."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_section(section, message):
