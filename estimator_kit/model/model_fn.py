@@ -1,4 +1,4 @@
-"""`ModelFn`: a class whose instance is an ordinary `model_fn` of a `tf.estimator.Estimator`.
+"""`ModelFn`: a class whose instances are the `model_fn` of a `tf.estimator.Estimator`.
 
     class Squared(ek.ModelFn):
         class Params(ek.ModelFn.Params):
@@ -8,8 +8,9 @@
             hidden = dense_layer(self.dense_input(features, "deep"), self.params.width, "hidden")
             return dense_layer(hidden, self.logits_dimension, "logits")
 
-Override `logits`, and where needed `loss`, `optimizers` or `train_op`; never `__call__`, which ties
-them to the objectives of the spec. It holds no state between calls and builds no session.
+Override `logits`, and if needed `loss`, `optimizers` or `train_op`. Never override `__call__`,
+which connects them to the objectives of the spec. A `ModelFn` keeps no state between calls and
+builds no session.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ from input_pipelines.transform.transforms import Features
 ROWS_TENSOR = "estimator_kit/rows"
 LOSS_TENSOR = "estimator_kit/loss"
 
-# The graph collection of (name, tensor) for predictions beside those of the objectives.
+# The graph collection of (name, tensor) for additional predictions.
 _OUTPUTS = "estimator_kit/outputs"
 
-# The signature that answers for all objectives at once.
+# The signature with the predictions of all objectives.
 PREDICT_EXAMPLES = "predict_examples"
 
-# The metric that replaces `loss` in what Estimator returns; see `read_metrics`.
+# The metric that replaces the `loss` of Estimator. See `read_metrics`.
 TOTAL_LOSS = "total_loss"
 
 
 def read_metrics(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics of `Estimator.evaluate` as floats, with `loss` taken over rows, not over batches."""
+    """The metrics of `Estimator.evaluate` as floats. `loss` is over rows instead of batches."""
     metrics = {name: float(value) for name, value in evaluation.items()}
     metrics["loss"] = metrics.pop(TOTAL_LOSS, metrics["loss"])
     return metrics
@@ -66,15 +67,16 @@ class ModelFn(abc.ABC):
     """A model over a feature spec.
 
     Args:
-      spec: what a record holds and what is to be learned.
-      params: values for `Params`, as an instance or a mapping. Unknown names are errors.
+      spec: the feature spec.
+      params: the parameters, as an instance of `Params` or a mapping. Unknown names are errors.
 
     Attributes:
-      spec, params: as given, checked.
-      objectives: `{name: Objective}` in the order of the spec.
-      warm_start: what the first checkpoint takes from another model, or None. Set by the kit
+      spec, params: the checked arguments.
+      objectives: `{name: Objective}`, in the order of the spec.
+      warm_start: the values that a new training takes from another model, or None. The kit sets it
         before it trains.
-      together: in a cluster whose processes make each step together, who they are. Set by the kit.
+      together: the description of a cluster whose processes make each step together, or None. The
+        kit sets it.
     """
 
     Params: type[ModelParams] = ModelParams
@@ -115,79 +117,79 @@ class ModelFn(abc.ABC):
           `{objective: float32 [rows, its logits_dimension]}`.
         """
 
-    def check_spec(self) -> None:  # noqa: B027 - most models of a user's own need no check
-        """Raises ConfigError for a spec that this model cannot take; called when it is made."""
+    def check_spec(self) -> None:  # noqa: B027 - most models need no check
+        """Raises ConfigError for a spec that this model does not support. Called by `__init__`."""
 
     def groups(self) -> tuple[str, ...]:
-        """The groups of the spec that the model reads; the rest is named in the log."""
+        """The groups of the spec that the model reads. The log names the other groups."""
         return tuple(self.spec.groups)
 
     def checked_labels(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
     ) -> Mapping[str, tf.Tensor]:
-        """The labels of training and evaluation, behind checks that no single label can have.
+        """The labels of training and evaluation, after checks that involve several labels.
 
         Args:
-          labels: by label, [rows], and what goes with them.
-          weights: by objective, float32 [rows]; 0 masks the row.
+          labels: the labels by name, [rows], with their weights and groups.
+          weights: the weights by objective, float32 [rows]. 0 masks the row.
         """
         return labels
 
     def loss(self, losses: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The scalar that training minimizes, from the scalar loss of each objective.
 
-        By default their sum weighted by `loss_weight`. Regularization losses are added to it. It
-        is evaluation's `loss`, too. A model that overrides it does not take the parameter
-        `combine`, which would go past it.
+        By default it is the sum weighted by `loss_weight`. The kit adds the regularization losses.
+        The metric `loss` of an evaluation uses the same function. A model that overrides it cannot
+        use the parameter `combine`, which would bypass it.
         """
         return tf.add_n(
             [losses[name] * self.spec.objectives[name].loss_weight for name in self.objectives]
         )
 
     def shared_prefix(self) -> Optional[str]:
-        """What names the last variables that all objectives share: a regular expression.
+        """A regular expression for the names of the last variables that all objectives share.
 
-        GradNorm looks at their gradients. None by default: its field `shared` then names them.
+        GradNorm uses their gradients. By default it is None, and the field `shared` names them.
         """
         return None
 
     def training_losses(
         self, labels: Mapping[str, tf.Tensor], weights: Mapping[str, tf.Tensor]
     ) -> Mapping[str, tf.Tensor]:
-        """Scalar losses by objective that training takes in the place of the objectives' own.
+        """Scalar losses by objective that replace the losses of the objectives in training.
 
-        For a model that learns from more than its logits; none by default. Evaluation always has
-        the objectives' losses.
+        Use it for a model that learns from more than its logits. By default it is empty. Evaluation
+        always uses the losses of the objectives.
 
         Args:
-          labels: by label, [rows].
-          weights: by objective, float32 [rows].
+          labels: the labels by name, [rows].
+          weights: the weights by objective, float32 [rows].
         """
         return {}
 
     def optimizers(self) -> Sequence[tuple[str, Any]]:
-        """(prefix of variable names, optimizer) for the parts of the model; see `minimize`.
+        """(prefix of variable names, optimizer) for the parts of the model. See `minimize`.
 
-        Make them with `self.make_optimizer`. The parameter `optimizers` takes their place.
+        Make the optimizers with `self.make_optimizer`. The parameter `optimizers` replaces them.
         """
         return [("", self.make_optimizer(self.params.optimizer, self.params.learning_rate))]
 
     def first_values(self) -> Mapping[str, Any]:
-        """What variables hold when a training starts from nothing: arrays by name of variable.
+        """The start values of variables in a new training: arrays by variable name.
 
-        In the place of their initializers; none by default. A warm start goes over them.
+        They replace the initializers. By default there are none. A warm start overwrites them.
         """
         return {}
 
     def train_op(self, loss: tf.Tensor) -> tf.Operation:
-        """The op of a training step; it must also count the global step."""
+        """The op of a training step. It must also increment the global step."""
         return self._minimized(loss)
 
     # --- To use ----------------------------------------------------------------------------------
 
     @property
     def logits_dimension(self) -> int:
-        """Logits a row of all objectives together."""
+        """The number of logits per row, of all objectives together."""
         return sum(objective.logits_dimension for objective in self.objectives.values())
 
     def make_optimizer(self, optimizer: OptimizerChoice, learning_rate: float) -> Any:
@@ -201,11 +203,11 @@ class ModelFn(abc.ABC):
         return make_optimizer(optimizer, learning_rate, factor=factor)
 
     def dense_input(self, features: Features, group: str) -> tf.Tensor:
-        """The columns of a group as float32 [rows, width]; see `input_layer.dense_input`."""
+        """The columns of a group as float32 [rows, width]. See `input_layer.dense_input`."""
         return input_layer.dense_input(self.spec, group, features)
 
     def field_input(self, features: Features, group: str) -> tf.Tensor:
-        """The embeddings of a group, of one dimension: float32 [rows, fields, dimension]."""
+        """The embeddings of a group, with equal dimensions: float32 [rows, fields, dimension]."""
         group_checks.check_field_group(self.spec, group)
         names = group_checks.columns_of(self.spec, group)
         dense = input_layer.dense_columns(self.spec, names, features)
@@ -216,16 +218,16 @@ class ModelFn(abc.ABC):
         return input_layer.sequence_input(self.spec, group, features)
 
     def numeric_input(self, features: Features, column: str) -> tf.Tensor:
-        """A numeric column in its shape, float32 [rows, *shape], as of an image.
+        """A numeric column in its shape, such as an image: float32 [rows, *shape].
 
-        `features` has it as [rows, n], and so have `dense_input` and built-in models.
+        In `features`, `dense_input` and the built-in models it has the shape [rows, n].
         """
         return input_layer.numeric_input(self.spec, column, features)
 
     def ragged_input(self, features: Features, group: str) -> dict[str, tf.RaggedTensor]:
         """The columns of a ragged group: `{column: numbers or ids [rows, None]}`.
 
-        Those of lists of lists are [rows, None, None]; an id of -1 is none.
+        A list of lists has the shape [rows, None, None]. The id -1 means missing.
         """
         return input_layer.ragged_input(self.spec, group, features)
 
@@ -234,16 +236,16 @@ class ModelFn(abc.ABC):
         return input_layer.linear_logits(self.spec, group, features, self.logits_dimension)
 
     def keras(self, layer: Any, inputs: Any, mode: str, **arguments: Any) -> Any:
-        """What a layer or model of `tf.keras`, made in `logits`, makes of its inputs.
+        """Calls a layer or model of `tf.keras` that was made in `logits`.
 
-        Call Keras layers by this alone: it tells them whether this is training, and takes their
-        updates and regularization losses along; see `keras_layers.call`.
+        Call Keras layers only through this method. It tells them whether this is training, and
+        collects their updates and regularization losses. See `keras.layers.call`.
         """
         training = mode == ModeKeys.TRAIN
         return layers.call(layer, inputs, training=training, **arguments)
 
     def add_output(self, name: str, value: tf.Tensor) -> None:
-        """Makes a tensor [rows, ...] of `logits` a prediction, and a signature, of that name."""
+        """Adds a tensor [rows, ...] of `logits` as a prediction and a signature with this name."""
         tf.compat.v1.add_to_collection(_OUTPUTS, (name, value))
 
     # --- Not to override -------------------------------------------------------------------------
@@ -258,9 +260,9 @@ class ModelFn(abc.ABC):
     ) -> Any:
         """The model_fn: an `EstimatorSpec` for the mode.
 
-        `params`, which an Estimator passes on from its own argument, overrides the instance's.
+        `params`, which an Estimator passes from its argument of this name, overrides `self.params`.
         """
-        del config  # The RunConfig; part of the signature, needed by no built-in model.
+        del config  # The RunConfig. It is part of the signature, but not used.
         if params:
             merged = {**self.params.model_dump(), **params}
             other = self._with_params(merged)
@@ -274,12 +276,12 @@ class ModelFn(abc.ABC):
     def _estimator_spec(
         self, features: Features, labels: Optional[Mapping[str, tf.Tensor]], mode: str
     ) -> Any:
-        for name, values in features.items():  # Columns, and weights of columns.
+        for name, values in features.items():  # Columns and weights of columns.
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
         logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
-        # Taken out, as TensorFlow would try to write the collection into each MetaGraph.
+        # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
         layers.collect([*logits.values(), *outputs.values()])
@@ -320,7 +322,7 @@ class ModelFn(abc.ABC):
             metrics = self._metrics(logits, labels, weights, rows)
             for name, value in self._combination.factors(self.spec).items():
                 metrics[f"loss_factor/{name}"] = (value, tf.identity(value))
-            # Nothing reads the predictions here but metrics of `tf.estimator.add_metrics`.
+            # Only metrics of `tf.estimator.add_metrics` read the predictions here.
             predictions, _ = self._predictions(logits, outputs)
             return estimator.EstimatorSpec(
                 mode,
@@ -350,15 +352,15 @@ class ModelFn(abc.ABC):
         )
 
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
-        """The same model with these parameters."""
+        """The same model with other parameters."""
         return type(self)(self.spec, params)
 
     def labels_and_weights(
         self, labels: Mapping[str, tf.Tensor]
     ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, tf.Tensor]]:
-        """`checked_labels` of what an input_fn gives, and float32 [rows] weights by objective.
+        """The checked labels of an input_fn, and the weights by objective, float32 [rows].
 
-        A batch of padding has no weight; see `input_fns.train_input_fn`.
+        A batch of padding has weight 0. See `input_fns.train_input_fn`.
         """
         padding = labels.get(PADDING)
         labels = {name: value for name, value in labels.items() if name != PADDING}
@@ -370,7 +372,7 @@ class ModelFn(abc.ABC):
     def _step(
         self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]
     ) -> tf.Operation:
-        """The op of a training step with what the combination of losses does beside it."""
+        """The op of a training step, including the update of the combination of losses."""
         combination = self._combination
         if isinstance(combination, Weights):
             step = self.train_op(loss)
@@ -379,7 +381,7 @@ class ModelFn(abc.ABC):
         variables = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
         after = combination.after_step(losses, self.spec, variables, self.shared_prefix())
         gradients = combination.gradients(losses, self.spec, regularization)
-        # Only what overrides nothing of it gets here with gradients; see `check_combination`.
+        # With gradients, the model overrides no method of this step. See `check_combination`.
         step = self.train_op(loss) if gradients is None else self._minimized(loss, gradients)
         if after is None:
             return step
@@ -415,7 +417,7 @@ class ModelFn(abc.ABC):
         for name, value in added.items():
             outputs[name] = estimator.export.PredictOutput({name: value})
         outputs[PREDICT_EXAMPLES] = estimator.export.PredictOutput(joint)
-        # Without one of this name tf.estimator takes no spec; an export may choose another.
+        # tf.estimator requires this signature. An export may choose another default.
         outputs["serving_default"] = estimator.export.PredictOutput(joint)
         return estimator.EstimatorSpec(
             mode, predictions=joint, export_outputs=outputs, scaffold=self._averages()
@@ -436,7 +438,7 @@ class ModelFn(abc.ABC):
         return {**joint, **added}, by_objective
 
     def _averages(self) -> Any:
-        """The Scaffold that restores averaged weights, or None where there are none."""
+        """The Scaffold that restores averaged weights, or None without `moving_average`."""
         if self.params.moving_average is None:
             return None
         weights = not_frozen(tf.compat.v1.trainable_variables(), self.params.freeze)
@@ -467,8 +469,8 @@ class ModelFn(abc.ABC):
         weights: Mapping[str, tf.Tensor],
         rows: tf.Tensor,
     ) -> dict[str, Metric]:
-        # In batches of static shape `rows` is a constant, which would be added once more at the end
-        # of the input.
+        # In batches of static shape, `rows` is a constant, which would be added once too often at
+        # the end of the input.
         with tf.control_dependencies(list(labels.values())):
             rows = tf.identity(rows)
         result: dict[str, Metric] = {"rows": streaming_sum(rows, "rows")}
@@ -477,8 +479,8 @@ class ModelFn(abc.ABC):
         return result
 
     def _total_loss(self, metrics: Mapping[str, Metric]) -> Metric:
-        """The model's loss over all rows; Estimator's own is a mean over batches of any size."""
-        # As in training, an objective without any weight costs nothing.
+        """The model's loss over all rows. Estimator's `loss` is a mean over batches."""
+        # As in training, the loss of an objective without weight is 0.
         losses = {name: metrics[f"loss/{name}"] for name in self.objectives}
         values = {
             name: tf.cast(tf.where(tf.math.is_nan(value), tf.zeros_like(value), value), tf.float32)

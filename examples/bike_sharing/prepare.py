@@ -2,11 +2,12 @@
 
     python examples/bike_sharing/prepare.py --data_dir=FOLDER --out_dir=data/bike_sharing
 
-FOLDER holds hour.csv, or hour.csv.gz, as the UCI Machine Learning Repository has it: one row an
-hour of 2011 and 2012. Of every month the days up to the 19th are for training and the others for
-testing. Days stay whole, since an hour is much like the one before it: a split by rows would test
-on hours whose neighbours were trained on. All months are in both parts, so what is measured is how
-well a model fills in days, not how well it forecasts the growth of a next year.
+FOLDER contains hour.csv, or hour.csv.gz, from the UCI Machine Learning Repository: one row per hour
+of 2011 and 2012. In every month, the days up to the 19th are for training, and the later days are
+for testing. Days are not split, because an hour is similar to the hour before it: a split by rows
+would test hours whose neighbors were in the training data. All months are in both parts. The test
+therefore measures how well a model fills in days, and not how well it forecasts the growth of the
+next year.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python examples/next_purchase/make_data.py
 
-A user looks at 1 to 6 items after a first one. The attributes of the next item are those of the
-last one, turned by 60 degrees in two planes, and noise, so a model that remembers one item can find
-its direction. Few items are bought: most of those whose first attribute is high.
+A user looks at a first item and then at 1 to 6 more. The attributes of the next item are the
+attributes of the last item, rotated by 60 degrees in two planes, plus noise. A model that remembers
+one item can predict its direction. Few items are bought: most items with a high first attribute.
 """
 
 import argparse

@@ -1,1 +1,1 @@
-"""Keras layers and Keras models as models of the kit."""
+"""Keras layers in a ModelFn, and Keras models as models of the kit."""

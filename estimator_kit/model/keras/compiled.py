@@ -1,9 +1,9 @@
-"""What a Keras model was compiled with, in the kit's terms: its optimizer and its losses.
+"""Translates the optimizer and the losses of a compiled Keras model to the kit.
 
-`optimizer_params` gives parameters of a ModelFn. A Keras optimizer itself would keep its learning
-rate in the checkpoint, over what the next start says (see `optimizers`), so the kit's one of the
-same formula takes its place; one that has none is an error. `losses` gives a Keras loss for each
-objective. Reads only; nothing here runs Keras.
+`optimizer_params` returns parameters of a ModelFn. A Keras optimizer would store its learning rate
+in the checkpoint and ignore a new rate at the next start (see `optimizers`). The kit therefore uses
+its own optimizer with the same formula. A Keras optimizer that the kit does not have is an error.
+`losses` returns a Keras loss for each objective. This module only reads the model.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tensorflow as tf
 from estimator_kit.errors import ConfigError
 from feature_specs.errors import nearest, value_text
 
-# Of a Keras optimizer: the kit's name, and its fields by those of Keras.
+# By Keras optimizer: the kit's name, and {field of Keras: field of the kit}.
 _OPTIMIZERS: dict[str, tuple[str, dict[str, str]]] = {
     "Adadelta": ("adadelta", {"rho": "rho", "epsilon": "epsilon"}),
-    # Its epsilon of 1e-7, beside sums that begin at 0.1, changes no step by more than 1e-6.
+    # Its epsilon of 1e-7 changes no step by more than 1e-6, because the sums start at 0.1.
     "Adagrad": ("adagrad", {"initial_accumulator_value": "initial_accumulator_value"}),
     "Adam": ("adam", {"beta_1": "beta1", "beta_2": "beta2", "epsilon": "epsilon"}),
     "Ftrl": (
@@ -35,7 +35,7 @@ _OPTIMIZERS: dict[str, tuple[str, dict[str, str]]] = {
     "SGD": ("momentum", {"momentum": "momentum", "nesterov": "use_nesterov"}),
 }
 
-# Options of all Keras optimizers that the kit has under another name, and those that it has not.
+# Options of Keras optimizers that the kit has under other names, and options that it does not have.
 _CLIPPING = {"global_clipnorm": "clip_norm", "clipvalue": "clip_value"}
 _REFUSED = ("amsgrad", "beta", "clipnorm", "decay", "use_ema", "weight_decay")
 
@@ -44,7 +44,7 @@ def optimizer_params(optimizer: Any) -> dict[str, Any]:
     """`{"optimizer": ..., "learning_rate": ...}` and clipping, as parameters of a ModelFn.
 
     Raises:
-      ConfigError: the kit has no optimizer of the same formula.
+      ConfigError: the kit has no optimizer with the same formula.
     """
     name, config = type(optimizer).__name__, optimizer.get_config()
     remedy = "choose another, or name one of the kit's: --model_params=optimizer=..."
@@ -80,15 +80,15 @@ def optimizer_params(optimizer: Any) -> dict[str, Any]:
 def losses(
     model: Any, outputs: Sequence[str], objectives: Sequence[str]
 ) -> tuple[dict[str, Any], Optional[dict[str, float]]]:
-    """The Keras loss of each objective, a function or an object; and factors, if there are any.
+    """The Keras loss of each objective, a function or an object; and the loss weights, or None.
 
     Args:
       model: a compiled model.
-      outputs: the names of its outputs, in the order that Keras has for lists of losses.
-      objectives: the objective that each of them is of.
+      outputs: the names of its outputs, in the order of Keras's lists of losses.
+      objectives: the objective of each output.
 
     Raises:
-      ConfigError: an output has no loss, or one that Keras does not know.
+      ConfigError: an output has no loss, or a loss that Keras does not know.
     """
     found = _by_output(model.loss, outputs, "loss")
     missing = [output for output in outputs if found.get(output) is None]
@@ -108,19 +108,19 @@ def losses(
 
 
 def from_logits(loss: Any) -> bool:
-    """Whether a Keras loss takes logits, not probabilities."""
+    """Whether a Keras loss expects logits instead of probabilities."""
     config = loss.get_config() if isinstance(loss, tf.keras.losses.Loss) else {}
     return bool(config.get("from_logits", False))
 
 
 def can_be_negative(loss: Any) -> bool:
-    """Whether it is one of Keras's that can be below 0; of a user's own nothing is known."""
+    """Whether a loss of Keras may be negative. False for losses that users write."""
     known = (tf.keras.losses.cosine_similarity, tf.keras.losses.poisson)
     return getattr(loss, "fn", loss) in known
 
 
 def name_of(loss: Any) -> str:
-    """The name of a loss, as `binary_crossentropy`."""
+    """The name of a loss, such as `binary_crossentropy`."""
     return str(getattr(loss, "name", None) or getattr(loss, "__name__", loss))
 
 

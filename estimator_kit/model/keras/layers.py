@@ -1,18 +1,21 @@
-"""Keras layers and models in a ModelFn: `self.keras(layer, inputs, mode)`, which calls `call`.
+"""Calls Keras layers and models in a ModelFn: `self.keras(layer, inputs, mode)` uses `call`.
 
     hidden = self.keras(tf.keras.layers.BatchNormalization(), hidden, mode)
 
-An Estimator's graph takes from a Keras layer its variables alone. The rest is done here: a layer,
-and all layers inside it, are told whether this is training; updates, such as those of moving
-averages, go to UPDATE_OPS, which `minimize` runs; regularization losses, each once however often a
-layer is called, to REGULARIZATION_LOSSES, which ModelFn adds to the loss; variables of layers with
-`trainable = False` leave TRAINABLE_VARIABLES.
+An Estimator's graph gets only the variables of a Keras layer. This module does the rest:
 
-Keras here is Keras 2: `tf.keras`, which `estimator_kit.compat` makes the package tf_keras after
-TensorFlow 2.15. Keras 3 has no updates in a graph, so its layers are refused. `collect` ends the
-making of a model; it finds layers that were called past this module, which would be trained in
-part. Nothing is kept outside of the graph. The metrics of a Keras model are not taken: those of
-the spec's objectives are.
+- It tells a layer, and all layers inside it, whether this is training.
+- It adds updates, such as updates of moving averages, to UPDATE_OPS, which `minimize` runs.
+- It adds regularization losses to REGULARIZATION_LOSSES, which ModelFn adds to the loss. A loss is
+added
+  once, even if a layer is called several times.
+- It removes the variables of layers with `trainable = False` from TRAINABLE_VARIABLES.
+
+Keras here means Keras 2, which is `tf.keras`. After TensorFlow 2.15, `estimator_kit.compat` makes
+it the package tf_keras. Keras 3 has no updates in a graph, so its layers are rejected. `collect`
+finishes a model. It finds layers that were called without this module, which would be trained only
+partly. The module keeps nothing outside of the graph. The metrics of a Keras model are not used.
+The metrics come from the objectives of the spec.
 """
 
 from __future__ import annotations
@@ -26,12 +29,12 @@ import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 
-# Graph collections: the layers that were called, and the names of the losses and updates that
-# these calls made.
+# Graph collections: the layers that were called, and the names of the losses and updates that these
+# calls made.
 _CALLED = "estimator_kit/keras/called"
 _MADE = "estimator_kit/keras/made"
 
-# The tensor that Keras asks where nobody says whether it is training.
+# The tensor that Keras reads if a call does not say whether it is training.
 _LEARNING_PHASE = "keras_learning_phase"
 
 _REMEDY = "write self.keras(layer, inputs, mode) in the place of layer(inputs)"
@@ -43,28 +46,29 @@ _KERAS_3 = (
 
 
 def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
-    """The outputs of a Keras layer or model; see the module.
+    """Calls a Keras layer or model and returns its outputs. See the module docstring.
 
-    Variables are named by the variable scope and the layer: `tower/dense/kernel` in a scope
-    `tower`. Layers without a name of their own are numbered as they are made, so make the same
-    ones in every mode (what differs in training is `training`, not which layers there are).
+    The names of variables contain the variable scope and the layer: `tower/dense/kernel` in the
+    scope `tower`. Unnamed layers are numbered in the order in which they are made. Make the same
+    layers in every mode: only `training` may differ.
 
     Args:
-      layer: of `tf.keras`, made in this graph, that is, in `logits`.
-      inputs: what the layer takes.
-      training: whether dropout drops and batch normalization takes the batch's statistics.
-      **arguments: of the layer's call, as `mask`.
+      layer: a layer or model of `tf.keras`, made in this graph, that is, in `logits`.
+      inputs: the inputs of the layer.
+      training: whether to apply dropout, and to use the statistics of the batch in batch
+        normalization.
+      **arguments: more arguments of the layer's call, such as `mask`.
 
     Raises:
-      ConfigError: it is no layer of `tf.keras`, was made outside of this graph, or is a stateful
-        recurrent layer.
+      ConfigError: the object is not a layer of `tf.keras`, was made outside of this graph, or is a
+        stateful recurrent layer.
     """
     _check_kind(layer)
     graph = tf.compat.v1.get_default_graph()
     _check_graph(layer, graph)
-    # Joining the layers of a functional model made some, too, from placeholders.
+    # Building a functional model has already made losses and updates, from placeholders.
     before = _losses_and_updates(layer)
-    # Not the name scope: it is numbered by how often it was entered, which may differ by mode.
+    # The name scope is not used, because its number may differ between modes.
     scope = tf.compat.v1.get_variable_scope().name
     caller = _caller_class()(layer, f"{scope}/" if scope else None)
     outputs = caller(inputs, training=training, **arguments)
@@ -76,10 +80,10 @@ def call(layer: Any, inputs: Any, *, training: bool, **arguments: Any) -> Any:
 
 
 def collect(outputs: Iterable[tf.Tensor]) -> None:
-    """Puts what `call` made into the graph's collections; once, after all calls.
+    """Adds the results of `call` to the graph's collections. Call it once, after all calls.
 
     Args:
-      outputs: all that the model computes.
+      outputs: all outputs of the model.
 
     Raises:
       ConfigError: a Keras layer was not called through `call`.
@@ -87,14 +91,15 @@ def collect(outputs: Iterable[tf.Tensor]) -> None:
     keys = tf.compat.v1.GraphKeys
     graph = tf.compat.v1.get_default_graph()
     layers, made = graph.get_collection(_CALLED), set(graph.get_collection(_MADE))
-    for name in (_CALLED, _MADE):  # A MetaGraph, which training writes, cannot hold them.
+    for name in (_CALLED, _MADE):  # A MetaGraph, which training writes, cannot store them.
         graph.clear_collection(name)
     _check_all_called(layers, outputs, graph)
     if not layers:
         return
     everything = tf.keras.layers.Layer(name="estimator_kit_keras")
-    everything.layers = layers  # Keras lists what is in several of them once.
-    # A loss of a variable is made anew each time Keras is asked; one of a call is always the same.
+    everything.layers = layers  # Keras lists an object of several layers once.
+    # Keras makes the loss of a variable again at each access. The loss of a call is always the
+    # same.
     for loss, again in zip(everything.losses, everything.losses):
         if loss is not again or loss.name in made:
             graph.add_to_collection(keys.REGULARIZATION_LOSSES, loss)
@@ -110,14 +115,14 @@ _caller: Any = None
 
 
 def _caller_class() -> Any:
-    # Made at its first use: importing this module does not load Keras.
+    # Made at the first use, so that importing this module does not load Keras.
     global _caller
     if _caller is None:
 
         class Caller(tf.keras.layers.Layer):
-            """Calls a layer from within a call, in which Keras tells `training` to all layers.
+            """Calls a layer inside a call, so that Keras passes `training` to all inner layers.
 
-            A layer without that argument whose own layers have it is told in no other way.
+            This is the only way for a layer without this argument whose inner layers have it.
             """
 
             def __init__(self, layer: Any, scope: Optional[str]):
@@ -166,7 +171,7 @@ def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor], graph: tf.Graph
             continue
         makers = [frame.filename for frame in variable.op.traceback]
         if any("legacy_tf_layers" in file for file in makers):
-            continue  # tf.compat.v1.layers, which do by themselves what `collect` does.
+            continue  # tf.compat.v1.layers fill the collections themselves.
         found = {f for f in folders if any(file.startswith(str(f)) for file in makers)}
         if not found:
             continue
@@ -184,7 +189,7 @@ def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor], graph: tf.Graph
 
 
 def _folder(package: str) -> Optional[str]:
-    """Where the files of an imported package are, or None."""
+    """The folder of an imported package, or None."""
     file = getattr(sys.modules.get(package), "__file__", None)
     return os.path.join(os.path.dirname(file), "") if file else None
 

@@ -1,4 +1,4 @@
-"""`KerasModelFn`: a compiled Keras model, trained, evaluated and exported as any model of the kit.
+"""`KerasModelFn`: a compiled Keras model that the kit trains, evaluates and exports.
 
     class Clicks(ek.KerasModelFn):
         def keras_model(self):
@@ -10,11 +10,12 @@
 
     python run.py --model=my_pkg.clicks:Clicks ...
 
-From Keras come the layers, their weights at the start, the losses and the optimizer; from the spec
-the input, the metrics, the weights of rows and how their losses are averaged, the predictions and
-the signatures. Outputs are read as logits: of one that ends in the link of its head (a sigmoid, a
-softmax) that is what enters it, as Keras's own losses take it. The model is made once, in eager
-mode, and its layers anew in each graph: one of your own needs a `get_config`.
+Keras provides the layers, their start values, the losses and the optimizer. The spec provides the
+input, the metrics, the weights of rows, the reduction of losses, the predictions and the
+signatures. The outputs are read as logits. If an output ends in the link function of its head (a
+sigmoid or a softmax), its logits are the input of the link function, as in Keras's own losses. The
+model is made once, in eager mode, and its layers are made again in each graph. A layer that you
+write therefore needs a `get_config`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from input_pipelines.transform.transforms import Features
 
 _log = logging.getLogger("estimator_kit")
 
-# The op at the end of an output that is no logit, by head, and what makes one of a logit.
+# By head, the last op of an output that contains predictions instead of logits, and its function.
 _LINKS = {
     "binary": ("Sigmoid", tf.sigmoid),
     "logistic_regression": ("Sigmoid", tf.sigmoid),
@@ -52,19 +53,20 @@ _LINKS = {
     "poisson": ("Exp", tf.exp),
 }
 
-# Fields of an objective that are part of its loss, which is Keras's here.
+# Fields of an objective that are part of its loss. Here, Keras defines the loss.
 _OF_LOSS = ("loss", "positive_penalty", "class_penalties")
 
 
 class KerasModelFn(ModelFn):
     """A compiled Keras model as a ModelFn. Override `keras_model`.
 
-    The parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` are those that the
-    model is compiled with, unless they are given. Beside an optimizer that the kit lacks,
-    `optimizer` or `optimizers` must be given, and none of these is taken from the model.
-    Regularization losses of its layers count. The head `ranking` is refused, since a Keras loss is
-    of single rows; so are `combine: uncertainty` and `gradnorm` beside Keras's CosineSimilarity and
-    Poisson, which can be below 0. A loss of your own beside these must never be.
+    By default, the parameters `optimizer`, `learning_rate`, `clip_norm` and `clip_value` come from
+    the compiled model. If the kit does not have the optimizer of the model, set `optimizer` or
+    `optimizers`. The model then provides none of these parameters. Regularization losses of the
+    layers count. The head `ranking` is not supported, because a Keras loss is for single rows.
+    `combine: uncertainty` and `gradnorm` do not support the Keras losses CosineSimilarity and
+    Poisson, which may be negative. With these combinations, a loss that you write must never be
+    negative.
     """
 
     def __init__(
@@ -84,13 +86,13 @@ class KerasModelFn(ModelFn):
 
     @abc.abstractmethod
     def keras_model(self) -> Any:
-        """A compiled functional or Sequential `tf.keras.Model`; called once, when this is made.
+        """Returns a compiled functional or Sequential `tf.keras.Model`. It is called once.
 
-        Each input has the name of a group of the spec, float32 [rows, width] (or, of steps,
-        [rows, steps, width], zeros behind the end of a row), or of a column that is dense.
-        A numeric column may have its own shape: an image [rows, height, width, channels]. Each
-        output has the name of an objective (a key of a dict of outputs, or of its layer); one of
-        a single objective may have any. `self.spec` is there to use.
+        Each input has the name of a group of the spec or of a dense column. A group is float32
+        [rows, width]. A group of steps is [rows, steps, width], padded with zeros. A numeric column
+        may have its own shape, such as an image [rows, height, width, channels]. Each output has
+        the name of an objective: its key in a dict of outputs, or the name of its layer. With a
+        single objective, the output may have any name. The method may use `self.spec`.
         """
 
     # --- Not to override -------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class KerasModelFn(ModelFn):
                 )
 
     def _number_shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a numeric column's numbers; () of any other column."""
+        """The shape of the numbers of a numeric column. () for other columns."""
         column = self.spec.columns[name]
         if not column.is_numbers(self.spec):
             return ()
@@ -154,7 +156,7 @@ class KerasModelFn(ModelFn):
     # ---------------------------------------------------------------------------------------------
 
     def _with_params(self, params: Mapping[str, Any]) -> ModelFn:
-        # From the spec without the model's loss_weights, which it would refuse as a second answer.
+        # From the original spec. The loss_weights of the model in self.spec would be rejected.
         return type(self)(self._given_spec, params)
 
     def _check_combination(self) -> None:
@@ -169,7 +171,7 @@ class KerasModelFn(ModelFn):
         super()._check_combination()
 
     def _read_model(self, *, has_optimizer: bool) -> dict[str, Any]:
-        """Makes the model and keeps what is of it; the parameters that it is compiled with."""
+        """Makes the model and stores its parts. Returns the parameters of its `compile`."""
         self._model = self.keras_model()
         self._check_model(self.spec)
         self._weights_at_start = [weight.numpy() for weight in self._model.weights]
@@ -187,11 +189,11 @@ class KerasModelFn(ModelFn):
             raise
 
     def _names_in_graphs(self) -> list[str]:
-        """The names of the weights in `logits`; Keras makes those of a clone in the same order."""
+        """The names of the weights in `logits`. A clone has its weights in the same order."""
         try:
             with tf.Graph().as_default():
                 clone = tf.keras.models.clone_model(self._model)
-                # The first one turns classes of layers into those of graphs, which can do less.
+                # The first clone converts layers to their graph classes, which support less.
                 tf.keras.models.clone_model(self._model)
             return [weight.op.name for weight in clone.weights]
         except (NotImplementedError, TypeError, ValueError) as error:
@@ -235,7 +237,7 @@ class KerasModelFn(ModelFn):
             )
 
     def _outputs(self, objectives: Mapping[str, Any]) -> dict[str, str]:
-        """Objective -> the output of the model."""
+        """{objective: output of the model}."""
         names = self._output_names()
         if len(names) == len(objectives) == 1:
             return {next(iter(objectives)): names[0]}
@@ -247,9 +249,9 @@ class KerasModelFn(ModelFn):
         return {name: name for name in objectives if name in names}
 
     def _output_names(self) -> list[str]:
-        """The outputs in the order in which Keras takes lists of losses and weights for them."""
+        """The outputs, in the order of Keras's lists of losses and weights."""
         outputs = self._model.output
-        # As tf.nest does, whatever the order in which the dict was written.
+        # Sorted, as in tf.nest.
         return sorted(outputs) if isinstance(outputs, Mapping) else list(self._model.output_names)
 
     def _input(self, name: str, features: Features) -> tf.Tensor:
@@ -278,7 +280,7 @@ class KerasModelFn(ModelFn):
         return tf.reshape(logits, [-1, objective.logits_dimension])
 
     def _with_keras_loss(self, objective: Objective) -> Objective:
-        """The objective with the loss of Keras in the place of the spec's."""
+        """The objective with the Keras loss instead of the loss of the spec."""
         if isinstance(objective, StepObjective):
             return StepObjective(self.spec, self._with_keras_loss(objective.head))
         loss = self._losses[objective.name]
@@ -301,7 +303,7 @@ class KerasModelFn(ModelFn):
         return made
 
     def _with_loss_weights(self) -> FeatureSpec:
-        """The spec with the factors that the model is compiled with, if there are any."""
+        """The spec with the loss_weights that the model is compiled with, if any."""
         if self._loss_weights is None:
             return self.spec
         objectives = {
@@ -350,7 +352,7 @@ def _is_dense(spec: FeatureSpec, name: str) -> bool:
 
 
 def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
-    """Labels in the shape that a Keras loss wants beside outputs [rows, n]."""
+    """Labels in the shape that a Keras loss expects for outputs [rows, n]."""
     if objective.config.head == "multi_class":
         if "sparse" in keras_compile.name_of(loss):
             return labels[:, tf.newaxis]
@@ -360,10 +362,10 @@ def _as_keras(objective: Objective, loss: Any, labels: tf.Tensor) -> tf.Tensor:
 
 
 def _outside_of_graphs(make: Any) -> Any:
-    """What a function returns that runs in eager mode, whatever graph is being built here.
+    """Runs a function in eager mode, in a new thread, even if a graph is being built here.
 
-    A new thread has none. The numbers that Keras gives to layers without a name begin anew, so that
-    the variables of a model have the same names however many were made before it.
+    Keras starts numbering unnamed layers at 0 again, so that the names of a model's variables do
+    not depend on the models that were made before it.
     """
 
     def run() -> Optional[Any]:
