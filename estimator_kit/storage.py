@@ -34,10 +34,10 @@ def check_writable(folder: str, *, flag: str) -> None:
     while not os.path.lexists(place):
         place = os.path.dirname(place)
     if not os.path.isdir(place):
-        raise ConfigError(f"{flag}={folder}: {place} is a file; name a folder")
+        raise ConfigError(f"{flag}={folder}: {place} is a file. Name a folder.")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{flag}={folder}: {place} cannot be written; give this user the right to write there, "
+            f"{flag}={folder}: {place} cannot be written. Give this user the right to write there, "
             "or choose another folder"
         )
 
@@ -62,7 +62,7 @@ def write_text(path: str, text: str) -> None:
         with contextlib.suppress(tf.errors.OpError):
             tf.io.gfile.remove(temporary)
         if isinstance(error, tf.errors.FailedPreconditionError) and tf.io.gfile.isdir(path):
-            raise ConfigError(f"{path} is a folder, expected a file; move it away") from error
+            raise ConfigError(f"{path} is a folder, expected a file. Move it away.") from error
         raise
 
 
@@ -85,16 +85,16 @@ def read_json(path: str, form: Any = None) -> Optional[Any]:
     if not tf.io.gfile.exists(path):
         return None
     if tf.io.gfile.isdir(path):
-        raise ConfigError(f"{path} is a folder, expected a file; move it away")
+        raise ConfigError(f"{path} is a folder, expected a file. Move it away.")
     with tf.io.gfile.GFile(path) as file:
         try:
             text = file.read()
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{path} is no JSON: {error}; repair or remove it") from error
+            raise ConfigError(f"{path} is no JSON: {error}. Repair or remove it.") from error
     problem = form_problem(text, form) if form is not None else None
     if problem is not None:
-        raise ConfigError(f"{path}: {problem}; repair or remove it")
+        raise ConfigError(f"{path}: {problem}. Repair or remove it.")
     return value
 
 

@@ -1,6 +1,6 @@
-"""`--mode=analyze`: a first spec for some records, or fresh files for a spec that is there.
+"""`--mode=analyze`: writes a first spec for records, or refreshes the files of an existing spec.
 
-Connects the flags with `input_pipelines/prepare/analyze`, which does the work.
+Passes the settings to `input_pipelines/prepare/analyze`, which does the work.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def run_analysis(config: ExperimentConfig) -> str:
-    """Analyzes `config.train_files`, writes the files, and returns what to tell the user.
+    """Analyzes `config.train_files`, writes the files, and returns the text for the user.
 
-    Large data are read by several processes, which import the program's main module again: a
-    program of your own needs the usual `if __name__ == "__main__":` around what it runs.
+    Several processes read large data. They import the program's main module again, so your program
+    needs the usual `if __name__ == "__main__":` around the code that it runs.
 
     Raises:
-      ConfigError: a file is in the way that analysis did not write, or Beam does not know a flag;
-        nothing was touched.
+      ConfigError: analysis would have to overwrite a file that it did not write, or Beam does not
+        know a flag; nothing was written.
       DataError: the records cannot be used; nothing was written.
-      SpecError: the spec cannot be used, or could not with the fresh files; nothing was written.
+      SpecError: the spec cannot be used, or not with the new files; nothing was written.
     """
     paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
     beam = config.beam_flags()

@@ -1,6 +1,7 @@
-"""`--mode=check_data`: reads every record of the files, trains nothing, and says what is bad.
+"""`--mode=check_data`: reads every record of the files and reports what is bad. Trains nothing.
 
-`input_pipelines.integrity.data_scan` does the reading; the policy and its limits play no part here.
+`input_pipelines.integrity.data_scan` reads the files. `--corrupt_data_policy` and its limits have
+no effect here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from input_pipelines.record_files import file_bytes
 
 _log = logging.getLogger("estimator_kit")
 
-# Bad records that are printed of a file.
+# How many bad records of each file are printed.
 _PRINTED = 3
 
 _MB = 10**6
@@ -42,11 +43,11 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     """Checks all files of `--train_files` or `--train_mix`, `--eval_files` and `--predict_files`.
 
-    Returns what the run did, and what to tell the user. In a `--model_dir` it is kept as
-    `result.json`, or as `check_data.json` where a training has left its own.
+    Returns the result, and the text for the user. The result is written to `result.json` in
+    `--model_dir`, or to `check_data.json` if a training has written its own `result.json`.
 
     Raises:
-      DataError: something is bad; the message is the same report, and the result was kept, too.
+      DataError: a record is bad; the message is the same report, and the result was written too.
       SpecError: the spec cannot be used.
     """
     spec = parser.load(config.spec) if config.spec else None
@@ -71,7 +72,7 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     if config.model_dir is not None:
         path = _kept_at(config.model_dir)
         write_to(result, path)
-        text += f"\nkept in {path}"
+        text += f"\nwritten to {path}"
     if bad:
         raise DataError(text)
     return result, text
@@ -105,7 +106,7 @@ def _kept_at(model_dir: str) -> str:
 
 
 def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> str:
-    """A table of the files with bad records, the first of these, and a line on all."""
+    """A table of the files with bad records, their first bad records, and a summary line."""
     bad = [report for report in reports if report.bad_records]
     lines = []
     if bad:
@@ -124,9 +125,11 @@ def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> s
                 lines.append(f"{report.path}: and {report.bad_records - _PRINTED:,} more")
         lines.append("")
     size = sum(report.size for report in reports) / _MB
-    held = "held against the spec" if with_spec else "not held against a spec, as none was given"
+    compared = "compared with the spec"
+    if not with_spec:
+        compared = "not compared with a spec, because --spec is missing"
     lines.append(
-        f"{sum(r.records for r in reports):,} records in {len(reports):,} files, {held}; "
+        f"{sum(r.records for r in reports):,} records in {len(reports):,} files, {compared}; "
         f"{size:,.1f} MB in {seconds:.1f} s ({size / max(seconds, 1e-9):,.0f} MB/s); "
         f"{sum(r.bad_records for r in reports):,} bad records in {len(bad):,} files"
     )
@@ -134,7 +137,7 @@ def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> s
 
 
 class _Progress:
-    """Logs how far the reading is, every so many seconds."""
+    """Logs every few seconds how far the reading is."""
 
     def __init__(self, paths: Sequence[str], every_secs: float):
         self._total = sum(map(file_bytes.size, paths))

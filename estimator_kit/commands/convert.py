@@ -1,6 +1,6 @@
-"""`--mode=convert`: tables into TFRecord shards, as the flags say.
+"""`--mode=convert`: writes tables as TFRecord shards.
 
-Connects the flags with `input_pipelines/prepare/convert`, which does the work. Imports no
+Passes the settings to `input_pipelines/prepare/convert`, which does the work. Imports no
 TensorFlow.
 """
 
@@ -27,16 +27,16 @@ def run(config: ConvertConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def run_conversion(config: ConvertConfig) -> str:
-    """Converts `config.convert_files`, and returns what to tell the user.
+    """Converts `config.convert_files`, and returns the text for the user.
 
-    Large data are converted by several processes, which import the program's main module again: a
-    program of your own needs the usual `if __name__ == "__main__":` around what it runs.
+    Several processes convert large data. They import the program's main module again, so your
+    program needs the usual `if __name__ == "__main__":` around the code that it runs.
 
     Raises:
-      ConfigError: the folder holds something else, Beam does not know a flag, or the spec says
-        otherwise how tables are written; nothing was touched.
+      ConfigError: the folder holds something else, Beam does not know a flag, or a flag for tables
+        contradicts the spec; nothing was written.
       DataError: a file or row cannot be converted.
-      NothingToDo: an earlier start had written everything; nothing was touched.
+      NothingToDo: an earlier start has written everything; nothing was changed.
       OSError: a file cannot be written.
       SpecError: the spec cannot be used.
     """
@@ -61,6 +61,6 @@ def run_conversion(config: ConvertConfig) -> str:
     if result.already_done:
         raise NothingToDo(
             f"--convert_dir: {config.convert_dir!r} has all {len(result.shards):,} shards of this "
-            "conversion, whole; nothing was touched"
+            "conversion. Nothing was changed."
         )
     return result.text()

@@ -1,11 +1,12 @@
 """`--mode=data_service_dispatcher` and `--mode=data_service_worker`: servers of a tf.data service.
 
-They are TensorFlow's own. Each prints one line with its address, once it can be used, and runs
-until SIGTERM or Ctrl-C, which end it with exit status 0. There is no authentication: whoever
-reaches the ports can read files and run graphs; keep them inside a network of your own.
+The servers are TensorFlow's own. When a server is ready, it reports its address in one line. It
+runs until SIGTERM or Ctrl-C, and then exits with status 0. The servers have no authentication:
+everyone who reaches their ports can read files and run graphs, so keep them inside a private
+network.
 
-With --data_service_dir a dispatcher writes down what it knows. One that is started again with the
-same folder goes on, at the same port, with the trainings that it served.
+With --data_service_dir, a dispatcher writes down its state. If you start it again with the same
+folder, it continues the trainings that it served, on the same port.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from estimator_kit.training import data_service
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
-# Seconds that a worker tries to reach its dispatcher after it was there once.
+# Seconds that a worker tries to reach a dispatcher that it has reached before.
 _WORKER_GIVES_UP = 3600
 
 
@@ -39,8 +40,8 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
     """Runs the server that the mode names until a signal ends it; tells its address.
 
     Raises:
-      ConfigError: the port cannot be bound, or the folder not be used.
-      tf.errors.UnavailableError: the dispatcher of a worker is not there.
+      ConfigError: the port cannot be bound, or the folder cannot be used.
+      tf.errors.UnavailableError: a worker cannot reach its dispatcher.
     """
     with until_signalled() as ended:
         if config.mode == "data_service_dispatcher":
@@ -48,7 +49,7 @@ def serve(config: ExperimentConfig, tell: Callable[[str], None]) -> None:
         else:
             server, address = _worker(config)
         tell(f"{config.mode}: {address}")
-        while not ended.wait(1.0):  # In pieces, because a lock alone may hold back signals.
+        while not ended.wait(1.0):  # In short waits, because one long wait can delay signals.
             pass
         server.stop()
 
@@ -82,7 +83,7 @@ def _worker(config: ExperimentConfig) -> tuple[Any, str]:
     dispatcher = config.data_service.partition("://")[2]
     data_service.wait_for_service(config, workers=False)
     host = config.data_service_host
-    if host is None:  # What the trainer is told; it connects to it.
+    if host is None:  # The trainer gets this name, and connects to it.
         is_here = dispatcher.rpartition(":")[0] in _LOOPBACK
         host = "localhost" if is_here else socket.gethostname()
     server = _started(
@@ -117,11 +118,13 @@ def _port_of_before(folder: str) -> int:
     except tf.errors.NotFoundError:
         return 0
     except tf.errors.OpError as error:
-        raise ConfigError(f"--data_service_dir={folder}: {error.message}; name a folder") from error
+        raise ConfigError(
+            f"--data_service_dir={folder}: {error.message}. Name a folder."
+        ) from error
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise ConfigError(
-            f"--data_service_dir: {_port_file(folder)} holds {text[:40]!r}, expected the port of "
-            "before; give --data_service_port"
+            f"--data_service_dir: {_port_file(folder)} expected the port of the last start, got "
+            f"{text[:40]!r}. Give --data_service_port."
         )
     return int(text)
 

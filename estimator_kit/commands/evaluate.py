@@ -1,4 +1,4 @@
-"""`--mode=evaluate`: scores the latest checkpoint, or an export (--export_dir)."""
+"""`--mode=evaluate`: evaluates the latest checkpoint, or an export (--export_dir)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(
     Without a model directory, the metrics of an export go to `answers`, as JSON.
 
     Raises:
-      SpecError, ConfigError: see `preparation.prepared`; or there is nothing that can be scored.
+      SpecError, ConfigError: see `preparation.prepared`; or there is nothing to evaluate.
       DataError: the files cannot be read, or a record cannot be used.
     """
     if config.export_dir is not None:
@@ -81,5 +81,5 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         checkpoint=trained.latest_checkpoint(),
         eval_files=given.files,
     )
-    _log.info("the numbers of this evaluation are in %s", path)
+    _log.info("the metrics of this evaluation are in %s", path)
     return result

@@ -1,4 +1,4 @@
-"""`--mode=export`: a SavedModel of the latest checkpoint."""
+"""`--mode=export`: writes the latest checkpoint as a SavedModel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from input_pipelines.record_files import tfrecords
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Writes the export, and asks it with rows of --eval_files where they are given."""
+    """Writes the export, and checks it with rows of --eval_files if they are given."""
     with prepared(config) as made:
         trained = trained_estimator(config, made.spec, made.model)
         result = _export(config, made.spec, made.model, trained)
@@ -31,7 +31,7 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def _export(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained: Any) -> RunResult:
-    """Exports the latest checkpoint; without --eval_files nothing can be asked of it."""
+    """Exports the latest checkpoint; without --eval_files, the export cannot be checked."""
     check_default(config.default_signature, model)
     paths: list[str] = []
     damaged = tfrecords.NO_DAMAGE

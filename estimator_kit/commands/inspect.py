@@ -1,4 +1,4 @@
-"""`--mode=inspect`: what is in an export, a checkpoint or a model directory. Trains nothing.
+"""`--mode=inspect`: shows what is in an export, a checkpoint or a model directory.
 
     an export          signatures with the features that each needs, variables, ops, assets,
                        vocabularies, how it was checked
@@ -6,7 +6,7 @@
     a model directory  the variables of its latest checkpoint, the ops of its training graph,
                        vocabularies, exports
 
-With --graph_dir the graph is written for TensorBoard.
+With --graph_dir, it also writes the graph for TensorBoard. It trains nothing.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class _Check(storage.Form):
 
 
 class _Lineage(storage.Form):
-    """What is read of an export's `lineage.json`; `check` may be a sentence."""
+    """The part of an export's `lineage.json` that is read; `check` may be a sentence."""
 
     global_step: Optional[int] = None
     exporter: Optional[str] = None
     check: Union[str, _Check, None] = None
 
 
-# Ops that are listed, the most frequent first.
+# How many ops are listed, the most frequent ones first.
 _OPS = 20
 
 
@@ -62,10 +62,10 @@ def run(config: InspectConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def inspect(config: InspectConfig) -> str:
-    """What is at `inspect_path`, as text; writes the graph where it is asked for.
+    """Describes `inspect_path` as text, and writes the graph if `graph_dir` is set.
 
     Raises:
-      ConfigError: there is none of the three.
+      ConfigError: the path has no export, no checkpoint and no model directory.
     """
     path = config.inspect_path.rstrip("/") or "/"
     graph: Any = None
@@ -78,11 +78,11 @@ def inspect(config: InspectConfig) -> str:
     else:
         raise ConfigError(
             f"--inspect_path={path}: expected an export (with saved_model.pb), a checkpoint (a "
-            "path without .index) or a model directory with a checkpoint"
+            "path without .index) or a model directory with a checkpoint."
         )
     if config.graph_dir is not None:
         if graph is None:
-            raise ConfigError(f"--graph_dir: there is no graph in {path}")
+            raise ConfigError(f"--graph_dir: {path} has no graph. Remove --graph_dir.")
         lines.append(f"graph for TensorBoard: {write_graph(graph, config.graph_dir)}")
     return "\n".join(lines)
 
@@ -99,7 +99,7 @@ def write_graph(graph: Any, folder: str) -> str:
 
 
 def columns_of_signatures(meta: Any) -> dict[str, set[str]]:
-    """Signature -> the names, as ops have them, of the columns that its outputs depend on."""
+    """The columns, by their names in ops, that the outputs of each signature depend on."""
     nodes = {node.name: node for node in meta.graph_def.node}
     found = {}
     for name, signature in meta.signature_def.items():
@@ -130,7 +130,7 @@ def _export(path: str) -> tuple[list[str], Any]:
         check = lineage.get("check")
         if isinstance(check, dict):
             check = (
-                f"asked with {check['rows']} rows; the largest difference was "
+                f"checked with {check['rows']} rows; the largest difference was "
                 f"{check['largest_difference']:.2g}"
             )
         lines.append(f"  {check}")
@@ -177,7 +177,7 @@ def _read_graph(path: str) -> Any:
     try:
         return text_format.Parse(data.decode(), tf.compat.v1.GraphDef())
     except (ValueError, text_format.ParseError) as error:
-        raise ConfigError(f"{path} is damaged: {error}; remove it, or train on") from error
+        raise ConfigError(f"{path} is damaged: {error}. Remove it, or train further.") from error
 
 
 def _kept_spec(folder: str) -> Optional[FeatureSpec]:
@@ -189,7 +189,7 @@ def _features(spec: FeatureSpec, columns: Iterable[str]) -> list[str]:
     names = {op_name(name): name for name in spec.columns}
     features: set[str] = set()
     for column in columns:
-        # Parts and weights of a column have its name and a number or a word behind it.
+        # Parts and weights of a column are named after it, with a number or a word at the end.
         while column and column not in names:
             column = column.rpartition("_")[0]
         if column:
@@ -207,7 +207,7 @@ def _variables(checkpoint: str) -> list[str]:
         reader = tf.train.load_checkpoint(checkpoint)
     except (tf.errors.OpError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"{checkpoint}: no readable checkpoint: {reason}") from error
+        raise ConfigError(f"{checkpoint}: the checkpoint cannot be read: {reason}") from error
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     rows, total, numbers = [], 0, 0
     for name, shape in sorted(shapes.items()):
@@ -236,7 +236,7 @@ def _files(what: str, folder: str) -> list[str]:
 
 def _vocabularies(spec: Optional[FeatureSpec]) -> list[str]:
     if spec is None:
-        return ["no feature spec, so that vocabularies and features are not known"]
+        return ["no feature spec, so vocabularies and features are unknown"]
     found = spec.of_kind(Vocabulary)
     lines = [f"{len(found)} vocabularies"]
     for name, column in found.items():

@@ -1,4 +1,4 @@
-"""`--mode=predict`: predictions of files, in one output or in a folder of files (--predict_dir)."""
+"""`--mode=predict`: predicts files, into one file or into a folder (--predict_dir)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from input_pipelines.integrity import stored_records
 from input_pipelines.reading import files
 from input_pipelines.record_files import tfrecords
 
-# Files and what is damaged in them -> batches of predictions.
+# Takes files and the damage in them; gives batches of predictions.
 _Predict = Callable[[list[str], tfrecords.Damaged], Iterator[Any]]
 
 

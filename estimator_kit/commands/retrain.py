@@ -18,7 +18,8 @@ from estimator_kit.retraining import cycle, modes, reproduction
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     """Runs one of the four modes.
 
-    Raises whatever `retraining.cycle.run`, `retraining.modes` and `retraining.reproduction` do.
+    It raises the errors of `retraining.cycle.run`, `retraining.modes` and
+    `retraining.reproduction`.
     """
     if config.mode == "retrain":
         result, text = cycle.run(complete(config, RetrainConfig))

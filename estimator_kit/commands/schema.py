@@ -1,6 +1,6 @@
-"""`--mode=import_schema` and `export_schema`: specs from and to TensorFlow Metadata's Schema.
+"""`--mode=import_schema` and `export_schema`: specs from and to a TensorFlow Metadata Schema.
 
-Connects the flags with `input_pipelines/prepare/metadata_schema`, which does the work.
+Passes the settings to `input_pipelines/prepare/metadata_schema`, which does the work.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def run(config: SchemaConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def exchange(config: SchemaConfig) -> str:
-    """Does what the mode says, and returns what to tell about it, losses last.
+    """Imports or exports, and returns the text for the user; what was lost comes last.
 
     Raises:
-      ConfigError: the Schema cannot be used, or something is in the way; nothing was written.
+      ConfigError: the Schema cannot be used, or a file would be overwritten; nothing was written.
       SpecError: the spec cannot be used.
       MissingPackageError: tensorflow-metadata is not installed, or does not fit.
     """
@@ -55,8 +55,8 @@ def _export(config: SchemaConfig) -> str:
     path = pathlib.Path(config.schema_file)
     if path.exists() and path.read_bytes() != text.encode():
         raise ConfigError(
-            f"--schema_file: {config.schema_file!r} is there already and holds something else; "
-            "name another file, or move it away"
+            f"--schema_file: {config.schema_file!r} exists and holds something else. "
+            "Name another file, or move it away."
         )
     storage.write_text(os.path.abspath(path), text)
     count = len(spec.features) + len(spec.labels)

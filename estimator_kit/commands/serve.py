@@ -1,4 +1,4 @@
-"""`--mode=serve`: gRPC and REST on loopback, for development."""
+"""`--mode=serve`: serves gRPC and REST, for development."""
 
 from __future__ import annotations
 

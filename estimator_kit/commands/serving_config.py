@@ -1,4 +1,4 @@
-"""`--mode=serving_config`: the files that TensorFlow Serving is started with."""
+"""`--mode=serving_config`: writes the files that TensorFlow Serving needs to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--mode=train_and_evaluate` and `--mode=train`."""
+"""`--mode=train_and_evaluate` and `--mode=train`: trains a model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from feature_specs.parser import parser
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Trains, as this task of its cluster or alone; see `training.run`."""
+    """Trains, alone or as a task of a cluster; see `training.run`."""
     result = tasks.train(config)
     tell(report.summary(config, parser.load(config.spec), result))
     return result

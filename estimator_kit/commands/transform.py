@@ -1,14 +1,14 @@
-"""`--mode=transform`: an export in another form, held against the export it is made of.
+"""`--mode=transform`: writes an export in another form, and compares it with the export.
 
-    freeze     variables become constants; besides, frozen_graph.pb, a GraphDef
-    optimize   the same, and TensorFlow's Grappler prunes it and folds constants
-    text       saved_model.pbtxt in the place of saved_model.pb
-    binary     the other way
+    freeze     variables become constants; also writes frozen_graph.pb, a GraphDef
+    optimize   as freeze, and TensorFlow's Grappler prunes the graph and folds constants
+    text       saved_model.pbtxt instead of saved_model.pb
+    binary     saved_model.pb instead of saved_model.pbtxt
 
-and files for other runtimes, by `runtimes.conversion`.
+`runtimes.conversion` writes files for other runtimes.
 
-The result is a SavedModel with the same signatures and assets. Both are asked with rows, each in a
-process of its own; a result that answers otherwise than the tolerance allows is deleted.
+The result is a SavedModel with the same signatures and assets. Both predict the same rows, each in
+its own process. If their predictions differ by more than the tolerance, the result is deleted.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def run(config: TransformConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def transform(config: ExperimentConfig) -> str:
-    """Writes `transform_dir` from `export_dir`; returns what to tell the user.
+    """Writes `transform_dir` from `export_dir`; returns the text for the user.
 
     Raises:
-      ConfigError: there is no such export, the folder is taken, or a file is a table by its name.
-      DataError: a record cannot be read; names it.
-      ExportError: the result does not answer, or answers otherwise; nothing of it is left.
+      ConfigError: the export does not exist, the folder exists, or a file is a table by its name.
+      DataError: a record cannot be read; the message names it.
+      ExportError: the result cannot predict, or predicts something else; it is deleted.
     """
     source, target = str(config.export_dir), str(config.transform_dir)
     if tf.io.gfile.exists(target):
-        raise ConfigError(f"--transform_dir={target} is there already; name a new folder")
+        raise ConfigError(f"--transform_dir={target} exists already. Name a new folder.")
     dynamic_problems.check_transform(source, str(config.transform))
     dynamic_package.load_ops_of(source)
     if config.transform not in SAVED_MODEL_FORMS:
@@ -123,7 +123,7 @@ def _write(saved: Any, source: str, staged: str, kind: str) -> None:
 
 
 def _records(config: ExperimentConfig, spec: Optional[FeatureSpec]) -> list[bytes]:
-    """The first records of `predict_files`, which fit the spec where there is one."""
+    """The first records of `predict_files`; if there is a spec, they fit it."""
     if spec is not None:
         return list(sample(config, spec, "predict_files", ROWS).records)
     paths = record_files(config, "predict_files")
@@ -138,7 +138,7 @@ def _records(config: ExperimentConfig, spec: Optional[FeatureSpec]) -> list[byte
 def _difference(
     meta: Any, source: str, staged: str, records: list[bytes], tolerance: float
 ) -> float:
-    """The largest difference between the answers of two exports, of the first fitting signature."""
+    """The largest difference between the predictions of two exports, by one signature."""
     name, key = records_signature(meta, source)
     before, after = (answers_of(path, name, key, records) for path in (source, staged))
     try:
@@ -150,14 +150,14 @@ def _difference(
 
 
 def _quality_changes(config: ExperimentConfig, meta: Any, source: str, staged: str) -> list[str]:
-    """What `quality_change` says of the result; that it was not asked, without --eval_files."""
+    """The lines of `quality_change` for the result, or that it was not measured."""
     if not config.eval_files:
         return [NOT_MEASURED]
     spec = kept_spec(source)
     if spec is None:
         raise ConfigError(
             f"--eval_files: --export_dir={source} has no {spec_path(source)}, which says what the "
-            "labels are; leave --eval_files out"
+            "labels are. Remove --eval_files."
         )
     name, key = records_signature(meta, source)
     records = list(sample(config, spec, "eval_files", quality_change.ROWS).records)

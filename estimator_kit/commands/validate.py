@@ -1,6 +1,6 @@
-"""`--mode=validate`: checks flags and spec, and rows where it is asked to, before anything runs.
+"""`--mode=validate`: checks flags and spec, and rows if you ask for it, before anything runs.
 
-Loads TensorFlow only where a check cannot do without: a model that a flag names, or rows.
+Imports TensorFlow only if a check needs it: for a model that a flag names, or for rows.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 
-# Names that the report of a spec lists of each kind.
+# How many names of each kind the report of a spec lists.
 _NAMED = 12
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
-    """Tells what is in the spec, then what each check of rows has found.
+    """Reports what is in the spec, then the result of each check of rows.
 
     Raises:
-      SpecError, ConfigError: something cannot be used; what was found before has been told.
+      SpecError, ConfigError: something cannot be used; the checks before it have been reported.
       DataError: a file cannot be read.
     """
     tell(validation_report(config))
@@ -33,12 +33,12 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
 
 
 def validation_report(config: ExperimentConfig) -> str:
-    """Reads the spec and says what is in it; raises SpecError when it cannot be used.
+    """Reads the spec and describes it; raises SpecError if it cannot be used.
 
-    So that it does not say that what a training refuses is right, it looks at pretrained vectors.
+    It also checks pretrained vectors, because a training would refuse them if they were wrong.
     """
     spec = parser.load(config.spec)
-    lines = [f"{config.spec}: the spec and the flags are right, as far as the lines below go"]
+    lines = [f"{config.spec}: the spec and the flags are correct, as far as the lines below show"]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)
         lines.append(f"  {len(names):>3} {what}: {_some(names)}")
@@ -47,19 +47,19 @@ def validation_report(config: ExperimentConfig) -> str:
     lines += pretrained.report(config, spec)
     lines += checks.report(config, spec)
     if config.validate_rows or config.has_baseline:
-        lines.append("  data: what was found comes below")
+        lines.append("  data: the result comes below")
     else:
         lines.append("  data: not read; --validate_rows=1000 compares rows with the spec")
     if spec.drift.any and not config.has_baseline:
         lines.append(
-            "  drift: its thresholds were looked at alone; --baseline_files or "
-            "--baseline_statistics says what records are held against"
+            "  drift: only its thresholds were checked; --baseline_files or "
+            "--baseline_statistics says what to compare records with"
         )
     return "\n".join(lines)
 
 
 def _some(names: Iterable[str]) -> str:
-    """Names, the first of them where they are many."""
+    """The names, or the first ones if there are many."""
     every = list(names)
     more = f", and {len(every) - _NAMED} more" if len(every) > _NAMED else ""
     return ", ".join(every[:_NAMED]) + more

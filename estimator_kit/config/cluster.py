@@ -159,7 +159,7 @@ def parse(text: str) -> Optional[ClusterView]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"TF_CONFIG is no JSON: {error}; expected {_EXAMPLE}") from error
+        raise ConfigError(f"TF_CONFIG is not JSON: {error}; expected {_EXAMPLE}") from error
     _check_mapping("TF_CONFIG", document, ("cluster", "task"), (*_IGNORED, "rpc_layer"))
     if document.get("rpc_layer", "grpc") != "grpc":
         raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")

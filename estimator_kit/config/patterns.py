@@ -13,7 +13,7 @@ def pattern_problem(text: str) -> Optional[str]:
     try:
         re.compile(text)
     except re.error as error:
-        return f"{text!r} is no regular expression: {error}"
+        return f"{text!r} is not a regular expression: {error}"
     return None
 
 

@@ -299,5 +299,5 @@ def _text(
     lines = [report.summary(config, spec, result), f"the export is {export}"]
     lines += [f"not computed: {name}: {why}" for name, why in result.metrics_left_out.items()]
     if kept_at is not None:
-        lines.append(f"the numbers of this evaluation are in {kept_at}")
+        lines.append(f"the metrics of this evaluation are in {kept_at}")
     return "\n".join(lines)

@@ -25,14 +25,14 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as error:
         storage.check_writable(f"{tmp_path}/file/run", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file; name a folder"
+        f"--model_dir={tmp_path}/file/run: {tmp_path}/file is a file. Name a folder."
     )
     # A superuser, as in many containers, may write anywhere; so the system's answer is made up.
     monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))
     with pytest.raises(ConfigError) as error:
         storage.check_writable(f"{tmp_path}/a/b", flag="--model_dir")
     assert str(error.value) == (
-        f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written; give this user the right to "
+        f"--model_dir={tmp_path}/a/b: {tmp_path} cannot be written. Give this user the right to "
         "write there, or choose another folder"
     )
 
@@ -74,9 +74,9 @@ class _Kept(storage.Form):
         ('{"step": 1, "names": {"a": ["b"]}, "also": null}', None),
         ("[" * 100_000, " is no JSON: maximum recursion depth exceeded"),
         ("\xff", " is no JSON: "),
-        ("null", ": the top level: got None, expected an object; repair or remove it"),
-        ('{"step": true, "names": {}}', ": step: got True, expected a valid integer; repair or "),
-        ('{"names": {}}', ": step is missing; repair or remove it"),
+        ("null", ": the top level: got None, expected an object. Repair or remove it."),
+        ('{"step": true, "names": {}}', ": step: got True, expected a valid integer. Repair or "),
+        ('{"names": {}}', ": step is missing. Repair or remove it."),
         ('{"step": 1, "names": {"a": [1]}}', ": names.a[0]: got 1, expected a valid string; "),
     ],
 )
@@ -97,11 +97,11 @@ def test_a_folder_in_the_place_of_a_kept_file(tmp_path):
     assert storage.read_json(f"{tmp_path}/none.json", _Kept) is None
     with pytest.raises(ConfigError) as error:
         storage.read_json(str(tmp_path))
-    assert str(error.value) == f"{tmp_path} is a folder, expected a file; move it away"
+    assert str(error.value) == f"{tmp_path} is a folder, expected a file. Move it away."
     (tmp_path / "kept.json").mkdir()
     with pytest.raises(ConfigError) as error:
         storage.write_json(f"{tmp_path}/kept.json", {})
-    assert str(error.value) == f"{tmp_path}/kept.json is a folder, expected a file; move it away"
+    assert str(error.value) == f"{tmp_path}/kept.json is a folder, expected a file. Move it away."
     assert os.listdir(tmp_path) == ["kept.json"]
 
 

@@ -265,7 +265,7 @@ def test_nothing_left_to_do(tmp_path, monkeypatch):
     with pytest.raises(NothingToDo) as error:
         run_conversion(config())
     assert str(error.value) == (
-        "--convert_dir: 'x' has all 1 shards of this conversion, whole; nothing was touched"
+        "--convert_dir: 'x' has all 1 shards of this conversion. Nothing was changed."
     )
 
 

@@ -305,7 +305,7 @@ def test_check_data_prints_a_table_and_exits_65(data, tmp_path, capsys):
         wrong_payload(data),
         f"{data}/train-2.tfrecord: {place(f'{data}/train-2.tfrecord', 33)}: {MISSING}",
     ]
-    assert lines[9].startswith("400 records in 4 files, held against the spec; 0.0 MB in ")
+    assert lines[9].startswith("400 records in 4 files, compared with the spec; 0.0 MB in ")
     assert lines[9].endswith("MB/s); 2 bad records in 2 files")
     assert lines[10] == f"kept in {tmp_path}/checked/result.json"
     kept = read_result(str(tmp_path / "checked"))
@@ -320,7 +320,9 @@ def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):
     assert code == 65 and "1 bad records in 1 files" in err
     code, out, err = check(f"--predict_files={data}/train-2.tfrecord", capsys=capsys)
     assert (code, err) == (0, "")
-    assert out.startswith("90 records in 1 files, not held against a spec, as none was given; ")
+    assert out.startswith(
+        "90 records in 1 files, not compared with a spec, because --spec is missing; "
+    )
     assert out.endswith("; 0 bad records in 0 files\n")
 
 

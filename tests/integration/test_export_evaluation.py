@@ -190,7 +190,7 @@ def test_the_program_keeps_the_numbers_or_prints_them(ads, config, export, tmp_p
     kept = run(tmp_path, *flags, f"--model_dir={model_dir}", "--eval_name=export")
     assert kept.returncode == 0, kept.stderr
     path = f"{model_dir}/evaluation-export.json"
-    assert kept.stdout.endswith(f"the numbers of this evaluation are in {path}\n")
+    assert kept.stdout.endswith(f"the metrics of this evaluation are in {path}\n")
     expected = {**printed, "eval_name": "export"}
     assert json.loads(pathlib.Path(path).read_text()) == expected
     assert not pathlib.Path(model_dir, "eval_export").exists()

@@ -69,7 +69,7 @@ def test_in_a_program_of_ones_own(folder):
          "--analysis_dir: '.' holds 's.pbtxt', which analysis did not write; name another folder, "
          "or move the file away"),
         (["--mode=export_schema", "--spec=spec.yaml", "--schema_file=spec.yaml"],
-         "--schema_file: 'spec.yaml' is there already and holds something else; name another file, "
+         "--schema_file: 'spec.yaml' exists and holds something else. Name another file, "
          "or move it away"),
     ],
 )  # fmt: skip

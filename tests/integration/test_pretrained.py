@@ -100,7 +100,7 @@ def test_validate_looks_at_the_file_while_no_checkpoint_has_the_table(config, tm
     (tmp_path / "cities.txt").unlink()
     status, text = validated(config(), capsys)
     assert status == exit_codes.BAD_CONFIG
-    assert "the spec and the flags are right" not in text
+    assert "the spec and the flags are correct" not in text
     assert (
         f"columns.city_emb.pretrained: the file '{tmp_path}/cities.txt' does not exist. Correct "
         "the "
@@ -113,8 +113,8 @@ def test_validate_looks_at_the_file_while_no_checkpoint_has_the_table(config, tm
     status, text = validated(config(), capsys)
     assert status == 0
     assert (
-        "\n  pretrained vectors: not looked at, as the checkpoint in --model_dir has them: city_emb"
-        in text
+        "\n  pretrained vectors: not checked, because the checkpoint in --model_dir has them: "
+        "city_emb" in text
     )
 
 

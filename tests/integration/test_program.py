@@ -180,7 +180,7 @@ def test_validating_a_spec_needs_no_tensorflow(ads):
     imported = re.findall(r"\| +([\w.]+)$", done.stderr, re.M)
     assert "feature_specs.parser.parser" in imported and "estimator_kit.main" in imported
     assert not [name for name in imported if name.split(".")[0] in ("tensorflow", "numpy")]
-    assert "the spec and the flags are right" in done.stdout
+    assert "the spec and the flags are correct" in done.stdout
 
 
 @pytest.mark.parametrize("when", ["training", pytest.param("evaluating", marks=pytest.mark.ci)])

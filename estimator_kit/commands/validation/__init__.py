@@ -1,1 +1,1 @@
-"""What `--mode=validate` looks at."""
+"""The checks of `--mode=validate`."""

@@ -1,11 +1,10 @@
-"""What `--mode=validate` looks at beside the spec, and without reading data: files, model, metrics.
+"""Checks of `--mode=validate` that read no data: files, model and metrics.
 
     for line in checks.report(config, spec):
         print(line)
 
-Each line says what was looked at, or that it was not and why, so that nobody takes for right what
-nobody looked at. Files are looked for, not opened. TensorFlow is imported only for a model, if a
-flag names one (or its parameters, or a metric), because models are made of it.
+Each line says what was checked, or what was not checked and why. Files must exist, but they are not
+opened. TensorFlow is imported only if a flag names a model, its parameters or a metric.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from input_pipelines.errors import DataError
 from input_pipelines.reading import files
 from input_pipelines.record_files import file_systems
 
-# Flags that make it worth building a model.
+# If one of these is set, the model is built.
 _OF_MODELS = ("model", "model_params", "best_metric", "early_stopping_metric")
 
 
 def report(config: ExperimentConfig, spec: FeatureSpec) -> Iterator[str]:
-    """A line for each thing; everything is checked by the time of the last one.
+    """One line for each check; all checks are done when the last line comes.
 
     Raises:
-      ConfigError: a pattern matches no file, the model does not take its parameters or the spec, or
-        has no metric of a name that a flag asks for.
+      ConfigError: a pattern matches no file, the model does not accept its parameters or the spec,
+        or it has no metric with the name that a flag asks for.
     """
     yield from _files(config)
     yield _model(config, spec)
@@ -48,7 +47,7 @@ def _files(config: ExperimentConfig) -> Iterator[str]:
     given = {flag: patterns for flag, patterns in given.items() if patterns}
     if config.generate_default_data is not None:
         if given:
-            yield "  files: not looked for, since --generate_default_data may yet write them"
+            yield "  files: not checked, because --generate_default_data may still write them"
         return
     for flag, patterns in given.items():
         local = [pattern for pattern in patterns if file_systems.scheme_of(pattern) is None]
@@ -61,10 +60,12 @@ def _files(config: ExperimentConfig) -> Iterator[str]:
                 raise ConfigError(str(error)) from error
         line = f"  --{flag}: {found:,} files"
         if len(local) < len(patterns):
-            line += f" and {len(patterns) - len(local)} patterns elsewhere, not looked for"
+            line += (
+                f", and {len(patterns) - len(local)} patterns on other file systems, not checked"
+            )
         yield line
     if not given:
-        yield "  files: none are named"
+        yield "  files: not checked, because no flag names any"
 
 
 def _matches(pattern: str) -> list[str]:
@@ -73,12 +74,12 @@ def _matches(pattern: str) -> list[str]:
 
 def _model(config: ExperimentConfig, spec: FeatureSpec) -> str:
     if not config.model_fields_set.intersection(_OF_MODELS):
-        return "  model: not looked at; name it with --model"
+        return "  model: not checked. Name it with --model."
     if importlib.util.find_spec("tensorflow") is None:
-        return f"  model {config.model}: not looked at, since TensorFlow is not installed"
+        return f"  model {config.model}: not checked, because TensorFlow is not installed"
     importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
     importlib.import_module("estimator_kit.commands.validation.model").check(config, spec)
     return (
-        f"  model {config.model}: it takes its parameters and the spec, and has the metrics that "
+        f"  model {config.model}: accepts its parameters and the spec, and has the metrics that "
         "flags name"
     )

@@ -1,7 +1,7 @@
-"""The part of `--mode=validate` that looks at data.
+"""The checks of `--mode=validate` that read data.
 
-`input_pipelines.integrity.spec_check` holds records against the spec, and
-`input_pipelines.prepare.analyze.drift` against what records were before.
+`input_pipelines.integrity.spec_check` compares records with the spec, and
+`input_pipelines.prepare.analyze.drift` compares them with earlier records.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from input_pipelines.record_files import kinds, tfrecords
 
 
 def reports(config: ExperimentConfig) -> Iterator[str]:
-    """What each check that the flags ask for has found, one by one.
+    """The report of each check that the flags ask for.
 
     Raises:
-      ConfigError: see `data_report` and `drift_report`; the checks before have been told.
+      ConfigError: see `data_report` and `drift_report`; earlier reports have been given.
       DataError: a file cannot be read.
     """
     if config.validate_rows:
@@ -40,10 +40,10 @@ def reports(config: ExperimentConfig) -> Iterator[str]:
 
 
 def data_report(config: ExperimentConfig) -> str:
-    """What was found in `config.validate_rows` rows of the training files, warnings last.
+    """The report on `config.validate_rows` rows of the training files, with warnings last.
 
     Raises:
-      ConfigError: records do not fit the spec; the message has the report behind the errors.
+      ConfigError: records do not fit the spec; the message has the report after the errors.
       DataError: a file cannot be read.
     """
     paths = files.expand(config.train_files, flag="--train_files", days=config.days_of("train"))
@@ -57,15 +57,16 @@ def data_report(config: ExperimentConfig) -> str:
 
 
 def drift_report(config: ExperimentConfig) -> str:
-    """How far the training files moved from the baseline, warnings last.
+    """How far the training files drifted from the baseline, with warnings last.
 
-    Reads all records of the training files, and of the baseline where it is given as files. Either
-    may be tables, whose text is then read as the types that the spec says; the options of CSV are
-    for both, where both are CSV.
+    Reads all records of the training files, and of the baseline if it is given as files. Both may
+    be tables; their text is then read as the types in the spec. The CSV options are for all CSV
+    files among them.
 
     Raises:
-      ConfigError: something moved further than the spec allows, or cannot be compared with it (the
-        message has the report behind the errors), or the statistics of the baseline cannot be used.
+      ConfigError: something drifted further than the spec allows, or cannot be compared with it
+        (the message has the report after the errors), or the statistics of the baseline cannot be
+        used.
       DataError: a file cannot be read, or has no record.
       MissingPackageError: the package for sketches is not installed.
     """
@@ -88,9 +89,9 @@ def drift_report(config: ExperimentConfig) -> str:
     report = drift.compare(spec, before, new.statistics(len(paths)))
     heading = "the data drifted further than the spec allows"
     if report.unusable:
-        also = ", and the others drifted further than it allows"
+        also = ", and other data drifted further than it allows"
         more = len(report.errors) > len(report.unusable)
-        heading = f"some data are not as the spec says{also if more else ''}"
+        heading = f"some data do not fit the spec{also if more else ''}"
     notes = [*old_notes, *(f"note: {note}" for note in new.notes)]
     return _text(heading, [*report.lines, *notes], report.warnings, report.errors)
 
@@ -104,7 +105,7 @@ def _summary(spec: FeatureSpec, paths: Sequence[str], csv: CsvOptions) -> Record
 def _options_of(
     spec: FeatureSpec, paths: Sequence[str], others: Sequence[str], config: ExperimentConfig
 ) -> CsvOptions:
-    """The options for some files: the usual ones where the others alone are CSV."""
+    """The CSV options for `paths`; the default ones if only the other files are CSV."""
     only_others = kinds.kind_of_all(paths) != kinds.CSV and kinds.kind_of_all(others) == kinds.CSV
     return CsvOptions() if only_others else table_settings.csv_options(config, spec, paths)
 
@@ -112,7 +113,7 @@ def _options_of(
 def _text(
     heading: str, lines: Sequence[str], warnings: Sequence[str], errors: Sequence[str]
 ) -> str:
-    """A report; raises ConfigError when it has errors, which come first."""
+    """The report as text; raises ConfigError with the errors first if there are any."""
     lines = [*lines, *(f"warning: {warning}" for warning in warnings)]
     if errors:
         raise ConfigError("\n".join([heading, *errors, *lines]))

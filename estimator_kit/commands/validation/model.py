@@ -1,4 +1,4 @@
-"""Whether a model takes its parameters and the spec, and has the metrics that flags name."""
+"""Checks that a model accepts its parameters and the spec, and has the metrics that flags name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from feature_specs.spec import FeatureSpec
 
 
 def check(config: ExperimentConfig, spec: FeatureSpec) -> None:
-    """Builds the graphs of the model that `config` names; nothing is trained.
+    """Builds the graphs of the model that `config` names; trains nothing.
 
     Raises:
-      ConfigError: the model does not take its parameters or the spec, its tables do not fit into
-        memory, or it has no metric of a name that a flag asks for.
+      ConfigError: the model does not accept its parameters or the spec, its tables do not fit into
+        memory, or it has no metric with the name that a flag asks for.
     """
     model = preparation.make_model(config, spec)
     if config.strategy is None and not config.worker_hosts:

@@ -1,6 +1,7 @@
-"""The part of `--mode=validate` that looks at the files of pretrained vectors.
+"""The check of `--mode=validate` for the files of pretrained vectors.
 
-Imports no TensorFlow: `feature_specs.embeddings.pretrained_files` says how far it looks.
+Imports no TensorFlow. `feature_specs.embeddings.pretrained_files` says how much of a file it
+checks.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from feature_specs.spec import FeatureSpec
 
 
 def report(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
-    """A line for each column with pretrained vectors, each with its warning below it.
+    """A line for each column with pretrained vectors, followed by its warning if it has one.
 
-    A run that goes on from a checkpoint reads no such file, so that they may be gone by then.
+    A run that continues from a checkpoint does not read these files, so they may be missing then.
 
     Raises:
       SpecError: files are missing or do not fit.
@@ -25,7 +26,7 @@ def report(config: ExperimentConfig, spec: FeatureSpec) -> list[str]:
         return []
     if config.model_dir and os.path.exists(os.path.join(config.model_dir, "checkpoint")):
         return [
-            "  pretrained vectors: not looked at, as the checkpoint in --model_dir has them: "
+            "  pretrained vectors: not checked, because the checkpoint in --model_dir has them: "
             f"{', '.join(columns)}"
         ]
     lines = []

@@ -204,7 +204,7 @@ def test_a_wrong_tf_config_says_which_part(document, message):
 def test_text_that_is_no_json(text, reason):
     with pytest.raises(ek.ConfigError) as error:
         cluster.parse(text)
-    assert str(error.value).startswith(f"TF_CONFIG is no JSON: {reason}")
+    assert str(error.value).startswith(f"TF_CONFIG is not JSON: {reason}")
 
 
 def test_flags_make_the_same_cluster():

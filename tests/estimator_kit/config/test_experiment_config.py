@@ -208,13 +208,13 @@ TWICE = "is listed twice. Remove one of them."
         (
             {"warm_start_rename": ("a", "(=b", "a=", "(a|b)=c")},
             ["--warm_start_rename: expected old=new, got 'a'.",
-             "--warm_start_rename: '(' is no regular expression: "
+             "--warm_start_rename: '(' is not a regular expression: "
              "missing ), unterminated subpattern at position 0",
              "--warm_start_rename: expected old=new, got 'a='."],
         ),
         (
             {"warm_start_vars": "("},
-            ["--warm_start_vars: '(' is no regular expression: "
+            ["--warm_start_vars: '(' is not a regular expression: "
              "missing ), unterminated subpattern at position 0"],
         ),
         pytest.param(

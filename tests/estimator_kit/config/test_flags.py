@@ -409,7 +409,7 @@ def test_checking_flags_and_specs_imports_no_tensorflow():
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "feature_specs/catalog/ads.yaml: the spec and the flags are right" in done.stdout
+    assert "feature_specs/catalog/ads.yaml: the spec and the flags are correct" in done.stdout
     assert done.stderr == (
         "error: nope.yaml: 1 problem in the feature spec\n"
         "  nope.yaml: the top level: cannot be read: No such file or directory\n"

@@ -307,7 +307,7 @@ def test_inspecting_an_export(export, tmp_path):
     lines = inspect.inspect(config_of(export, graph_dir=str(tmp_path / "graph"))).splitlines()
     assert lines[0] == f"export {export}, of TensorFlow {tf.__version__}"
     assert lines[1] == "  of step 1, exporter best"
-    assert lines[2].startswith("  asked with 40 rows; the largest difference was ")
+    assert lines[2].startswith("  checked with 40 rows; the largest difference was ")
     assert "9 signatures" in lines
     at = lines.index("  classify/click (classify)")
     assert lines[at + 1 : at + 5] == [
@@ -344,7 +344,7 @@ def test_inspecting_a_checkpoint_and_other_folders(trained, tmp_path):
         f"--inspect_path={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a "
         "path without .index) or a model directory with a checkpoint"
     )
-    with pytest.raises(ek.ConfigError, match="--graph_dir: there is no graph in "):
+    with pytest.raises(ek.ConfigError, match=r"--graph_dir: .* has no graph"):
         inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))
 
 
@@ -392,7 +392,7 @@ def test_inspecting_an_export_whose_lineage_is_damaged(export, tmp_path, changes
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ek.ConfigError) as error:
         inspect.inspect(config_of(folder))
-    assert str(error.value) == f"{path}: {problem}; repair or remove it"
+    assert str(error.value) == f"{path}: {problem}. Repair or remove it."
 
 
 def without_a_node(path):
@@ -506,5 +506,5 @@ def test_a_result_that_answers_differently_is_refused(export, trained, tmp_path,
     with pytest.raises(ExportError, match="the result of --mode=transform was refused: signature"):
         transforming(export, trained[2], "freeze", tmp_path / "out")
     assert os.listdir(tmp_path) == []
-    with pytest.raises(ek.ConfigError, match="is there already; name a new folder"):
+    with pytest.raises(ek.ConfigError, match=r"exists already\. Name a new folder"):
         transforming(export, trained[2], "freeze", tmp_path)

@@ -173,7 +173,7 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
                          "unable to parse string as a number"),
         ({"learning_rate": 0}, "model Constant: learning_rate: got 0, Input should be greater "
                                "than 0"),
-        ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is no regular expression: "
+        ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is not a regular expression: "
                             "missing ), unterminated subpattern at position 0"),
         ({"optimizer": "adm"}, "no optimizer 'adm'. Did you mean 'adam'?"),
         ({"schedule": 5, "optimizers": {"": 3}},

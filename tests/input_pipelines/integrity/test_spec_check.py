@@ -226,7 +226,7 @@ def test_as_a_mode_of_the_program(tmp_path, capsys):
     good = [f"--train_files={write(tmp_path, ROWS)}", "--validate_rows=10"]
     assert main([*arguments, *good]) == 0
     printed = capsys.readouterr().out
-    assert "  model: not looked at; name it with --model\n" in printed
+    assert "  model: not checked. Name it with --model.\n" in printed
     assert "4 records, 4 of them fit the spec" in printed
     assert "warning: feature 'price' is missing in 75.0% of the records" in printed
     bad = [f"--train_files={write(tmp_path, [{'city': 'rome'}], 'bad.tfrecord')}"]

@@ -28,10 +28,12 @@ def test_it_claims_no_more_than_it_checked(validate):
     code, out, err = validate()
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "spec.yaml: the spec and the flags are right, as far as the lines below go"
+    assert (
+        lines[0] == "spec.yaml: the spec and the flags are correct, as far as the lines below show"
+    )
     assert lines[-3:] == [
-        "  files: none are named",
-        "  model: not looked at; name it with --model",
+        "  files: not checked, because no flag names any",
+        "  model: not checked. Name it with --model.",
         "  data: not read; --validate_rows=1000 compares rows with the spec",
     ]
 
@@ -43,7 +45,10 @@ def test_files_are_looked_for(validate, tmp_path):
     (tmp_path / "dt=2026-01-02" / ".tmp-b.tfrecord").touch()
     code, out, _ = validate("--train_files=dt=*/*,gs://bucket/x", "--eval_files=dt=*-02/a.tfrecord")
     assert code == 0
-    assert "  --train_files: 2 files and 1 patterns elsewhere, not looked for" in out.splitlines()
+    assert (
+        "  --train_files: 2 files, and 1 patterns on other file systems, not checked"
+        in out.splitlines()
+    )
     assert "  --eval_files: 1 files" in out.splitlines()
     code, out, _ = validate("--train_files=dt=*/*", "--train_days=2026-01-02")
     assert code == 0 and "  --train_files: 1 files" in out.splitlines()
@@ -62,7 +67,7 @@ def test_a_pattern_without_a_file_is_an_error(validate, flag, message):
     assert validate(flag) == (2, "", f"error: {message}\n")
     code, out, _ = validate(flag, "--generate_default_data=data")
     assert code == 0
-    assert "  files: not looked for, since --generate_default_data may yet write them" in out
+    assert "  files: not checked, because --generate_default_data may still write them" in out
 
 
 def test_many_names_are_counted(validate, tmp_path):

@@ -43,6 +43,6 @@ def test_a_model_that_is_right_is_said_to_be(validate):
     code, out, _ = validate("--model=linear", "--best_metric=auc/click", "--best_direction=max")
     assert code == 0
     assert (
-        "  model linear: it takes its parameters and the spec, and has the metrics that flags name"
+        "  model linear: accepts its parameters and the spec, and has the metrics that flags name"
         in out.splitlines()
     )

@@ -344,7 +344,7 @@ def test_files_against_files(folder, capsys):
     baseline = f"--baseline_files={folder}/before.tfrecord"
     assert validate(folder, f"--train_files={folder}/now.tfrecord", baseline) == 2
     captured = capsys.readouterr()
-    assert "the spec and the flags are right" in captured.out
+    assert "the spec and the flags are correct" in captured.out
     assert captured.err == "\n".join([
         "error: the data drifted further than the spec allows", *ERRORS, *TABLE,
         *(f"warning: {warning}" for warning in WARNINGS), "",
@@ -402,8 +402,8 @@ def test_the_heading_says_what_is_wrong(folder, capsys):
     baseline = f"--baseline_files={folder}/before.tfrecord"
     wrong = "drift of feature 'age': it is string in the records but int64 in the spec"
     for name, heading in (
-        ("other", "error: some data are not as the spec says"),
-        ("both", "error: some data are not as the spec says, and the others drifted further than "
+        ("other", "error: some data do not fit the spec"),
+        ("both", "error: some data do not fit the spec, and other data drifted further than "
          "it allows"),
     ):  # fmt: skip
         assert validate(folder, f"--train_files={folder}/{name}.tfrecord", baseline) == 2
@@ -449,7 +449,7 @@ def test_mistakes(folder, capsys, arguments, status, message):
 def test_thresholds_without_a_baseline_are_reported(folder, capsys):
     assert validate(folder) == 0
     assert (
-        "  drift: its thresholds were looked at alone; --baseline_files or --baseline_statistics "
+        "  drift: only its thresholds were checked; --baseline_files or --baseline_statistics "
         "says what records are held against"
     ) in capsys.readouterr().out
 
