@@ -1,13 +1,13 @@
-"""TensorFlow Estimator models from a declarative feature spec: train, export, serve, retrain.
+"""Trains, exports, serves and retrains TensorFlow Estimator models from a declarative feature spec.
 
     import estimator_kit as ek
 
     class MyModel(ek.ModelFn): ...
     result = ek.run(ek.ExperimentConfig(spec="spec.yaml", model="my_pkg:MyModel", ...))
 
-Names are loaded when they are first used, so that importing the package, and checking a spec, needs
-no TensorFlow. The first that needs it imports `estimator_kit.compat` before, which puts
-`tf.estimator` back after TensorFlow 2.15.
+A name is loaded when it is first used, so importing the package and checking a spec need no
+TensorFlow. The first name that needs TensorFlow imports `estimator_kit.compat` first, which
+restores `tf.estimator` on TensorFlow versions after 2.15.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Errors that a user of the kit can act on; `exit_codes` gives each its exit status.
+"""Errors that a user of the kit can act on; `exit_codes` gives each one its exit status.
 
-A feature spec's own errors are `feature_specs.SpecError`, those of data
+Errors in a feature spec are `feature_specs.SpecError`; errors in data are
 `input_pipelines.errors.DataError`.
 """
 
@@ -8,43 +8,43 @@ from __future__ import annotations
 
 
 class ConfigError(ValueError):
-    """A flag, flagfile, parameter, model or kept file that cannot be used."""
+    """A flag, flagfile, parameter, model or file of a run cannot be used."""
 
 
 class CheckpointError(ConfigError):
-    """A checkpoint that does not fit the model; the message lists the variables that differ."""
+    """A checkpoint does not fit the model; the message lists the variables that differ."""
 
 
 class ExportError(RuntimeError):
-    """An export that does not load, or answers otherwise than the model; it has no final name."""
+    """An export does not load, or its predictions differ from the model's; it has no final name."""
 
 
 class LossError(ArithmeticError):
-    """The loss or a gradient became NaN or infinite; the step was not applied."""
+    """The loss or a gradient is NaN or infinite; the step was not applied."""
 
 
 class UnsupportedTensorFlowError(RuntimeError):
-    """The installed TensorFlow, or what stands beside it, cannot run tensorflow-estimator.
+    """The installed TensorFlow, or a package with it, cannot run tensorflow-estimator.
 
-    No `ImportError`, so that no `except ImportError:` around an optional import hides it.
+    This is not an `ImportError`, so `except ImportError:` around an optional import cannot hide it.
     """
 
 
 class Refused(Exception):
-    """A candidate did not pass the gate; it is kept, and the live model stays."""
+    """A candidate did not pass the gate. The candidate is kept, and the live model stays live."""
 
 
 class Locked(Exception):
-    """Another process is at work in the same folder."""
+    """Another process is working in the same folder."""
 
 
 class TimedOut(Exception):
-    """A stage took longer than its limit; what it has reached is saved."""
+    """A stage took longer than its limit; its progress is saved."""
 
 
 class NothingToDo(Exception):
-    """Training had already reached its end, or there is nothing new; nothing was touched."""
+    """Training has already finished, or there is nothing new; nothing was changed."""
 
 
 class Stopped(Exception):
-    """Stopped by SIGTERM, after a checkpoint was saved."""
+    """SIGTERM stopped the training, after a checkpoint was saved."""

@@ -1,6 +1,7 @@
-"""Exit statuses of run.py, after sysexits.h where it has one; the README's table is this one.
+"""The exit statuses of run.py; the documentation shows the same table.
 
-Imports no TensorFlow: which TensorFlow errors are temporary is told by their names.
+They follow sysexits.h if it has a status for the case. This module imports no TensorFlow: it knows
+the temporary errors of TensorFlow by their names.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ MEANING = {
     STOPPED: "stopped by SIGTERM, after a checkpoint was saved",
 }
 
-# Who the statuses are for; see `styled`.
+# See `styled`.
 STYLES = ("kit", "kubernetes")
 
 _TEMPORARY_TF_ERRORS = {
@@ -75,7 +76,7 @@ _TEMPORARY_OS_ERRORS = {
     errno.ETIMEDOUT,
 }
 
-# Of a path that a flag names.
+# Errors of a path that a flag names.
 _OS_ERRORS_OF_PATHS = {
     errno.EACCES,
     errno.EPERM,
@@ -116,11 +117,12 @@ def exit_code(error: BaseException) -> int:
 
 
 def styled(code: int, style: str) -> int:
-    """An exit status for who started the program.
+    """The exit status in a style.
 
     Args:
-      code: of `MEANING`.
-      style: `kit` leaves it as it is. `kubernetes` takes "nothing to do" for success, which a Job
-        would otherwise try again; the others are for its `podFailurePolicy`.
+      code: a status in `MEANING`.
+      style: `kit` changes nothing. `kubernetes` makes "nothing to do" a success, because a Job
+      would
+        try again otherwise. A `podFailurePolicy` of the Job can use all other statuses.
     """
     return DONE if style == "kubernetes" and code == NOTHING_TO_DO else code

@@ -1,7 +1,7 @@
 """The program: command line in, exit status out. `run.py` and `estimator-kit` call `program`.
 
-Errors that a user can act on are printed as they are; only a bug shows a traceback. TensorFlow is
-imported after the flags were found to be right, and not at all by `--mode=validate`.
+It prints an error that a user can act on as one message; only a bug shows a traceback. TensorFlow
+is imported after the flags have been checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from input_pipelines.errors import first_line
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Runs one command line, `sys.argv` by default, and returns the exit status.
 
-    Where nobody reads standard output any more, as behind `| head`, it ends without a word.
+    If nobody reads standard output any more, as with `| head`, it ends silently.
     """
     try:
         code = _main(list(sys.argv if arguments is None else arguments))
@@ -37,7 +37,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError as error:
         if not _reader_is_gone():
             return _report(error)
-        # What Python still holds for it must not fail at the end of the process.
+        # Python must not fail when it writes its buffer at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.DONE
 
@@ -48,7 +48,7 @@ def _reader_is_gone() -> bool:
         watch = select.poll()
         watch.register(sys.stdout.fileno(), select.POLLOUT)
         return any(event & select.POLLERR for _, event in watch.poll(0))
-    except (OSError, ValueError, AttributeError):  # It is no file.
+    except (OSError, ValueError, AttributeError):  # Standard output is not a file.
         return False
 
 
@@ -67,7 +67,7 @@ def _main(arguments: list[str]) -> int:
         return _run(config, given)
     except BrokenPipeError:
         raise
-    except Exception as error:  # The one place that turns errors into exit statuses.
+    except Exception as error:  # Only here do errors become exit statuses.
         return exit_codes.styled(_report(error), style)
     except KeyboardInterrupt:
         print(exit_codes.MEANING[exit_codes.INTERRUPTED], file=sys.stderr)
@@ -79,8 +79,8 @@ def program() -> NoReturn:
     code = main()
     servers = sys.modules.get("estimator_kit.distributed.servers")
     if servers is not None and servers.STARTED:
-        # A server of TensorFlow's cannot be stopped. Where Python takes down what its threads use,
-        # some abort the process, and the exit status would be that of a signal.
+        # A TensorFlow server cannot be stopped. When Python removes what its threads use, some
+        # abort the process, and the exit status would be the status of a signal.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -114,18 +114,18 @@ def _report(error: Exception) -> int:
 
 
 def _words(error: Exception) -> str:
-    """What an error says; one of TensorFlow's without the nodes and stacks around it."""
+    """The text of an error; for a TensorFlow error, without nodes and stacks."""
     if not hasattr(error, "node_def"):
         return str(error)
     return first_line(error)
 
 
 def _quiet_tensorflow(form: str = "%(message)s") -> None:
-    """Leaves TensorFlow's warnings and errors, less its notes and the deprecations.
+    """Hides TensorFlow's notes and deprecation warnings; keeps its other warnings and errors.
 
-    Deprecated, for TensorFlow, is everything that an Estimator is made of.
+    TensorFlow calls all parts of an Estimator deprecated.
     """
-    # What C++ logs as an error and matters comes as an exception, too.
+    # An error that C++ logs and that matters is also an exception.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.basicConfig(format=form, level=logging.WARNING)
     logging.getLogger("estimator_kit").setLevel(logging.INFO)

@@ -1,6 +1,6 @@
-"""`RunResult`: what a run did, as `ek.run` returns it and `result.json` keeps it.
+"""`RunResult`: what a run did. `ek.run` returns it, and `result.json` has the same content.
 
-No TensorFlow; `result_file` writes and reads the file.
+Imports no TensorFlow; `result_file` writes and reads the file.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ class RunResult:
     Attributes:
       mode: the mode it ran in.
       status: `running`, `done`, `stopped` (by SIGTERM) or `failed`.
-      stop_reason: why training ended: `max_steps`, `input_exhausted` (the epochs are through),
-        `already_done` (an earlier start had trained to the end) or `early_stopped`.
-      global_step: of the latest checkpoint.
-      metrics: of the latest evaluation.
+      stop_reason: why training ended: `max_steps`, `input_exhausted` (all epochs are done),
+        `already_done` (an earlier start had finished) or `early_stopped`.
+      global_step: the step of the latest checkpoint.
+      metrics: the metrics of the latest evaluation.
       exports: the SavedModel of each exporter.
-      export_path: the one to serve: the final one, else the best, else the latest.
-      examples_per_second: of this start's training, evaluations and exports not counted.
-      rows_trained: in this start.
-      rows_lost: of the epochs, with a worker of --data_service.
-      steps_planned: the global step that training was to end at.
+      export_path: the export to serve: the final one, else the best, else the latest.
+      examples_per_second: the speed of training in this start, without evaluations and exports.
+      rows_trained: how many rows this start trained on.
+      rows_lost: how many rows of the epochs were lost with a worker of --data_service.
+      steps_planned: the global step at which training was to end.
       input_profile: with --profile_input, see `hooks.input_profile.analyze`.
-      rows_evaluated: in the latest evaluation.
+      rows_evaluated: how many rows the latest evaluation read.
       rows_selected: with a filter or negative down-sampling, the rows `read`, `kept` and `dropped`
         of the `train` files (in the first epoch) and of the `eval` files.
-      input_cache: with --input_cache_dir, the files that were there (`hits`), those that were not
-        (`misses`) and their rows, the files removed for room (`evicted`), and the seconds it took.
+      input_cache: with --input_cache_dir, the files that the cache had (`hits`), the files that it
+        did not have (`misses`) and their rows, the files that were removed to make room
+        (`evicted`), and the seconds that the cache took.
       error: what went wrong, for `failed`.
-      task: of a cluster, as `worker:0`; None for a process that is alone. `result.json` is the
-        chief's; the evaluator puts metrics and exports into it.
-      metrics_left_out: of an export's evaluation, the metrics that a checkpoint's has and that an
-        export does not give, and why.
-      bad_data: what was found, where records or files may be left out or --mode=check_data looked.
+      task: the task in a cluster, such as `worker:0`; None for a process that trains alone. The
+        chief writes `result.json`; the evaluator adds metrics and exports to it.
+      metrics_left_out: for an evaluation of an export, the metrics that only an evaluation of a
+        checkpoint has, and why.
+      bad_data: the bad records and files, if the run may leave them out or --mode=check_data ran.
     """
 
     mode: str

@@ -1,4 +1,4 @@
-"""`result.json`: the `RunResult` of the last run in a model directory."""
+"""Reads and writes `result.json`, the `RunResult` of the last run in a model directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from estimator_kit.result import RunResult
 
 
 class _Kept(storage.Form):
-    """What is read of `result.json`."""
+    """The part of `result.json` that is read."""
 
     mode: Optional[str] = None
     status: Optional[str] = None
@@ -31,17 +31,17 @@ def write_result(result: RunResult, model_dir: str) -> None:
 
 
 def write_to(result: RunResult, path: str, **also: Any) -> None:
-    """Writes the same under another name, and what else belongs there."""
+    """Writes a result to any path, with additional entries."""
     storage.write_json(path, document(result, **also))
 
 
 def document(result: RunResult, **also: Any) -> dict[str, Any]:
-    """What is written, as JSON holds it."""
+    """The content of the file, for JSON."""
     return {**dataclasses.asdict(result), "export_path": result.export_path, **also}
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:
-    """What the last run in a model directory did, or None when there was none.
+    """The result of the last run in a model directory, or None if there is none.
 
     Raises:
       ConfigError: the file is damaged.

@@ -1,4 +1,4 @@
-"""Waiting for SIGTERM or Ctrl-C, for what serves until then. Imports no TensorFlow."""
+"""Waits for SIGTERM or Ctrl-C, for servers that run until then. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Optional
 
 
 class Signalled(threading.Event):
-    """Set by a signal.
+    """An event that a signal sets.
 
     Attributes:
-      number: the last signal's; None before the first.
+      number: the number of the last signal; None before the first one.
     """
 
     number: Optional[int] = None
@@ -21,7 +21,7 @@ class Signalled(threading.Event):
 
 @contextmanager
 def until_signalled() -> Iterator[Signalled]:
-    """An event that SIGTERM and Ctrl-C set; outside the main thread nothing does."""
+    """An event that SIGTERM and Ctrl-C set; outside the main thread, nothing sets it."""
     ended = Signalled()
     if threading.current_thread() is not threading.main_thread():
         yield ended

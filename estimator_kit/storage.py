@@ -1,4 +1,4 @@
-"""Small files in a model directory, written so that a reader sees the old one or the new one."""
+"""Small files in a model directory. A reader sees the whole old file or the whole new one."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from input_pipelines.record_files import file_systems
 
 
 class Form(pydantic.BaseModel):
-    """Base of what an object in a kept file has at least; a later version may have written more."""
+    """The base class for objects in files; a later version may have written more fields."""
 
     model_config = pydantic.ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
 
 def check_writable(folder: str, *, flag: str) -> None:
-    """Looks whether a folder can be written, or made; changes nothing.
+    """Checks that a folder can be written or made; changes nothing.
 
     Raises:
-      ConfigError: it cannot, as far as this machine knows: folders elsewhere are not looked at.
+      ConfigError: it cannot. Folders on other file systems are not checked.
     """
     if file_systems.scheme_of(folder) is not None:
         return
@@ -43,16 +43,16 @@ def check_writable(folder: str, *, flag: str) -> None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a file beside its place and renames it; missing folders are made.
+    """Writes a temporary file in the same folder and renames it; makes missing folders.
 
-    Where it cannot be written, nothing is left.
+    If the file cannot be written, nothing is left.
 
     Raises:
-      ConfigError: there is a folder of that name.
+      ConfigError: the path is a folder.
     """
     folder, name = os.path.split(path)
     tf.io.gfile.makedirs(folder)
-    # Of another ending, for those who read all files of one, as Prometheus's collector `*.prom`.
+    # It has another ending, because Prometheus' collector, for one, reads all `*.prom` files.
     temporary = os.path.join(folder, f".tmp-{name}.partial")
     try:
         with tf.io.gfile.GFile(temporary, "w") as file:
@@ -67,20 +67,20 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_json(path: str, value: Any, *, sort_keys: bool = True) -> None:
-    """Writes JSON with NaN and infinity, which JSON lacks, as null."""
+    """Writes JSON, with null for NaN and infinity, which JSON does not have."""
     write_text(path, json.dumps(plain(value), indent=2, sort_keys=sort_keys) + "\n")
 
 
 def read_json(path: str, form: Any = None) -> Optional[Any]:
-    """The value in a JSON file, or None when there is no file.
+    """The value in a JSON file, or None if the file does not exist.
 
     Args:
-      path: of the file.
-      form: the type of the value, as a subclass of `Form` or `dict[str, list[int]]`. The value is
-        held against it, and returned as it is.
+      path: the file.
+      form: the type of the value, such as a subclass of `Form` or `dict[str, list[int]]`. The value
+        is compared with it, and returned unchanged.
 
     Raises:
-      ConfigError: the file is no JSON, or its value is of another form; the message names it.
+      ConfigError: the file is not JSON, or its value has another form; the message names it.
     """
     if not tf.io.gfile.exists(path):
         return None
@@ -91,7 +91,7 @@ def read_json(path: str, form: Any = None) -> Optional[Any]:
             text = file.read()
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{path} is no JSON: {error}. Repair or remove it.") from error
+            raise ConfigError(f"{path} is not JSON: {error}. Repair or remove it.") from error
     problem = form_problem(text, form) if form is not None else None
     if problem is not None:
         raise ConfigError(f"{path}: {problem}. Repair or remove it.")
@@ -99,7 +99,7 @@ def read_json(path: str, form: Any = None) -> Optional[Any]:
 
 
 def form_problem(text: str, form: Any) -> Optional[str]:
-    """Where JSON is of another form than that, or None."""
+    """Where JSON differs from a form, or None if it does not."""
     try:
         pydantic.TypeAdapter(form).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
@@ -115,7 +115,7 @@ def form_problem(text: str, form: Any) -> Optional[str]:
 
 
 def copy_folder(source: str, target: str) -> None:
-    """Copies a folder with all that is in it; not at once."""
+    """Copies a folder and its content; the copy is not atomic."""
     for path, _, names in tf.io.gfile.walk(source):
         folder = os.path.join(target, os.path.relpath(path, source))
         tf.io.gfile.makedirs(folder)
@@ -124,7 +124,7 @@ def copy_folder(source: str, target: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON can hold it: numbers that are not finite become None."""
+    """A value for JSON: numbers that are not finite become None."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

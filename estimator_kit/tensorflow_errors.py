@@ -1,7 +1,7 @@
-"""The one line of a TensorFlow error that says what is wrong.
+"""Finds the line of a TensorFlow error that says what is wrong.
 
-A session puts the reason between the op that failed and where that op was made, which is up to
-thirty lines. Changes no error, and imports no TensorFlow.
+A session writes up to thirty lines, with the reason between the op that failed and the place where
+the op was made. This module changes no error, and imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import itertools
 import re
 
-# Of a line of a log.
+# The most characters of a line in a log.
 _MOST = 400
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, in a line of at most 400 characters; empty for one without a message."""
+    """The reason in at most 400 characters; empty if the error has no message."""
     text = str(error).splitlines()
     lines = [line.strip() for line in text if line.strip()]
-    # One above the other where an error was wrapped; the first reason stands below the last.
+    # A wrapped error has several of these lines; the first reason follows the last one.
     nodes = [i for i, line in enumerate(lines[:-1]) if line.startswith("Node: '")]
     if not nodes:
         lines = [line.strip() for line in _without_trace(text) if line.strip()]

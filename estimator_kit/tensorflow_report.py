@@ -1,15 +1,15 @@
-"""Reports what of `tf.estimator`'s ground is missing on the installed TensorFlow.
+"""Reports the names that `tf.estimator` needs and the installed TensorFlow does not have.
 
-For the day a new TensorFlow appears, or for a process where `import estimator_kit.compat` fails:
+Use it when a new TensorFlow appears, or when `import estimator_kit.compat` fails:
 
     python -m estimator_kit.tensorflow_report
 
 It prints the versions, whether `compat.install()` works, the private names of
 compat/private_names.py that are missing, and every other name of TensorFlow that the source of
-tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is amiss.
+tensorflow-estimator mentions and that is missing. The exit status is 0 if nothing is missing.
 
-It is a command, not a module to import: it stands outside the package `compat`, whose import
-installs. It changes nothing but its own process.
+It is a command, and not a module to import. It is outside the package `compat`, because importing
+that package installs it. It changes only its own process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from types import ModuleType
 from typing import Any
 
 if __name__ == "__main__":
-    # Importing that package would install, and may fail: a bare one leads to its modules.
+    # Importing that package would install it, and may fail. An empty package makes its modules
+    # importable.
     _bare = ModuleType("estimator_kit.compat")
     _bare.__path__ = [str(Path(__file__).resolve().parent / "compat")]
     sys.modules["estimator_kit.compat"] = _bare
@@ -32,7 +33,7 @@ if __name__ == "__main__":
 from estimator_kit.compat import installer, legacy_keras, private_names, source_scan, versions
 from estimator_kit.errors import UnsupportedTensorFlowError
 
-# Parts of tensorflow-estimator that its API does not load, and the part that is given up.
+# Parts of tensorflow-estimator that its API does not load, and the part that the kit gives up.
 _NOT_LOADED = ("testing_utils", "/timeseries/")
 _GIVEN_UP = "/tpu/"
 
@@ -52,7 +53,7 @@ def main() -> int:
     if installed.tensorflow_estimator is None:
         return 1
     if not installed.has_own_estimator and installed.tf_keras is not None:
-        os.environ.setdefault(legacy_keras.VARIABLE, "1")  # A failed installation took it back.
+        os.environ.setdefault(legacy_keras.VARIABLE, "1")  # A failed installation removed it.
 
     print(f"\nprivate names: {_private_names(installed)}")
     files = _estimator_files()
@@ -64,7 +65,7 @@ def main() -> int:
 
 
 def _installation() -> str:
-    """Why `tf.estimator` cannot be installed, or nothing. Done first: looking changes nothing."""
+    """Why `tf.estimator` cannot be installed, or an empty text."""
     try:
         installer.install()
     except UnsupportedTensorFlowError as error:
@@ -83,14 +84,14 @@ def _heading(installed: versions.Installed) -> str:
 
 def _private_names(installed: versions.Installed) -> str:
     if installed.has_own_estimator:
-        return "none is used on this TensorFlow, which brings tf.estimator itself"
+        return "none is needed on this TensorFlow, which has its own tf.estimator"
     missing = private_names.missing()
     count = len(private_names.OURS) + len(private_names.ESTIMATORS)
     return _summary(count, missing)
 
 
 def _source_names(files: list[Path]) -> tuple[str, bool]:
-    """What to print, and whether a name is missing that nothing supplies."""
+    """The text to print, and whether a name is missing that the kit does not supply."""
     mentioned = source_scan.names(files)
     missing: dict[str, set[str]] = {}
     for name, where in mentioned.items():
@@ -112,7 +113,7 @@ def _summary(count: int, missing: list[str]) -> str:
 
 
 def _estimator_files() -> list[Path]:
-    # find_spec of the package itself, since importing it may fail.
+    # Importing the package may fail, so find_spec is used.
     spec: Any = importlib.util.find_spec("tensorflow_estimator")
     root = Path(spec.origin).parent / "python" / "estimator"
     return sorted(_python_files(root))

@@ -1,1 +1,1 @@
-"""Settings: the config of a run, the flags it is made from, and the rules that they keep."""
+"""The config of a run, the flags that it is made from, and the rules for settings."""

@@ -1,10 +1,10 @@
-"""The one reader of TF_CONFIG: which tasks a cluster has, and which of them this process is.
+"""Reads TF_CONFIG: the tasks of a cluster, and the task of this process.
 
     view = cluster.view_of(config, os.environ)     # None: this process trains alone
 
-TF_CONFIG is the one source of truth; `--job_name`, `--task_index`, `--ps_hosts` and
-`--worker_hosts` make one for people who start processes by hand. Nothing else of the kit looks at
-the environment, and roles are taken from here, not from a RunConfig, which calls every task of an
+TF_CONFIG describes the cluster. For processes that are started by hand, `--job_name`,
+`--task_index`, `--ps_hosts` and `--worker_hosts` describe the same. No other module of the kit
+reads TF_CONFIG. Roles come from this module, and not from a RunConfig, which calls every task of an
 all-reduce the chief.
 """
 
@@ -25,7 +25,7 @@ from estimator_kit.errors import ConfigError
 CHIEF, WORKER, PS, EVALUATOR = "chief", "worker", "ps", "evaluator"
 JOBS = (CHIEF, WORKER, PS, EVALUATOR)
 
-# The chief's name in TF_CONFIGs of TensorFlow 1.
+# The name of the chief in a TF_CONFIG of TensorFlow 1.
 MASTER = "master"
 
 _VARIABLE = "TF_CONFIG"
@@ -34,18 +34,18 @@ _EXAMPLE = (
     '"task": {"type": "worker", "index": 0}}'
 )
 
-# What managers of clusters put beside cluster and task; it means nothing here.
+# Cluster managers add these keys to cluster and task; the kit ignores them.
 _IGNORED = ("environment", "job")
 _IGNORED_OF_TASK = ("trial", "cloud")
 
 _LONE_CHIEF = (
-    "a worker or a ps beside it; a chief that trains alone scores its checkpoints itself, without "
-    "an evaluator"
+    "a worker or a ps too; a chief that trains alone evaluates its own checkpoints, without an "
+    "evaluator"
 )
 
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):([1-9]\d{0,4})")
 
-# TensorFlow's server takes its port on all interfaces, so these differ in nothing.
+# TensorFlow's server takes its port on all interfaces, so these are the same address.
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|\[::1\]")
 
 
@@ -54,10 +54,10 @@ class ClusterView:
     """A task's view of its cluster.
 
     Attributes:
-      chief, workers, ps, evaluators: addresses, as host:port. An evaluator need not be named: it
-        stands outside the cluster, and nobody connects to it.
+      chief, workers, ps, evaluators: addresses, as host:port. The evaluator may be missing, because
+        it is outside the cluster and no task connects to it.
       task_type: `chief`, `worker`, `ps` or `evaluator`.
-      task_index: among the tasks of that type.
+      task_index: the number of the task among the tasks of its type.
     """
 
     chief: str
@@ -69,7 +69,7 @@ class ClusterView:
 
     @property
     def name(self) -> str:
-        """`worker:0`, as messages have it."""
+        """The name in messages, such as `worker:0`."""
         return f"{self.task_type}:{self.task_index}"
 
     @property
@@ -87,13 +87,13 @@ class ClusterView:
 
     @property
     def trainer_index(self) -> int:
-        """The place among those that train: the chief is 0, the first worker 1."""
+        """The number of this task among those that train: the chief is 0, the first worker 1."""
         assert self.trains
         return 0 if self.is_chief else 1 + self.task_index
 
     @property
     def address(self) -> Optional[str]:
-        """The own address; None for an evaluator, which has no server."""
+        """The address of this task; None for an evaluator, which has no server."""
         return None if self.task_type == EVALUATOR else dict(self.tasks())[self.name]
 
     def tasks(self) -> list[tuple[str, str]]:
@@ -102,12 +102,12 @@ class ClusterView:
         return [(f"{job}:{i}", host) for job, hosts in jobs for i, host in enumerate(hosts)]
 
     def cluster_dict(self) -> dict[str, list[str]]:
-        """The cluster as TensorFlow takes it, without the evaluator, which is no member of it."""
+        """The cluster in TensorFlow's form, without the evaluator, which is outside of it."""
         jobs = {CHIEF: [self.chief], WORKER: list(self.workers), PS: list(self.ps)}
         return {job: hosts for job, hosts in jobs.items() if hosts}
 
     def tf_config(self, *, with_evaluators: bool = False) -> str:
-        """The TF_CONFIG of this task; TensorFlow wants none with an evaluator."""
+        """The TF_CONFIG of this task; TensorFlow accepts no evaluator in it."""
         task = {"type": self.task_type, "index": self.task_index}
         jobs = self.cluster_dict()
         if with_evaluators and self.evaluators:
@@ -115,7 +115,7 @@ class ClusterView:
         return json.dumps({"cluster": jobs, "task": task})
 
     def text(self) -> str:
-        """What each task prints at its start."""
+        """The text that each task prints when it starts."""
         lines = [f"this is {self.name} of a cluster of {len(self.tasks())} servers:"]
         for name, address in self.tasks():
             mark = "  <- this task" if name == self.name else ""
@@ -131,8 +131,8 @@ def view_of(config: AllSettings, environment: Mapping[str, str]) -> Optional[Clu
     Modes that do not train look only at TF_CONFIG, to refuse a cluster.
 
     Raises:
-      ConfigError: TF_CONFIG is malformed, or says otherwise than the flags; the message names the
-        part and what it should look like.
+      ConfigError: TF_CONFIG is malformed, or contradicts the flags; the message names the part and
+        its expected form.
     """
     from_flags = _from_flags(config) if config.mode in TRAINING_MODES else None
     text = environment.get("TF_CONFIG", "").strip()
@@ -142,16 +142,16 @@ def view_of(config: AllSettings, environment: Mapping[str, str]) -> Optional[Clu
     if from_flags is not None and view is not None and from_flags != comparable:
         raise ConfigError(
             "--job_name, --task_index, --ps_hosts and --worker_hosts describe another cluster than "
-            f"TF_CONFIG, which has {view.tf_config()}; unset TF_CONFIG, or drop the flags"
+            f"TF_CONFIG, which has {view.tf_config()}. Unset TF_CONFIG, or remove the flags."
         )
     return view or from_flags
 
 
 def parse(text: str) -> Optional[ClusterView]:
-    """The view that a TF_CONFIG describes; None where it has one task or no cluster.
+    """The view that a TF_CONFIG describes; None if it has only one task or no cluster.
 
-    As in TensorFlow, a `master` is the chief, and of workers without a chief the first one is:
-    worker 1 of TF_CONFIG is then `worker:0` here.
+    As in TensorFlow, a `master` is the chief. If there are workers and no chief, the first worker
+    is the chief, and worker 1 of TF_CONFIG is `worker:0` here.
 
     Raises:
       ConfigError: a part of it is wrong.
@@ -159,7 +159,7 @@ def parse(text: str) -> Optional[ClusterView]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"TF_CONFIG is not JSON: {error}; expected {_EXAMPLE}") from error
+        raise ConfigError(f"TF_CONFIG is not JSON: {error}. An example is {_EXAMPLE}") from error
     _check_mapping("TF_CONFIG", document, ("cluster", "task"), (*_IGNORED, "rpc_layer"))
     if document.get("rpc_layer", "grpc") != "grpc":
         raise _wrong("TF_CONFIG.rpc_layer", f"got {document['rpc_layer']!r}", "grpc")
@@ -174,7 +174,7 @@ def parse(text: str) -> Optional[ClusterView]:
         if task_type in (None, CHIEF, MASTER, WORKER) and index in (0, "0"):
             return None
         raise _wrong(
-            "TF_CONFIG.cluster", "got none", f"the cluster that the {task_type} {index} is of"
+            "TF_CONFIG.cluster", "got none", f"the cluster of the task {task_type} {index}"
         )
     if two := _same_address(members):
         raise _wrong("TF_CONFIG.cluster", two, "an address for each task")
@@ -185,16 +185,16 @@ def parse(text: str) -> Optional[ClusterView]:
     count = 1 if task_type == EVALUATOR else len(jobs.get(task_type, ()))
     if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < count:
         expected = (
-            f"a number below {count}, the tasks of {task_type}"
+            f"a number below {count}, the number of {task_type} tasks"
             if count
-            else (f"a task of the cluster, which has no {task_type}")
+            else f"a task of the cluster, which has no {task_type}"
         )
         raise _wrong("TF_CONFIG.task.index", f"got {index!r}", expected)
     jobs, task_type, index = _with_chief(jobs, task_type, index)
     if len(members) == 1:
         if task_type == CHIEF:
             return None
-        raise _wrong("TF_CONFIG.cluster", "got a chief alone", _LONE_CHIEF)
+        raise _wrong("TF_CONFIG.cluster", "got only a chief", _LONE_CHIEF)
     return ClusterView(
         chief=jobs[CHIEF][0],
         workers=jobs.get(WORKER, ()),
@@ -208,7 +208,7 @@ def parse(text: str) -> Optional[ClusterView]:
 def _with_chief(
     jobs: dict[str, tuple[str, ...]], task_type: str, index: int
 ) -> tuple[dict[str, tuple[str, ...]], str, int]:
-    """The jobs and this task's place among them, with the chief under its name."""
+    """The jobs and the place of this task, with the chief under the name `chief`."""
     leader = CHIEF
     if MASTER in jobs:
         if jobs.get(CHIEF):
@@ -224,13 +224,13 @@ def _with_chief(
         raise _wrong(
             f"TF_CONFIG.cluster.{leader}",
             f"got {len(jobs.get(CHIEF, ()))} addresses",
-            "one, that of the task that saves checkpoints",
+            "one address, of the task that saves checkpoints",
         )
     return jobs, task_type, index
 
 
 def _same_address(hosts: Sequence[str]) -> Optional[str]:
-    """What is wrong where two of the addresses are one, or None."""
+    """What is wrong if two tasks have the same address, or None."""
     seen: dict[str, str] = {}
     for address in hosts:
         name, _, port = address.lower().rpartition(":")
@@ -239,7 +239,7 @@ def _same_address(hosts: Sequence[str]) -> Optional[str]:
         if before == address:
             return f"got {address} twice"
         if before is not None:
-            return f"got {before} and {address}, which are one address"
+            return f"got {before} and {address}, which are the same address"
         seen[key] = address
     return None
 
@@ -252,24 +252,26 @@ def _from_flags(config: AllSettings) -> Optional[ClusterView]:
     ps = _addresses("--ps_hosts", list(config.ps_hosts))
     hosts = [*workers, *ps]
     if two := _same_address(hosts):
-        raise ConfigError(f"--worker_hosts, --ps_hosts: {two}, expected an address for each task")
+        raise ConfigError(
+            f"--worker_hosts, --ps_hosts: {two}, expected a different address for each task."
+        )
     job: str = config.job_name
     index = config.task_index
     count = {WORKER: len(workers), PS: len(ps)}.get(job, 1)
     if index >= count:
         flag = "--ps_hosts" if job == PS else "--worker_hosts"
         one = (
-            f"--job_name={job} has task 0 alone"
+            f"--job_name={job} has only task 0"
             if count == 1 and job not in (WORKER, PS)
             else (f"{flag} has {count} of them")
         )
-        raise ConfigError(f"--task_index: got {index}, expected a number below {count}: {one}")
+        raise ConfigError(f"--task_index: expected a number below {count}, got {index}: {one}.")
     if job == WORKER:
         job, index = (WORKER, index - 1) if index else (CHIEF, 0)
     if len(hosts) == 1:
         if job == CHIEF:
             return None
-        raise ConfigError(f"--worker_hosts: got a chief alone, expected {_LONE_CHIEF}")
+        raise ConfigError(f"--worker_hosts: got only a chief, expected {_LONE_CHIEF}.")
     return ClusterView(workers[0], workers[1:], ps, (), job, index)
 
 
@@ -284,28 +286,28 @@ def _check_mapping(
 
 
 def _addresses(part: str, hosts: Any) -> tuple[str, ...]:
-    if isinstance(hosts, dict):  # TensorFlow takes {"0": "host:port"}, too.
+    if isinstance(hosts, dict):  # TensorFlow also takes {"0": "host:port"}.
         ordered = [hosts.get(str(i), hosts.get(i)) for i in range(len(hosts))]
         hosts = ordered if None not in ordered else hosts
     if not isinstance(hosts, list):
-        raise _wrong(part, f"got {hosts!r}", 'a list of addresses, as ["host0:2222"]')
+        raise _wrong(part, f"got {hosts!r}", 'a list of addresses, such as ["host0:2222"]')
     for i, host in enumerate(hosts):
         found = _ADDRESS.fullmatch(host) if isinstance(host, str) else None
         if found is None or int(found[2]) > 65535:
-            raise _wrong(f"{part}[{i}]", f"got {host!r}", "an address, as host0:2222")
+            raise _wrong(f"{part}[{i}]", f"got {host!r}", "an address such as host0:2222")
     return tuple(hosts)
 
 
 def _wrong(part: str, got: str, expected: str) -> ConfigError:
-    tail = f"; an example is {_EXAMPLE}" if part.startswith("TF_CONFIG") else ""
-    return ConfigError(f"{part}: {got}, expected {expected}{tail}")
+    tail = f" An example is {_EXAMPLE}" if part.startswith("TF_CONFIG") else ""
+    return ConfigError(f"{part}: expected {expected}, {got}.{tail}")
 
 
 @contextlib.contextmanager
 def visible(
     view: Optional[ClusterView], environment: MutableMapping[str, str] = os.environ
 ) -> Iterator[None]:
-    """While the block runs, TF_CONFIG describes a task (or none), for TensorFlow to read."""
+    """Sets TF_CONFIG for TensorFlow to one task, or to none, while the block runs."""
     before = environment.pop(_VARIABLE, None)
     if view is not None:
         environment[_VARIABLE] = view.tf_config()

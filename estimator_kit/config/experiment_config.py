@@ -1,7 +1,7 @@
-"""`ExperimentConfig`: everything that one run needs to know, checked where it is made.
+"""`ExperimentConfig`: all settings of one run, checked when it is made.
 
-Its fields are those of `settings`. `flags` makes one from the command line; a program makes one
-itself. Imports no TensorFlow.
+Its fields are the fields of `settings`. `flags` makes a config from the command line; a program
+makes one itself. Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from input_pipelines.prepare.convert.options import ConvertOptions
 
 
 class ExperimentConfig(AllSettings):
-    """One run. Fields are the flags of run.py by name, whose help says what each does.
+    """The settings of one run. Each field has the name of a flag, and `--help` describes it.
 
-    Settings may be written flat, or as areas of `estimator_kit.config.settings`, or both:
+    Write settings by name, as areas of `estimator_kit.config.settings`, or both:
 
         ExperimentConfig(spec="spec.yaml", model_dir="run", train_files="a.tfrecord", max_steps=20)
         ExperimentConfig(TrainingSettings(max_steps=20), spec="spec.yaml", ...)
 
-    `model` may be a subclass of `ModelFn`, which becomes its name, `package.module:ClassName`. One
-    string for a field of several is a list of it alone; it is not divided at commas.
+    `model` may be a subclass of `ModelFn`; the config keeps its name, `package.module:ClassName`. A
+    string for a field that takes a list becomes a list with this string; commas do not split it.
 
     Raises:
       ConfigError: a value is out of range, or fields do not go together.
@@ -87,7 +87,7 @@ C = TypeVar("C", bound=ExperimentConfig)
 
 
 def complete(config: ExperimentConfig, kind: type[C]) -> C:
-    """The same config as one of a kind of modes; it was checked when it was made."""
+    """The same config as the type of its mode. It is not checked again."""
     made = kind.model_construct(_fields_set=set(config.model_fields_set), **dict(config))
     return cast(C, made)
 

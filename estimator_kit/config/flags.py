@@ -1,7 +1,7 @@
-"""The command line: the absl flags of all settings, and the ExperimentConfig they make.
+"""The command line: the absl flags of all settings, and the ExperimentConfig that they make.
 
-A flag is the field of `settings` with its name: the type, default and help are written there. The
-only module that defines absl flags. Imports no TensorFlow.
+Each flag is the field of `settings` with the same name, where its type, default and help are
+written. No other module defines absl flags. Imports no TensorFlow.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
             flags.DEFINE_list(name, list(default), help_text, **here)
         elif kind in _OF_ONE_TYPE:
             _OF_ONE_TYPE[kind](name, default, help_text, **here)
-        else:  # Parameters of the model: a name and a value each.
+        else:  # Parameters of the model, each with a name and a value.
             flags.DEFINE_multi_string(name, [], help_text, **here)
 
 
 def value_type(name: str) -> Any:
-    """The type of a field, as one value of the flag has it: without None, and without bounds."""
+    """The type of a field without None and without bounds, as a value of the flag has it."""
     annotation = ExperimentConfig.model_fields[name].annotation
     if typing.get_origin(annotation) is Union:
         (annotation,) = (kind for kind in typing.get_args(annotation) if kind is not type(None))
@@ -115,8 +115,7 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
 
 
 def known_names(values: flags.FlagValues) -> set[str]:
-    """What may stand before the equals sign: names of flags, and no<name> of those that are on or
-    off."""
+    """The names of all flags, and no<name> for each flag that is on or off."""
     switches = {f"no{name}" for name in values if values[name].boolean}
     return {*values, *switches}
 
@@ -127,7 +126,7 @@ def config_from_flags(values: flags.FlagValues = flags.FLAGS) -> ExperimentConfi
     Raises:
       ConfigError: a value is wrong, or flags do not go together.
     """
-    # Without what is left at its default: so a config knows what was asked for.
+    # Settings with their default are left out, so the config knows which ones were set.
     given = {name: values[name].value for name in DEFAULTS if not _is_default(values[name], name)}
     if "model_params" in given:
         given["model_params"] = _model_params(given["model_params"] or [])
@@ -141,7 +140,7 @@ def _is_default(flag: flags.Flag, name: str) -> bool:
 
 
 def config_from_flagfile(path: str) -> ExperimentConfig:
-    """The ExperimentConfig that a flagfile alone describes, as the `flags.txt` of a run.
+    """The ExperimentConfig of a flagfile without a command line, such as `flags.txt` of a run.
 
     Raises:
       ConfigError: it cannot be read, a value is wrong, or flags do not go together.
@@ -178,7 +177,7 @@ def _model_params(entries: Sequence[str]) -> dict[str, Any]:
 
 
 def resolved_flags(config: ExperimentConfig) -> str:
-    """The config as a flagfile that makes the same config again, one flag a line, sorted."""
+    """A flagfile that makes the same config again, with one flag on each line, sorted."""
     lines = []
     for name, value in sorted(config.model_dump().items()):
         if value is None or (value == () and not DEFAULTS[name]):
@@ -194,13 +193,13 @@ def resolved_flags(config: ExperimentConfig) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """A parameter's value on one line, without what `flagfile` would take for a mistake."""
+    """A parameter's value on one line, without text that `flagfile` would report as a mistake."""
     text = json.dumps(value)
     return text.replace("#", r"\u0023").replace("$", r"\u0024").replace("//", r"/\u002f")
 
 
 def _comma_separated(values: tuple[str, ...]) -> str:
-    """A list as absl's list flags read it: commas inside a value are quoted."""
+    """A list in the form of absl's list flags: values with a comma are quoted."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(values)
     return line.getvalue()

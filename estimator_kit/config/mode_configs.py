@@ -1,7 +1,7 @@
-"""Configs of modes that cannot be without a setting: there it is never None.
+"""Configs of modes that need a setting: in these configs, the setting is never None.
 
-`rules` refuse a config of such a mode that lacks one, so `experiment_config.complete` only says so
-to types.
+`rules` refuse a config that lacks a setting of its mode, so `experiment_config.complete` only tells
+the type checker.
 """
 
 from __future__ import annotations

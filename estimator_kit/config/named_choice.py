@@ -16,20 +16,20 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 def parse_choice(
     what: str, choice: Union[str, Mapping[str, Any]], known: Mapping[str, type[Model]]
 ) -> Model:
-    """The model of the chosen name, with its fields.
+    """The model with the chosen name, with its fields.
 
     Args:
-      what: what is chosen, for messages.
-      choice: a name, or a mapping of one name to fields.
-      known: what there is.
+      what: the kind of choice, for messages.
+      choice: a name, or a mapping from one name to its fields.
+      known: the models by name.
 
     Raises:
-      ConfigError: there is nothing of that name, or a field is wrong.
+      ConfigError: the name is unknown, or a field is wrong.
     """
     if isinstance(choice, Mapping):
         if len(choice) != 1:
             raise ConfigError(
-                f"{what}: got {dict(choice)}, expected a name or {{name: {{field: value}}}}"
+                f"{what}: expected a name or {{name: {{field: value}}}}, got {dict(choice)}."
             )
         name, fields = next(iter(choice.items()))
     else:

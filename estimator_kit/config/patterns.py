@@ -1,4 +1,4 @@
-"""Regular expressions that someone writes: whether one is one. Imports no TensorFlow."""
+"""Checks regular expressions that a user writes. Imports no TensorFlow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pydantic
 
 
 def pattern_problem(text: str) -> Optional[str]:
-    """What is wrong with a regular expression, as a sentence that quotes it; None for nothing."""
+    """What is wrong with a regular expression, as a sentence; None if it is valid."""
     try:
         re.compile(text)
     except re.error as error:
@@ -24,5 +24,5 @@ def _pattern(text: str) -> str:
     return text
 
 
-# A regular expression that a variable's name must begin with, as a field of a pydantic model.
+# A field of a pydantic model: a regular expression for the start of a variable's name.
 Prefix = Annotated[str, pydantic.AfterValidator(_pattern)]

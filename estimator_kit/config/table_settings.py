@@ -1,10 +1,10 @@
-"""How CSV files are written: what the flags say, and the section `tables` of the spec.
+"""The format of CSV files, from the flags and the section `tables` of the spec.
 
     csv = table_settings.csv_options(config, spec, paths)
 
-What a field means is said in one place. `--csv_missing` and `--csv_skip_spaces` change values, so
-where the spec has the section, a flag that says something else is an error. The other flags say how
-one file is laid out, and go before the section. Never reads a file.
+`--csv_missing` and `--csv_skip_spaces` change values. If the spec has the section, a flag that
+contradicts it is an error. The other flags describe the layout of one file, and override the
+section. This module never reads a file.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def csv_options(
     *,
     written: bool = False,
 ) -> CsvOptions:
-    """How the CSV files among `paths` are written.
+    """The format of the CSV files among `paths`.
 
     Args:
       config: its fields `csv_...` are the flags.
-      spec: the spec that the rows are read by, if there is one.
-      paths: files of one kind; where it is not CSV, the section is not heeded.
-      written: whether records are made for training, so that a setting which changes values has to
-        be in the spec: whoever predicts other tables later has only the spec that the export keeps.
+      spec: the spec for the rows, if there is one.
+      paths: files of one kind; if they are not CSV, the section has no effect.
+      written: whether the records are for training. Then a setting that changes values must be in
+        the spec, because a later prediction has only the spec that the export keeps.
 
     Raises:
-      ConfigError: a flag contradicts the spec, or has to be written there.
+      ConfigError: a flag contradicts the spec, or must be written in the spec.
     """
     given = config.csv_options()
     if spec is None or kinds.kind_of_all(paths) != kinds.CSV:
@@ -53,18 +53,18 @@ def csv_options(
             names = ", ".join(f"--{name}" for name in flags)
             lines = "\n".join(f"  {name}: {_yaml(value)}" for name, value in flags.items())
             raise ConfigError(
-                f"{names}: what a field of a table means belongs into the spec, or predictions of "
-                f"other tables would read it otherwise; add to {spec.source}, and leave the flags "
-                f"out:\ntables:\n{lines}"
+                f"{names}: these flags change values, so they belong in the spec; predictions of "
+                f"other tables must read fields in the same way. Remove the flags, and add this to "
+                f"{spec.source}:\ntables:\n{lines}"
             )
         return given
     for name in _VALUES:
         if name in flags and _set(flags[name]) != _set(section.get(name)):
             says = _yaml(section[name]) if name in section else "nothing"
             raise ConfigError(
-                f"--{name}: got {_yaml(flags[name])}, and the section tables of {spec.source} says "
-                f"{says} there; the records of a model are read one way: leave the flag out, or "
-                "change the spec and convert and train again"
+                f"--{name}: expected {says}, as in the section tables of {spec.source}, got "
+                f"{_yaml(flags[name])}. Remove the flag, or change the spec, convert and train "
+                "again."
             )
     settled = {**section, **flags}
     try:

@@ -1,1 +1,1 @@
-"""What a person sees of a run."""
+"""The progress and the report of a run, for people."""

@@ -1,4 +1,4 @@
-"""Progress of work that is not training: a line every few seconds."""
+"""Progress of work other than training: one line every few seconds."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Optional, TextIO
 
 
 class Progress:
-    """Shows how far a conversion, or work like it, is, on a line of its own every few seconds.
+    """Prints the progress of a conversion, or similar work, as one line every few seconds.
 
     Args:
       every_secs: seconds between lines.
-      what: that are made, as they are called.
-      stream: where they go, standard error by default.
-      clock: seconds that only grow; an argument so that tests need not wait.
+      what: the name of the things that are made.
+      stream: where the lines go; by default standard error.
+      clock: returns seconds that never decrease. Tests pass their own.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Progress:
         self._rows = 0
 
     def __call__(self, rows: int, done: int, shards: int) -> None:
-        """Adds rows that were read, when so many of the shards are there."""
+        """Adds `rows` that were read; `done` of `shards` shards are complete."""
         self._rows += rows
         now = self._clock()
         if now - self._shown < self._every:

@@ -1,4 +1,4 @@
-"""What a run prints at its end: a table of metrics an objective, and where things are."""
+"""The text that a run prints at its end: a table of metrics, and the paths of its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST = ("auc", "bayes_auc", "accuracy", "loss", "bayes_loss")
 
 
 def metrics_table(metrics: Mapping[str, float], objectives: Sequence[str]) -> str:
-    """One row a metric, one column an objective; metrics are named `<metric>/<objective>`."""
+    """A row for each metric and a column for each objective, from `<metric>/<objective>` names."""
     names = sorted({key.rpartition("/")[0] for key in metrics if "/" in key}, key=_order)
     header = ["metric", *objectives]
     body = [[name, *(_number(metrics.get(f"{name}/{o}")) for o in objectives)] for name in names]
@@ -49,8 +49,7 @@ def summary(config: ExperimentConfig, spec: FeatureSpec, result: RunResult) -> s
         lines += ["", metrics_table(result.metrics, list(spec.objectives)), ""]
         if any(key.startswith("bayes_") for key in result.metrics):
             lines += [
-                "bayes_auc and bayes_loss are those of the true probabilities that the data were "
-                "drawn from:",
+                "bayes_auc and bayes_loss come from the true probabilities of the generated rows:",
                 "no model can do better on these rows.",
                 "",
             ]
@@ -81,7 +80,7 @@ def _end(config: ExperimentConfig, reason: str) -> str:
             f"{config.early_stopping_patience} evaluations"
         )
     if reason == "already_done":
-        return "there was nothing left to train"
+        return "finished already: nothing was left to train"
     return f"stopped: {reason}"
 
 
@@ -101,7 +100,7 @@ def _query(config: ExperimentConfig, export: str) -> str:
 
 
 def _program() -> list[str]:
-    """How this program was started, as one would type it again in the same folder."""
+    """How this program was started, to type it again in the same folder."""
     script = sys.argv[0]
     if not script.endswith(".py"):
         return [script]

@@ -307,7 +307,7 @@ def test_check_data_prints_a_table_and_exits_65(data, tmp_path, capsys):
     ]
     assert lines[9].startswith("400 records in 4 files, compared with the spec; 0.0 MB in ")
     assert lines[9].endswith("MB/s); 2 bad records in 2 files")
-    assert lines[10] == f"kept in {tmp_path}/checked/result.json"
+    assert lines[10] == f"written to {tmp_path}/checked/result.json"
     kept = read_result(str(tmp_path / "checked"))
     assert (kept["mode"], kept["status"]) == ("check_data", "failed")
     counts = {name: kept["bad_data"][name] for name in ("files", "bad_files", "records")}

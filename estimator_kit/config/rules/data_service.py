@@ -58,7 +58,7 @@ def problems(config: AllSettings) -> list[str]:
 
 
 def kept_together_problem(config: AllSettings, name: Optional[str]) -> Optional[str]:
-    """The problem of rows that must stay together in a batch, or None if there is none."""
+    """The problem of rows that must stay together in a batch, or None."""
     if config.data_service is None or name is None:
         return None
     return (

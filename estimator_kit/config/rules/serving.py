@@ -139,12 +139,12 @@ def _parsed(config: AllSettings) -> tuple[list[ServedModel], list[str]]:
                     f"--serving_labels: {model.name}:{label} is version {version}, which "
                     "--serving_versions leaves out. Add it there."
                 )
-        labelled = set(model.labels.values())
-        if model.policy == "latest" and len(labelled) > model.latest:
+        labeled = set(model.labels.values())
+        if model.policy == "latest" and len(labeled) > model.latest:
             problems.append(
-                f"--serving_labels: {model.name} has labels for {len(labelled)} versions, but only "
+                f"--serving_labels: {model.name} has labels for {len(labeled)} versions, but only "
                 f"its latest {model.latest} would be served. Name the versions: --serving_versions="
-                f"{model.name}={'+'.join(map(str, sorted(labelled)))}"
+                f"{model.name}={'+'.join(map(str, sorted(labeled)))}"
             )
     return list(models.values()), problems
 

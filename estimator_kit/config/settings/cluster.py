@@ -48,8 +48,8 @@ class ClusterSettings(Settings):
         None,
         "Start a cluster on this machine, such as chief:1,worker:2,ps:1,evaluator:1, for "
         "development. The tasks are real processes on free ports, and their names stand before "
-        "their lines of output. SIGTERM and Ctrl-C are passed on. The exit status is that of "
-        "the chief, or of a task that failed.",
+        "their lines of output. SIGTERM and Ctrl-C are passed on. The launcher exits with the "
+        "status of the chief, or of a task that failed.",
     )
     cluster_timeout_secs: PositiveFloat = setting(
         600.0,

@@ -25,7 +25,7 @@ class EvaluationSettings(Settings):
         "The name of the evaluation. Its metrics are written to evaluation-<name>.json in "
         "--model_dir, and for TensorBoard to the folder eval_<name> (the metrics of an export "
         "only to the file). A later evaluation with the same name replaces the file, but the "
-        "evaluation of an export never replaces that of a checkpoint.",
+        "evaluation of an export never replaces the file of a checkpoint.",
     )
     eval_throttle_secs: Count = setting(
         0,

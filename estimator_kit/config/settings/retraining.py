@@ -55,7 +55,7 @@ class RetrainingSettings(Settings):
     keep_cycles: PositiveInt = setting(
         7,
         "Keep the checkpoints, exports and vocabularies of this many of the newest cycles. "
-        "Those of the live model, of its parent and of pinned cycles (with a file PINNED in "
+        "They also stay for the live model, its parent and pinned cycles (with a file PINNED in "
         "their folder) stay too. Reports and lineage are never removed.",
     )
     keep_cycle_days: Optional[PositiveInt] = setting(

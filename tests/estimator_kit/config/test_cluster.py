@@ -21,7 +21,7 @@ TRAINING = {
     "max_steps": 1,
 }  # fmt: skip
 EXAMPLE = (
-    '; an example is {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], '
+    ' An example is {"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222"], '
     '"ps": ["host2:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
 
@@ -63,7 +63,7 @@ def test_an_evaluator_may_be_named_and_is_no_member():
 def test_only_grpc_is_a_layer_for_calls():
     document = {**json.loads(text(type="chief")), "rpc_layer": "grpc"}
     assert cluster.parse(json.dumps(document)) == cluster.parse(text(type="chief"))
-    with pytest.raises(ek.ConfigError, match=r"rpc_layer: got 'grpc[+]verbs', expected grpc; an"):
+    with pytest.raises(ek.ConfigError, match=r"rpc_layer: expected grpc, got 'grpc[+]verbs'. An"):
         cluster.parse(json.dumps({**document, "rpc_layer": "grpc+verbs"}))
 
 
@@ -110,84 +110,85 @@ def test_a_lone_leader_trains_alone(job):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ([], "TF_CONFIG: got [], expected an object with cluster, task"),
+        ([], "TF_CONFIG: expected an object with cluster, task, got []."),
         (
             {"cluster": []},
-            "TF_CONFIG.cluster: got [], expected an object with chief, worker, ps, evaluator",
+            "TF_CONFIG.cluster: expected an object with chief, worker, ps, evaluator, got [].",
         ),
         (
             {"task": {"type": "worker", "index": 3}},
-            "TF_CONFIG.cluster: got none, expected the cluster that the worker 3 is of",
+            "TF_CONFIG.cluster: expected the cluster of the task worker 3, got none.",
         ),
         (
             {"cluster": {"chief": ["a:1"]}, "task": {"type": "evaluator"}},
-            "TF_CONFIG.cluster: got a chief alone, expected a worker or a ps beside it; a chief "
-            "that trains alone scores its checkpoints itself, without an evaluator",
+            "TF_CONFIG.cluster: expected a worker or a ps too; a chief that trains alone evaluates "
+            "its own checkpoints, without an evaluator, got only a chief.",
         ),
-        ({"clusters": {}}, "TF_CONFIG: got the name 'clusters', expected the names cluster, task"),
+        ({"clusters": {}}, "TF_CONFIG: expected the names cluster, task, got the name 'clusters'."),
         (
             {"cluster": {"master": ["a:1", "b:1"]}, "task": {"type": "master"}},
-            "TF_CONFIG.cluster.master: got 2 addresses, expected one, that of the task that saves "
-            "checkpoints",
+            "TF_CONFIG.cluster.master: expected one address, of the task that saves checkpoints, "
+            "got 2 addresses.",
         ),
         (
             {"cluster": {"master": ["a:1"], "chief": ["b:1"]}, "task": {"type": "chief"}},
-            "TF_CONFIG.cluster: got a chief and a master, expected one of the two",
+            "TF_CONFIG.cluster: expected one of the two, got a chief and a master.",
         ),
         (
             {"cluster": HOSTS, "task": {"type": "master"}},
-            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no master",
+            "TF_CONFIG.task.index: expected a task of the cluster, which has no master, got 0.",
         ),
         (
             {"cluster": {"chief": "a:1"}},
-            "TF_CONFIG.cluster.chief: got 'a:1', expected a list of addresses, as [\"host0:2222\"]",
+            'TF_CONFIG.cluster.chief: expected a list of addresses, such as ["host0:2222"], got '
+            "'a:1'.",
         ),
         (
             {"cluster": {"chief": ["a"]}},
-            "TF_CONFIG.cluster.chief[0]: got 'a', expected an address, as host0:2222",
+            "TF_CONFIG.cluster.chief[0]: expected an address such as host0:2222, got 'a'.",
         ),
         (
             {"cluster": {"worker": ["a:1", "b:65536"]}},
-            "TF_CONFIG.cluster.worker[1]: got 'b:65536', expected an address, as host0:2222",
+            "TF_CONFIG.cluster.worker[1]: expected an address such as host0:2222, got 'b:65536'.",
         ),
         (
             {"cluster": {"ps": ["a:1", "b:1"]}, "task": {"type": "ps", "index": 0}},
-            "TF_CONFIG.cluster.chief: got 0 addresses, expected one, that of the task that saves "
-            "checkpoints",
+            "TF_CONFIG.cluster.chief: expected one address, of the task that saves checkpoints, "
+            "got 0 addresses.",
         ),
         (
             {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}},
-            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no chief",
+            "TF_CONFIG.task.index: expected a task of the cluster, which has no chief, got 0.",
         ),
         (
             {"cluster": {"chief": ["a:1"], "ps": ["a:1"]}},
-            "TF_CONFIG.cluster: got a:1 twice, expected an address for each task",
+            "TF_CONFIG.cluster: expected an address for each task, got a:1 twice.",
         ),
         (
             {"cluster": {"chief": ["localhost:1"], "worker": ["127.0.0.1:1"]}},
-            "TF_CONFIG.cluster: got localhost:1 and 127.0.0.1:1, which are one address, expected "
-            "an address for each task",
+            "TF_CONFIG.cluster: expected an address for each task, got localhost:1 and "
+            "127.0.0.1:1, which are the same address.",
         ),
         (
             {"cluster": {"chief": ["host:1"], "worker": ["HOST:1"]}},
-            "TF_CONFIG.cluster: got host:1 and HOST:1, which are one address, expected an address "
-            "for each task",
+            "TF_CONFIG.cluster: expected an address for each task, got host:1 and HOST:1, which "
+            "are the same address.",
         ),
         (
             {"cluster": HOSTS, "task": {"type": "server"}},
-            "TF_CONFIG.task.type: got 'server', expected one of chief, worker, ps, evaluator",
+            "TF_CONFIG.task.type: expected one of chief, worker, ps, evaluator, got 'server'.",
         ),
         (
             {"cluster": HOSTS, "task": {"type": "worker", "index": 2}},
-            "TF_CONFIG.task.index: got 2, expected a number below 2, the tasks of worker",
+            "TF_CONFIG.task.index: expected a number below 2, the number of worker tasks, got 2.",
         ),
         (
             {"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker"}},
-            "TF_CONFIG.task.index: got 0, expected a task of the cluster, which has no worker",
+            "TF_CONFIG.task.index: expected a task of the cluster, which has no worker, got 0.",
         ),
         (
             {"task": {"type": "evaluator"}},
-            "TF_CONFIG.cluster: got none, expected the cluster that the evaluator 0 is of",
+            "TF_CONFIG.cluster: expected the cluster of the task evaluator 0, got none.",
         ),
     ],
 )
@@ -228,13 +229,13 @@ def test_flags_make_the_same_cluster():
     with pytest.raises(ek.ConfigError) as error:
         cluster.view_of(config(job_name="ps", task_index=1, **hosts), {})
     assert str(error.value) == (
-        "--task_index: got 1, expected a number below 1: --ps_hosts has 1 of them"
+        "--task_index: expected a number below 1, got 1: --ps_hosts has 1 of them."
     )
 
 
 def test_a_lone_chief_by_flags_trains_alone():
     assert cluster.view_of(config(job_name="worker", worker_hosts=("a:1",)), {}) is None
-    with pytest.raises(ek.ConfigError, match="--worker_hosts: got a chief alone, expected a wor"):
+    with pytest.raises(ek.ConfigError, match="--worker_hosts: got only a chief, expected a wor"):
         cluster.view_of(config(job_name="evaluator", worker_hosts=("a:1",)), {})
 
 
@@ -242,10 +243,10 @@ def test_an_address_is_of_one_task():
     with pytest.raises(ek.ConfigError) as error:
         cluster.view_of(config(job_name="ps", worker_hosts=("a:1",), ps_hosts=("a:1",)), {})
     assert str(error.value) == (
-        "--worker_hosts, --ps_hosts: got a:1 twice, expected an address for each task"
+        "--worker_hosts, --ps_hosts: got a:1 twice, expected a different address for each task."
     )
 
-    with pytest.raises(ek.ConfigError, match=r"localhost:1 and \[::1\]:1, which are one"):
+    with pytest.raises(ek.ConfigError, match=r"localhost:1 and \[::1\]:1, which are the same"):
         cluster.view_of(config(job_name="ps", worker_hosts="localhost:1", ps_hosts="[::1]:1"), {})
 
 

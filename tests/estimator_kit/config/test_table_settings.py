@@ -51,13 +51,12 @@ def test_the_spec_says_it_and_the_flags_need_not():
     "tables, flags, message",
     [
         (TABLES, {"csv_missing": ("?",)},
-         '--csv_missing: got ["?"], and the section tables of spec.yaml says ["?", "NA"] there; '
-         "the records of a model are read one way: leave the flag out, or change the spec and "
-         "convert and train again"),
+         '--csv_missing: expected ["?", "NA"], as in the section tables of spec.yaml, got ["?"]. '
+         "Remove the flag, or change the spec, convert and train again."),
         (TABLES, {"csv_skip_spaces": False},
-         "--csv_skip_spaces: got false, and the section tables of spec.yaml says true there; the "),
+         "--csv_skip_spaces: expected true, as in the section tables of spec.yaml, got false. "),
         ({"csv_delimiter": ";"}, {"csv_missing": ("?",)},
-         '--csv_missing: got ["?"], and the section tables of spec.yaml says nothing there; the '),
+         '--csv_missing: expected nothing, as in the section tables of spec.yaml, got ["?"]. '),
         ({"csv_delimiter": ";;"}, {},
          "spec.yaml: tables: --csv_delimiter: got ';;', expected one character, such as ; or \\t"),
     ],
@@ -72,9 +71,9 @@ def test_records_for_a_training_are_read_as_the_spec_says():
     with pytest.raises(ConfigError) as error:
         options(spec_of(None), written=True, csv_missing=("?",), csv_comment="#")
     assert str(error.value) == (
-        "--csv_comment, --csv_missing: what a field of a table means belongs into the spec, or "
-        "predictions of other tables would read it otherwise; add to spec.yaml, and leave the "
-        'flags out:\ntables:\n  csv_comment: "#"\n  csv_missing: ["?"]'
+        "--csv_comment, --csv_missing: these flags change values, so they belong in the spec; "
+        "predictions of other tables must read fields in the same way. Remove the flags, and add "
+        'this to spec.yaml:\ntables:\n  csv_comment: "#"\n  csv_missing: ["?"]'
     )
     assert options(spec_of(None), written=True, csv_delimiter=";") == CsvOptions(delimiter=";")
 
