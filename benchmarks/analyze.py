@@ -1,13 +1,14 @@
-"""Speed of --mode=analyze: rows a second of one pass over records of 40 features.
+"""Measures the speed of --mode=analyze: one pass over records with 40 features.
 
     python benchmarks/analyze.py
     python benchmarks/analyze.py --rows 100000 --workers 1
     python benchmarks/analyze.py --format parquet       # the same rows; or csv, without the lists
 
 A record has 13 floats, 24 strings (Zipf, up to a million different words each), a list of 0 to 4
-words, an integer and a label; about 800 bytes. They are generated into --data first and used again.
-Prints one JSON line: the pass from its start, processes included, to the finished statistics.
-Nothing else should run on the machine; `rows_per_cpu_second` suffers least when something does.
+words, an integer and a label; about 800 bytes. The program generates the records into --data first,
+and uses them again later. It prints one JSON line, for the pass from its start, with its processes,
+to the finished statistics. Run nothing else on the machine; other work changes
+`rows_per_cpu_second` least.
 """
 
 from __future__ import annotations

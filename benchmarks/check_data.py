@@ -1,13 +1,13 @@
-"""Speed of --mode=check_data: megabytes a second, beside reading the files and doing nothing.
+"""Compares the speed of --mode=check_data with reading the files and doing nothing.
 
     python benchmarks/check_data.py
     python benchmarks/check_data.py --files 16 --rows 50000
 
-A record has 13 floats and 24 strings, about 800 bytes. The files are generated into --data first
-and used again. Prints one JSON line: all sides read all files, one round after the other, and the
-median counts. `plain_read` is what the disk, or here the page cache, gives; `tfrecord_dataset` is
-TensorFlow's own reader, file after file, which checks checksums and nothing else. `cpu` has seconds
-of CPU a gigabyte, which suffer least when something else runs on the machine.
+A record has 13 floats and 24 strings, about 800 bytes. The program generates the files into --data
+first, and uses them again later. It prints one JSON line. All sides read all files, one round after
+the other, and the median counts. `plain_read` is the speed of the disk or, here, of the page cache.
+`tfrecord_dataset` is TensorFlow's reader, file after file, which only checks checksums. `cpu` has
+the CPU seconds for a gigabyte, which other work on the machine changes least.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Data of the benchmarks: rows of 13 numbers and 26 categories, as in public click logs.
+"""Data for the benchmarks: rows of 13 numbers and 26 categories, as in public click logs.
 
-The categories are hexadecimal strings of 100,000 values each, drawn with a falling frequency; a
-record has about 800 bytes. Made once, into a folder that is reused.
+Each category has 100,000 hexadecimal strings with falling frequency; a record has about 800 bytes.
+The data are made once, into a folder that later runs use again.
 """
 
 from __future__ import annotations

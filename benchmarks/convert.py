@@ -1,15 +1,15 @@
-"""Speed and memory of --mode=convert: rows of 15 columns from Parquet into TFRecords.
+"""Measures the speed and memory of --mode=convert: rows of 15 columns from Parquet to TFRecord.
 
     python benchmarks/convert.py
     python benchmarks/convert.py --rows 5000000 --order shuffled
     python benchmarks/convert.py --workers 1 --compression gzip
 
 A row has a label, 5 floats, 4 integers and 5 strings (Zipf, up to a million different words each);
-about 330 bytes as a record. The file is generated into --data first, a million rows at a time, and
-used again. Prints one JSON line: rows a second of CPU time, which suffers least when something else
-runs; those of the wall clock; the most memory that this process and those it started had in use
-together, sampled 20 times a second (`Pss`: pages that several have in common count once). Nothing
-else should run on the machine.
+about 330 bytes as a record. The program generates the file into --data first, a million rows at a
+time, and uses it again later. It prints one JSON line: rows a second of CPU time, which other work
+on the machine changes least; rows a second of wall time; and the most memory that this process and
+its children used together, sampled 20 times a second (`Pss`, which counts shared pages once). Run
+nothing else on the machine.
 """
 
 from __future__ import annotations

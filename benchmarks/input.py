@@ -1,11 +1,11 @@
-"""Reading: beside TensorFlow's own ways, and with the cache of transformed rows, cold and warm.
+"""Compares reading with TensorFlow's own ways, and with the cache of transformed rows.
 
     python benchmarks/input.py [--rows 400000] [--rounds 3] [--only records,cache,window]
 
 Records have 13 numbers and 26 strings, about 800 bytes; batches have 1024 rows. Every measurement
-reads a whole epoch, shuffled, inside tf.data (`Dataset.reduce`), and counts making the input: with
-the cache the hashing of the files and, cold, the writing too. benchmarks/README.md has numbers that
-were seen.
+reads a whole epoch, shuffled, inside tf.data (`Dataset.reduce`). It includes the time to make the
+input: with the cache, to hash the files and, for a cold cache, to write the rows.
+benchmarks/README.md has results.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Training beside Keras: the same model from preprocessing layers, trained with `fit`.
+"""Compares training with Keras: the same model from preprocessing layers, trained with `fit`.
 
     python benchmarks/keras_fit.py [--rows 200000] [--rounds 3] [--only model,dataset]
 
-13 numbers after log1p, 24 hashed categories as embeddings of 100,000 by 16, two categories one-hot
-by a vocabulary of 100 words, a DNN of 256-128-64, Adagrad, batches of 1024. Batches are parsed at
-once, and the preprocessing layers (`Hashing`, `StringLookup`, `CategoryEncoding`) are where Keras'
-guides say that they may be: in the `model`, which then takes strings wherever it goes, or in the
-`dataset`, in parallel and prefetched. Keras is the one that TensorFlow comes with: Keras 2 on 2.15,
-Keras 3 from 2.16 on.
+The model has 13 numbers after log1p, 24 hashed categories as embeddings of 100,000 by 16, two
+one-hot categories with a vocabulary of 100 words, a DNN of 256-128-64, Adagrad and batches of 1024.
+Whole batches are parsed. The preprocessing layers (`Hashing`, `StringLookup`, `CategoryEncoding`)
+are where Keras' guides allow them: in the `model`, which then takes strings, or in the `dataset`,
+in parallel and prefetched. The Keras version is the one of the TensorFlow: Keras 2 on 2.15, Keras 3
+from 2.16 on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What metrics cost an evaluation: batches a second with and without them.
+"""Measures the cost of metrics in an evaluation: batches a second with and without them.
 
     python benchmarks/metrics.py
 
-Measures updates of metrics alone, on random logits and labels of a binary objective: ours with
-nothing but the loss beside it, with all that is on by default, with those of `metrics`, with the
-ones of groups, and `tf.compat.v1.metrics.auc`. Prints one JSON line each; takes half a minute.
+It measures only the updates of metrics, on random logits and labels of a binary objective: with the
+loss, with all default metrics, with the metrics of the section `metrics`, with metrics of groups,
+and with `tf.compat.v1.metrics.auc`. It prints one JSON line for each, and takes half a minute.
 """
 
 from __future__ import annotations

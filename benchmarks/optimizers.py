@@ -1,14 +1,15 @@
-"""A training step of lazy Adam beside one of TensorFlow's Adam, on tables of three sizes.
+"""Compares a training step of lazy Adam with a step of TensorFlow's Adam, on three table sizes.
 
     python benchmarks/optimizers.py [--rows 100000,1000000,10000000] [--ids log_uniform]
                                     [--steps 20] [--rounds 3]
 
-A batch looks up 8 ids for each of 1024 records in one table of 16 numbers a row. The ids are drawn
-log-uniformly, the law of Zipf that words, users and items follow and that TensorFlow's own
-candidate sampler takes; `--ids uniform` is the worst case, in which a batch repeats no id and every
-row of a large table comes from memory instead of a cache. One JSON line a size, in milliseconds a
-step, and one for how lazy Adam's step grows from the smallest table to the largest. The table of 10
-million rows takes 2 GB with its slots, for each of the two.
+A batch looks up 8 ids for each of 1024 records in one table with 16 numbers in each row. The ids
+are log-uniform: words, users and items follow this law of Zipf, and TensorFlow's candidate sampler
+uses it. `--ids uniform` is the worst case: a batch repeats no id, and every row of a large table
+comes from memory instead of a cache. The program prints one JSON line for each size, in
+milliseconds a step, and one for how much longer lazy Adam's step is with the largest table than
+with the smallest. The table of 10 million rows takes 2 GB with its slots, for each of the two
+optimizers.
 """
 
 from __future__ import annotations

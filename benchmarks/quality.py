@@ -1,16 +1,16 @@
-"""How good the built-in models are, over five seeds: writes quality.md.
+"""Measures how good the built-in models are, over five seeds, and writes quality.md.
 
     python benchmarks/quality.py --data FOLDER [--only adult] [--work runs/quality]
 
-FOLDER has adult/adult.data(.gz), adult/adult.test(.gz) and bike_sharing/hour.csv(.gz), as the UCI
-Machine Learning Repository has them. Three parts: `ads`, the generator's advertising log, where the
-best possible AUC is known (needs no FOLDER); `adult`; and `bikes`. A part is a module,
-`quality_<part>.py`, which says what is trained, and what its section of the report is.
+FOLDER has adult/adult.data(.gz), adult/adult.test(.gz) and bike_sharing/hour.csv(.gz), from the UCI
+Machine Learning Repository. There are three parts: `ads`, the generator's advertising log, where
+the best possible AUC is known (it needs no FOLDER); `adult`; and `bikes`. Each part is a module,
+`quality_<part>.py`, with its trainings and its section of the report.
 
-Prints one JSON line a run: {"part", "name", "seed", "metrics", "seconds"}. The lines are kept in
-`<work>/lines.jsonl`, and runs that are there are not repeated, so that a start that was interrupted
-goes on; delete the file to measure anew. The report has the parts of which there are lines. All of
-it takes about a quarter of an hour on two cores.
+The program prints one JSON line for each run: {"part", "name", "seed", "metrics", "seconds"}. It
+keeps the lines in `<work>/lines.jsonl` and does not repeat these runs, so an interrupted
+measurement continues. To measure again, delete the file. The report has the parts that have lines.
+All parts take about a quarter of an hour on two cores.
 """
 
 from __future__ import annotations
@@ -35,32 +35,34 @@ PARTS = {"ads": quality_ads, "adult": quality_adult, "bikes": quality_bikes}
 _HEAD = """\
 # Model quality
 
-Written by `python benchmarks/quality.py --data FOLDER`; see the head of that file. Every number is
-that of an evaluation at the end of a training. No seed was left out, and settings are the same for
-all seeds. All runs are in one process, by the flags that are shown.
+`python benchmarks/quality.py --data FOLDER` writes this file. Every number comes from an evaluation
+at the end of a training. No seed is left out, and all seeds have the same settings. All runs are in
+one process, with the flags that are shown.
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", help="folder of adult/ and bike_sharing/")
-    parser.add_argument("--only", help="parts, separated by commas")
-    parser.add_argument("--work", default="runs/quality", help="where data and models go")
+    parser.add_argument("--data", help="the folder with adult/ and bike_sharing/")
+    parser.add_argument("--only", help="the parts to run, separated by commas")
+    parser.add_argument("--work", default="runs/quality", help="the folder for data and models")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--tiny", action="store_true", help="few rows and steps: does it run?")
+    parser.add_argument(
+        "--tiny", action="store_true", help="few rows and steps, to test the program"
+    )
     parser.add_argument("--report", default=os.path.join(_HERE, "quality.md"))
     arguments = parser.parse_args()
     chosen = arguments.only.split(",") if arguments.only else list(PARTS)
     for part in chosen:
         if part not in PARTS:
-            parser.error(f"--only: no part {part!r}; there are {', '.join(PARTS)}")
+            parser.error(f"--only: unknown part {part!r}. Use one of: {', '.join(PARTS)}.")
         if PARTS[part].NEEDS_DATA and arguments.data is None:
-            parser.error(f"--data is missing; the part {part} needs it")
+            parser.error(f"--data is missing. The part {part} needs it.")
     work = os.path.abspath(arguments.work)
     report = os.path.abspath(arguments.report)
     data = os.path.abspath(arguments.data) if arguments.data else None
     os.makedirs(work, exist_ok=True)
-    os.chdir(ROOT)  # Flagfiles name specs from there.
+    os.chdir(ROOT)  # Paths in flagfiles start there.
     lines_file = os.path.join(work, "lines.jsonl")
     lines = read_lines(lines_file)
     for part in chosen:
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def write_report(lines: list[Line], path: str) -> None:
-    """The sections of the parts, with the seeds that all runs of a part have."""
+    """Writes the sections of the parts, with the seeds that all runs of a part have."""
     sections = [_HEAD]
     for part, module in PARTS.items():
         of_part = [line for line in lines if line.part == part]

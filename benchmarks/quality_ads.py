@@ -1,15 +1,15 @@
 """The generator's advertising log: does learning clicks help to learn purchases?
 
-`purchase` is learned from the clicked rows alone, P(purchase | click), so of 180,000 rows some
-10,000 teach it. The model `mmoe` with both objectives is held against models that learn nothing
-but purchase, on the same days in the same number of steps: the same `mmoe` without the other
-objective, and a `dnn` of the size of one expert with two learning rates. These read the clicked
-rows alone, since no other has a weight for purchase, in batches of as many clicked rows as the
-batches of all rows have. A seed changes the data (the generator's seed), the initial values and the
-order of rows.
+`purchase` is P(purchase | click), so only the clicked rows teach it: about 10,000 of 180,000 rows.
+The benchmark compares the model `mmoe` with both objectives to models that learn only purchase, on
+the same days in the same number of steps: the same `mmoe` without the objective click, and a `dnn`
+of the size of one expert with two learning rates. These models read only the clicked rows, because
+other rows have no weight for purchase. Their batches have as many clicked rows as the batches of
+all rows have. A seed changes the data (the generator's seed), the initial values and the order of
+rows.
 
-AUC is over the clicked rows of the days after the training; the best possible one is that of the
-true probabilities of the same rows.
+AUC is over the clicked rows of the days after the training. The best possible AUC uses the true
+probabilities of the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TOGETHER = "mmoe, click and purchase"
 SETTINGS: dict[str, Sequence[str]] = {
     _TOGETHER: ["--spec=WORK/click_and_purchase.json", *_MMOE, "--model_params=learning_rate=0.2"],
     **{
-        f"{model[0][8:]}, purchase alone, rate {rate}": [
+        f"{model[0][8:]}, only purchase, rate {rate}": [
             "--spec=WORK/purchase.json", *model, f"--model_params=learning_rate={rate}",
         ]
         for model, rates in ((_MMOE, (0.2,)), (_DNN, (0.1, 0.2)))
@@ -77,7 +77,7 @@ def runs(work: str, data: Optional[str], seed: int, *, tiny: bool = False) -> It
 
 
 def _write_clicked(files: Sequence[str], out: str) -> int:
-    """The rows with a click, which alone have a weight for purchase; counts them."""
+    """Writes the rows with a click, the only ones with a weight for purchase; returns how many."""
     import tensorflow as tf
 
     click = {"click": tf.io.FixedLenFeature([], tf.int64)}
@@ -97,12 +97,12 @@ def _write_clicked(files: Sequence[str], out: str) -> int:
 
 
 def _write_specs(folder: str) -> None:
-    """The catalog's spec with both objectives of equal weight, and with purchase alone."""
+    """Writes the catalog's spec with both objectives at equal weight, and with only purchase."""
     with open(os.path.join(ROOT, "feature_specs/catalog/ads.yaml"), encoding="utf-8") as file:
         spec: dict[str, Any] = yaml.safe_load(file)
     spec["objectives"]["purchase"]["loss_weight"] = 1.0
     _write(spec, f"{folder}/click_and_purchase.json")
-    # The click stays as what weights the rows.
+    # The feature click still weights the rows.
     del spec["objectives"]["click"], spec["labels"]["click"]
     spec["features"]["click"] = {"dtype": "int64"}
     spec["ignored"].append("true_click_probability")
@@ -125,46 +125,46 @@ def section(lines: Sequence[Line]) -> str:
         margins.append(auc - rival)
         rows.append([str(seed), *(f"{value:.4f}" for value in (best[seed], auc, rival)),
                      f"{margins[-1]:+.4f}"])  # fmt: skip
-    head = ["seed", "best possible", _TOGETHER, "best of those with purchase alone", "margin"]
+    head = ["seed", "best possible", _TOGETHER, "best rival with only purchase", "margin"]
     aucs = seeds_table(lines, list(SETTINGS), "auc/purchase", "AUC", "{:.4f}".format)
     losses = seeds_table(lines, list(SETTINGS), "loss/purchase", "log loss", "{:.4f}".format)
     steps = _ROWS_A_DAY * _TRAINING_DAYS * _EPOCHS // _BATCH
     return f"""\
 ## Advertising log: purchase
 
-Clicks are some 5.6 % of rows, and purchases a tenth of these: {_TRAINING_DAYS} days with \
+About 5.6 % of the rows have a click, and a tenth of these a purchase: {_TRAINING_DAYS} days with \
 {_ROWS_A_DAY * _TRAINING_DAYS:,} rows have about
-1,000. `mmoe` learns click and purchase together. Its rivals learn purchase alone, from the same
-days in as many steps: the same `mmoe` without the objective click, and a `dnn` of the size of one
-expert with two learning rates. They read the rows with a click, since no other has a weight for
-purchase, in batches with as many of these as the batches of all rows have. **The best rival of
-each seed counts, chosen by the very AUC that is reported**, which favours them. The settings of
-both sides were looked for on seeds 1 and 2, with rates from 0.05 to 0.3. A seed changes the data
-(the generator's seed), the initial values and the order of rows. AUC is over the clicked rows of
-the {_DAYS - _TRAINING_DAYS} days that follow; the best possible one is that of the true \
+1,000. `mmoe` learns click and purchase together. Its rivals learn only purchase, from the same
+days in the same number of steps: the same `mmoe` without the objective click, and a `dnn` of the
+size of one expert with two learning rates. They read only the rows with a click, because other rows
+have no weight for purchase. Their batches have as many of these rows as the batches of all rows
+have. **For each seed, the best rival counts, chosen by the reported AUC**, which favors the rivals.
+The settings of both sides were chosen on seeds 1 and 2, with rates from 0.05 to 0.3. A seed changes
+the data (the generator's seed), the initial values and the order of rows. AUC is over the clicked
+rows of the {_DAYS - _TRAINING_DAYS} days that follow; the best possible AUC uses the true \
 probabilities of these rows.
 
 {table(head, rows)}
 
 The smallest margin of the seeds is {min(margins):+.4f}, their mean \
-{statistics.fmean(margins):+.4f}. What learns both still
-lacks {statistics.fmean(lacks):.3f} to the best possible: 1,000 purchases are few.
+{statistics.fmean(margins):+.4f}. The model that learns both is
+still {statistics.fmean(lacks):.3f} below the best possible AUC: 1,000 purchases are few.
 
 {aucs}
 
 {losses}
 
-Why it helps: purchase depends on whether the category is among the user's interests and on the age
-that likes it, as click does, which has ten times as many rows to learn that from. What purchase has
-for itself (the price beside what is usual, ways to pay) must be learned from the clicked rows
-either way.
+Why it helps: purchase and click both depend on whether the category is among the user's interests,
+and on the age that likes it. Click has ten times as many rows to learn that from. What only
+purchase depends on (the price compared with the usual price, ways to pay) must be learned from the
+clicked rows in both cases.
 
 The specs are `feature_specs/catalog/ads.yaml` with `loss_weight: 1.0` for purchase, and the same
-without the objective click (the click is then a feature, which weights the rows). A run leaves them
-in `--work`, WORK below, with the records. Each command has `--train_files`, `--eval_files`,
-`--model_dir`, `--max_steps={steps}` and
-`--model_params='schedule={{cosine: {{decay_steps: {steps}}}}}'`, too, and a `--batch_size`:
-{_BATCH} for all rows, some 29 for the clicked ones.
+spec without the objective click (click is then a feature that weights the rows). A run leaves the
+specs and the records in the folder `--work`, WORK below. Each command also has `--train_files`,
+`--eval_files`, `--model_dir`, `--max_steps={steps}` and
+`--model_params='schedule={{cosine: {{decay_steps: {steps}}}}}'` and a `--batch_size`:
+{_BATCH} for all rows, about 29 for the clicked rows.
 
 {commands(SETTINGS)}
 """

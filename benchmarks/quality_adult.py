@@ -1,7 +1,7 @@
-"""UCI Adult: wide & deep, DeepFM and DCN-v2, by the flagfiles of `examples/adult`.
+"""UCI Adult: wide & deep, DeepFM and DCN-v2, with the flagfiles of `examples/adult`.
 
-All rows of adult.data train, all of adult.test are scored. A seed changes the initial values, the
-dropout and the order of rows.
+All rows of adult.data are for training, all rows of adult.test for evaluation. A seed changes the
+initial values, the dropout and the order of rows.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def section(lines: Sequence[Line]) -> str:
 ## UCI Adult
 
 Does a person earn more than 50,000 dollars a year? 32,561 rows of 1994 (`adult.data`) train, 16,281
-(`adult.test`) are scored once, at the end. A seed changes the initial values, the dropout and the
-order of rows. Learning rates were looked for on seed 1.
+(`adult.test`) are evaluated once, at the end. A seed changes the initial values, the dropout and
+the order of rows. Learning rates were chosen on seed 1.
 
 {shown("accuracy")}
 
@@ -55,5 +55,5 @@ order of rows. Learning rates were looked for on seed 1.
 
 {commands(SETTINGS)}
 
-The data are made by `examples/adult/prepare.py`.
+`examples/adult/prepare.py` makes the data.
 """

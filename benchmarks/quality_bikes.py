@@ -1,8 +1,9 @@
 """UCI Bike Sharing: both counts in one model, by Poisson or squared error, linear or deep.
 
-Whole days are held out (`examples/bike_sharing/prepare.py` says why). A seed changes the initial
-values and the order of rows. The mean Poisson deviance is 2 mean(y log(y / m) - y + m) for labels y
-and predictions m: twice what the objective's loss, mean(m - y log m), is above that of m = y.
+Whole days are for evaluation (`examples/bike_sharing/prepare.py` says why). A seed changes the
+initial values and the order of rows. The mean Poisson deviance is 2 mean(y log(y / m) - y + m) for
+labels y and predictions m. It is twice the difference between the objective's loss, mean(m - y log
+m), and its value for m = y.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ NEEDS_DATA = True
 _SPEC = "feature_specs/catalog/bike_sharing.yaml"
 _FLAGFILE = "--flagfile=examples/bike_sharing/bike_sharing.flags"
 _SPECS = {"Poisson": _SPEC, "squared error": "WORK/squared.yaml"}
-_RATES = {"Poisson": 0.05, "squared error": 0.5}  # of linear parts; those of deep parts below
+# Learning rates of the linear parts, and of the deep parts.
+_RATES = {"Poisson": 0.05, "squared error": 0.5}
 _DEEP_RATES = {"Poisson": 0.003, "squared error": 0.01}
 _STEPS = 1275
 _LABELS = ("casual", "registered")
@@ -115,36 +117,38 @@ def section(lines: Sequence[Line]) -> str:
             margins.append([f"{label}, {loss}, {what}", *shown])
             names = [name for name in SETTINGS if name.endswith(loss)]
             tables.append(seeds_table(lines, names, key, f"{label}: {what}", "{:.2f}".format))
-    head = ["wide & deep is lower, in the worst seed, by", "than linear", "than linear with cross"]
+    head = ["in the worst seed, wide & deep is lower by", "than linear", "than linear with cross"]
     all_tables = "\n\n".join(tables)
     return f"""\
 ## Bike sharing
 
 How many bikes do casual and registered users rent in an hour? One model learns both counts, as
-Poisson rates or by squared error. Of every month the days up to the 19th train (10,886 hours) and
-the others are scored (6,493). Days stay whole because an hour is much like the one before it: a
-split by rows, or by a hash, would score hours whose neighbours were trained on. All months are in
-both parts, so this is how well a model fills in days and not a forecast of a next year's growth. A
-seed changes the initial values and the order of rows.
+Poisson rates or by squared error. In every month, the days up to the 19th are for training (10,886
+hours) and the later days for evaluation (6,493 hours). Days stay whole because an hour is much like
+the hour before it: a split by rows, or by a hash, would evaluate hours whose neighbors were in the
+training data. All months are in both parts, so the result shows how well a model fills in days, and
+does not forecast the growth of the next year. A seed changes the initial values and the order of
+rows.
 
-`linear` has single features (numbers also in buckets), the other linear model also hour x working
-day, and `wide & deep` the single features beside a DNN, all in as many steps.
+`linear` has single features (numbers also in buckets), the other linear model also has hour x
+working day, and `wide & deep` has the single features and a DNN. All train for the same number of
+steps.
 
 {table(head, margins)}
 
 {all_tables}
 
-The linear models are learned out: solved exactly with NumPy, which is no part of this program, they
-have RMSEs of 19.4 and 72.1 (Poisson) and 30.9 and 88.6 (least squares), with hour x working day
-18.2 and 50.3, 27.5 and 67.7.
+The linear models have converged: their exact solutions, computed with NumPy outside this program,
+have RMSEs of 19.4 and 72.1 (Poisson) and 30.9 and 88.6 (least squares); with hour x working day,
+18.2 and 50.3, and 27.5 and 67.7.
 
-A DNN alone, over all columns, was worse than the linear model for casual riders: weekday, month and
-weather together nearly name a day, and it learned the days. So `deep` has no month and no season,
-which are in `wide`. With dropout a Poisson rate comes out too low: the mean of exp(z + noise) is
-above exp(z), training makes up for it, and prediction has no noise.
+A DNN over all columns, without the wide part, was worse than the linear model for casual riders:
+weekday, month and weather together nearly identify a day, and the DNN learned the days. So `deep`
+has no month and no season; they are in `wide`. With dropout, a Poisson rate is too low: the mean of
+exp(z + noise) is above exp(z), training compensates for it, and prediction has no noise.
 
 {commands(SETTINGS)}
 
-The data are made by `examples/bike_sharing/prepare.py`. WORK/squared.yaml is the spec with
-`head: regression` in the place of `head: poisson`.
+`examples/bike_sharing/prepare.py` makes the data. WORK/squared.yaml is the spec with
+`head: regression` instead of `head: poisson`.
 """

@@ -1,6 +1,6 @@
-"""What the parts of `quality.py` share: a run as flags, its line of JSON, means over seeds.
+"""Shared by the parts of `quality.py`: a run as flags, its line of JSON, means over seeds.
 
-A `Run` is a list of flags as run.py takes them, so what was measured can be run again by hand.
+A `Run` has the flags of run.py, so you can repeat a measurement by hand.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Run:
     """One training.
 
     Attributes:
-      part: of the benchmark: `ads`, `adult` or `bikes`.
-      name: what the report calls it; the runs of all seeds have one.
-      seed: of the initial values and the order of rows, and of the data where they are generated.
-      flags: as run.py takes them, without those that `measure` gives.
-      metrics: those of the evaluation at the end that are kept.
-      constants: numbers of the data that its line keeps beside them.
+      part: the part of the benchmark: `ads`, `adult` or `bikes`.
+      name: the name in the report; the runs of all seeds have the same name.
+      seed: the seed of the initial values, of the order of rows, and of generated data.
+      flags: the flags of run.py, without the flags that `measure` adds.
+      metrics: which metrics of the final evaluation are kept.
+      constants: numbers of the data that are kept with the metrics.
     """
 
     part: str
@@ -47,7 +47,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What a run reached; one line of JSON."""
+    """The result of a run; one line of JSON."""
 
     part: str
     name: str
@@ -61,13 +61,13 @@ class Line:
 
 
 def measure(run: Run, work: str) -> Line:
-    """Trains and evaluates once, at the end; nothing of the model is kept."""
+    """Trains, evaluates once at the end, and deletes the model."""
     import estimator_kit.compat  # noqa: F401  # isort: skip
     from estimator_kit import commands
     from estimator_kit.config.flags import config_from_flags, define_flags
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    # A folder of its own: TensorFlow keeps the writers of events by folder as long as it runs.
+    # A separate folder, because TensorFlow keeps the writer of events for each folder.
     model_dir = os.path.join(work, "models", f"{run.part}-{run.name}-{run.seed}".replace(" ", "_"))
     shutil.rmtree(model_dir, ignore_errors=True)
     values = flags.FlagValues()
@@ -85,7 +85,7 @@ def measure(run: Run, work: str) -> Line:
 
 
 def read_lines(path: str) -> list[Line]:
-    """The lines that an earlier start left; none without the file."""
+    """The lines of earlier starts; none if the file does not exist."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as file:
@@ -93,13 +93,13 @@ def read_lines(path: str) -> list[Line]:
 
 
 def over_seeds(lines: Iterable[Line], name: str, metric: str) -> dict[int, float]:
-    """{seed: value} of the runs of a name, by rising seed."""
+    """{seed: value} for the runs with a name, sorted by seed."""
     found = {line.seed: line.metrics[metric] for line in lines if line.name == name}
     return dict(sorted(found.items()))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; all columns but the first are aligned to the right."""
+    """A Markdown table; all columns except the first are aligned to the right."""
     rule = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
@@ -111,7 +111,7 @@ def seeds_table(
     what: str,
     show: Callable[[float], str],
 ) -> str:
-    """A row a name: mean, min and max over the seeds, and the value of each seed."""
+    """A row for each name: mean, min and max over the seeds, and the value of each seed."""
     seeds = sorted({line.seed for line in lines})
     rows = []
     for name in names:
@@ -122,7 +122,7 @@ def seeds_table(
 
 
 def commands(settings: Mapping[str, Sequence[str]]) -> str:
-    """The flags of each name, as a block of text."""
+    """The command of each name, as a block of shell code."""
     blocks = []
     for name, given in settings.items():
         blocks.append(f"# {name}\npython run.py " + " \\\n    ".join(map(_quoted, given)))

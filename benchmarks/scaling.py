@@ -1,16 +1,18 @@
-"""How training of 1, 2 and 4 tasks scales, and what a step sends.
+"""Measures how training scales with 1, 2 and 4 tasks, and what a step sends.
 
     python benchmarks/scaling.py [--step_ms 100] [--steps 60] [--batch_size 128]
 
-Each measurement is a cluster of real processes on the loopback interface, by --launch_local: one
-chief, workers beside it, one ps where the strategy has any. Every task has one thread of each kind,
-and its step takes --step_ms more (see `scaling_model.py`), as that of a larger model would on a
-machine of its own. A JSON line a measurement: `examples_a_second` of all tasks together, while all
-of them train; `scaling`, these beside one task's, divided by the tasks; `kib_a_batch`, what the
-loopback interface carried for each batch. Nothing else should use that interface.
+Each measurement is a cluster of real processes on the loopback interface, started by
+--launch_local: one chief, the workers, and one ps if the strategy has any. Every task has one
+thread of each kind, and its step takes --step_ms longer (see `scaling_model.py`), like a step of a
+larger model on its own machine. The program prints one JSON line for each measurement:
+`examples_a_second` of all tasks together, while all of them train; `scaling`, this number divided
+by the tasks and by the number of one task; `kib_a_batch`, the traffic on the loopback interface for
+each batch. Nothing else should use that interface.
 
-First, what a ps does with the rows of a table: `gathered` and `updated` (by Adagrad) in a second of
-one core, of a table of 10 million rows of 16 numbers, for 26,624 random ids at a time.
+First, it measures what a ps does with the rows of a table: `gathered` and `updated` (by Adagrad)
+rows in a second of one core, in a table of 10 million rows of 16 numbers, for 26,624 random ids at
+a time.
 """
 
 from __future__ import annotations

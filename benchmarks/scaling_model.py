@@ -1,9 +1,9 @@
-"""A wide & deep model whose step takes as long as it is told, for `scaling.py`.
+"""A wide & deep model with a chosen step time, for `scaling.py`.
 
-The wait stands for the arithmetic of a larger model on a machine of its own: it takes time and no
-core, so that what several tasks cost each other on one machine is the coordination alone. Each task
-writes a line a step, the time and the bytes that the loopback interface has carried, into a file
-of its own in the folder that SCALING_DIR names.
+A wait stands for the arithmetic of a larger model on its own machine: it takes time but no core, so
+the tasks on one machine only cost each other their coordination. In the folder SCALING_DIR, each
+task has a file, and writes a line for each step: the time, and the bytes that the loopback
+interface has carried.
 """
 
 from __future__ import annotations

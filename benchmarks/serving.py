@@ -1,13 +1,15 @@
-"""Answers of an export: beside a canned Estimator's, by --mode=serve, and while versions change.
+"""Measures predictions of an export: in a session, through --mode=serve, and during version
+changes.
 
     python benchmarks/serving.py [--rounds 3] [--seconds 60] [--clients 32] \\
         [--only export,requests,load]
 
-The model is that of speed.py: 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64.
-`export` asks both SavedModels in a session as the server does, `requests` one client at a time
-beside that direct call; each is a median of milliseconds. `load` starts `--mode=serve` in a process
-of its own, and asks it by clients in two other processes while a new version comes every five
-seconds: two models in turn, so that an answer of a wrong or of two versions shows.
+The model is the model of speed.py: 13 numbers and 26 embeddings of 100,000 by 16, a DNN of
+256-128-64. `export` compares the export with a canned Estimator's, both in a session as the server
+uses it. `requests` compares one client at a time with a direct call. Both print medians in
+milliseconds. `load` starts `--mode=serve` in a separate process. Clients in two other processes
+send requests while a new version comes every five seconds. The versions alternate between two
+models, so a prediction of a wrong version, or of two versions, is noticed.
 """
 
 from __future__ import annotations

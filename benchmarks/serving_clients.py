@@ -1,10 +1,11 @@
-"""Clients for serving.py, in a process of their own and without TensorFlow.
+"""Clients for serving.py, in separate processes and without TensorFlow.
 
     python benchmarks/serving_clients.py REQUESTS.npz ADDRESS SECONDS CLIENTS
 
-ADDRESS is `host:port` for gRPC, `http://host:port` for REST. REQUESTS.npz holds `records`, the
-serialized Examples of one request, and an array `answer_<n>` for each answer that is right. Prints
-one JSON line: the seconds of each request, and how many failed or had no right answer.
+ADDRESS is `host:port` for gRPC, `http://host:port` for REST. REQUESTS.npz has `records`, the
+serialized Examples of one request, and an array `answer_<n>` for each correct prediction. The
+program prints one JSON line: the seconds of each request, and how many requests failed or got a
+wrong prediction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What the benchmarks share: two ways of doing the same, measured in turn, printed as a ratio.
+"""Shared by the benchmarks: measures two ways of doing the same in turn, and prints their ratio.
 
-One JSON line a measurement: `{"name", "unit", "ours", "peer", "ratio"}`; a ratio above 1 means that
-ours is better. Both sides run in one process, interleaved (A B A B ...), and the median of the
-rounds counts, so that what else happens on the machine meets both. Nothing else should run.
+The benchmarks print one JSON line for each measurement: `{"name", "unit", "ours", "peer",
+"ratio"}`. A ratio above 1 means that ours is better. Both sides run in one process, interleaved (A
+B A B ...), and the median of the rounds counts, so other work on the machine affects both. Run
+nothing else.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Input, training and serving beside TensorFlow's own input and canned DNNClassifier.
+"""Compares input, training and serving with TensorFlow's input and the canned DNNClassifier.
 
     python benchmarks/speed.py [--rows 200000] [--rounds 3] [--only input,training,cached,serving]
 
-The model is 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64 units, Adagrad and
-batches of 1024, on both sides. benchmarks/README.md has numbers that were seen.
+On both sides, the model has 13 numbers and 26 embeddings of 100,000 by 16, a DNN of 256-128-64
+units, Adagrad and batches of 1024. benchmarks/README.md has results.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Training speed of the same model on several TensorFlows, side by side.
+"""Compares the training speed of the same model on several TensorFlow versions.
 
     python benchmarks/tensorflow_versions.py --python .venv/tf2.15-py3.11/bin/python \\
         --python .venv/tf2.21-py3.13/bin/python
 
-Trains the experiment of exp.flags for a number of epochs in fresh processes, in turn on each
-Python, after one round that is not counted. Prints one JSON line a measurement (examples a second
-between the first and the last step, without start and evaluations), then the median of each
-and its ratio to that of the first Python. Nothing else should run on the machine.
+It trains the experiment of exp.flags for some epochs in new processes, in turn on each Python,
+after one round that does not count. It prints one JSON line for each measurement (examples a second
+between the first and the last step, without start and evaluations), then each median and its ratio
+to the median of the first Python. Run nothing else on the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks of training share: rows a second of an Estimator, and of an input alone."""
+"""Shared by benchmarks of training: rows a second of an Estimator, and of an input without one."""
 
 from __future__ import annotations
 

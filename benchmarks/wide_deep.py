@@ -1,11 +1,11 @@
-"""Wide & deep training beside the canned DNNLinearCombinedClassifier, and beside DeepCTR's.
+"""Compares wide & deep training with the canned DNNLinearCombinedClassifier and with DeepCTR.
 
     python benchmarks/wide_deep.py [--rows 200000] [--rounds 3] [--only canned,deepctr]
 
-The deep part is that of speed.py with embeddings of two lists besides; the wide part has the 26
-categories, the two lists and ten crosses of 100,000 buckets. FTRL and Adagrad on both sides.
-DeepCTR (`pip install deepctr==0.9.4`; it runs on TensorFlow 2.15) is given a model without the
-lists and crosses, on both sides, as its input takes one value a feature.
+The deep part is the model of speed.py with embeddings of two lists. The wide part has the 26
+categories, the two lists and ten crosses of 100,000 buckets. Both sides use FTRL and Adagrad. In
+the comparison with DeepCTR (`pip install deepctr==0.9.4`, on TensorFlow 2.15), both sides have a
+model without the lists and crosses, because DeepCTR's input takes one value for each feature.
 """
 
 from __future__ import annotations
