@@ -72,12 +72,12 @@ class _Kept(storage.Form):
     ("text", "problem"),
     [
         ('{"step": 1, "names": {"a": ["b"]}, "also": null}', None),
-        ("[" * 100_000, " is no JSON: maximum recursion depth exceeded"),
-        ("\xff", " is no JSON: "),
+        ("[" * 100_000, " is not JSON: maximum recursion depth exceeded"),
+        ("\xff", " is not JSON: "),
         ("null", ": the top level: got None, expected an object. Repair or remove it."),
         ('{"step": true, "names": {}}', ": step: got True, expected a valid integer. Repair or "),
         ('{"names": {}}', ": step is missing. Repair or remove it."),
-        ('{"step": 1, "names": {"a": [1]}}', ": names.a[0]: got 1, expected a valid string; "),
+        ('{"step": 1, "names": {"a": [1]}}', ": names.a[0]: got 1, expected a valid string. "),
     ],
 )
 def test_a_kept_file_of_another_form_is_named(tmp_path, text, problem):

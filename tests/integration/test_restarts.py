@@ -104,7 +104,7 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("feature_spec/digests.json", '{"a": 1}',
          "/digests.json: a: got 1, expected a valid string. Repair or remove it."),
         ("feature_spec/places.json", '{"linear/bias": [[["a", -1]]]}',
-         "/places.json: linear/bias[0][0][1]: got -1, expected greater than or equal to 0; "),
+         "/places.json: linear/bias[0][0][1]: got -1, expected greater than or equal to 0. "),
     ],
 )  # fmt: skip
 def test_a_damaged_file_is_named_before_training(config, trained, file, text, message):
