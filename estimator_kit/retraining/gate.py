@@ -14,7 +14,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator_kit.retraining import bootstrap, row_metrics
+from estimator_kit.scoring import bootstrap, row_metrics
 from feature_specs.sections.retraining import MODEL_METRICS, Condition, Gate
 
 

@@ -19,10 +19,11 @@ import tensorflow as tf
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
-from estimator_kit.retraining import gate, row_metrics
-from estimator_kit.retraining.eval_rows import OUTPUTS, EvalRows, first_records
+from estimator_kit.retraining import gate
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Version
+from estimator_kit.scoring import row_metrics
+from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows, first_records
 from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS
 from feature_specs.spec import FeatureSpec
 from input_pipelines.transform.serving_inputs import EXAMPLES

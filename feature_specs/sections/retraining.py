@@ -22,7 +22,7 @@
 the candidate may be on the same rows: the whole confidence interval of the difference must be above
 -max_loss. With `by: estimate` the difference itself is compared. A condition with `slice` must hold
 for each value of the feature that has at least `min_rows` rows.
-`estimator_kit.retraining.row_metrics` defines the metrics. This module only defines the YAML. It
+`estimator_kit.scoring.row_metrics` defines the metrics. This module only defines the YAML. It
 does not import TensorFlow.
 """
 

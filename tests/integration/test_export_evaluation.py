@@ -12,8 +12,8 @@ import pytest
 import estimator_kit as ek
 from estimator_kit import exit_codes
 from estimator_kit.errors import ExportError
-from estimator_kit.retraining import row_metrics
 from estimator_kit.scoring import export as exports
+from estimator_kit.scoring import row_metrics
 from input_pipelines.record_files import writing
 from tests.conformance import table
 from tests.conftest import DOCUMENT, make_rows, place, small_run

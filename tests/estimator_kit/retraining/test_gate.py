@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from estimator_kit.retraining import gate, row_metrics
+from estimator_kit.retraining import gate
 from estimator_kit.retraining.gate import Finding, Scored
+from estimator_kit.scoring import row_metrics
 from feature_specs.sections.retraining import Gate
 
 pytestmark = pytest.mark.no_tensorflow

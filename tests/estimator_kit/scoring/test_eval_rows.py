@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from estimator_kit.retraining import eval_rows, gate_stage
+from estimator_kit.retraining import gate_stage
+from estimator_kit.scoring import eval_rows
 from input_pipelines.errors import DataError
 from input_pipelines.record_files import writing
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from estimator_kit.retraining import bootstrap, row_metrics
+from estimator_kit.scoring import bootstrap, row_metrics
 
 pytestmark = pytest.mark.no_tensorflow
 

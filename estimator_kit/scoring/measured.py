@@ -1,0 +1,114 @@
+"""What --slices and --importance measure of an export: `slices.json` and `importance.json`.
+
+    write("runs/ads", spec, "runs/ads/export/final/1700000000", files, by=["country"])
+
+Both go into `observed/` of the model directory, where the report page finds them. The export
+answers rows of `--eval_files`. It changes neither the training nor its checkpoints.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from estimator_kit import storage
+from estimator_kit.embeddings import dynamic_package
+from estimator_kit.exporters import loading
+from estimator_kit.model.model_fn import PREDICT_EXAMPLES
+from estimator_kit.scoring import importance, slices
+from estimator_kit.scoring.eval_rows import OUTPUTS, EvalRows
+from feature_specs.spec import FeatureSpec
+from input_pipelines.record_files import tfrecords
+from input_pipelines.transform.serving_inputs import EXAMPLES
+
+_log = logging.getLogger("estimator_kit")
+
+# Rows whose features are shuffled: enough for an AUC that is right to about 0.01.
+MOST_ROWS = 20_000
+_BATCH = 2048
+
+
+def write(
+    model_dir: str,
+    spec: FeatureSpec,
+    export: str,
+    files: Sequence[str],
+    *,
+    by: Sequence[str] = (),
+    with_importance: bool = False,
+    batch_size: int = _BATCH,
+) -> None:
+    """Measures an export and writes the files; without `by` and importance it does nothing.
+
+    Args:
+      model_dir: gets the files.
+      spec: the feature spec.
+      export: the folder of the SavedModel.
+      files: of the evaluation.
+      by: features of the slices.
+      with_importance: whether the importance of features is measured.
+      batch_size: rows that the export is asked for at a time.
+    """
+    objectives = judged(spec)
+    folder = os.path.join(model_dir, "observed")
+    if by:
+        _log.info("measuring slices of %s", ", ".join(by))
+        rows = EvalRows(spec, files, features=by, batch_size=batch_size)
+        found = slices.slices(spec, rows, rows.predictions(export, objectives), by)
+        storage.write_json(os.path.join(folder, "slices.json"), found)
+    if with_importance:
+        _log.info("measuring the importance of %d features", len(importance.groups(spec)))
+        asked = importance.importance(
+            spec, asker(spec, export, objectives, batch_size), records(files)
+        )
+        storage.write_json(os.path.join(folder, "importance.json"), asked)
+
+
+def judged(spec: FeatureSpec) -> list[str]:
+    """The objectives that have a metric of rows."""
+    return [
+        name
+        for name, entry in spec.objectives.items()
+        if entry.head in OUTPUTS and entry.steps_in_row is None
+    ]
+
+
+def records(files: Sequence[str], most: int = MOST_ROWS) -> list[bytes]:
+    """Up to `most` records, the same number of each file."""
+    share = -(-most // len(files))
+    found: list[bytes] = []
+    for path in sorted(files):
+        for block in tfrecords.blocks([path]).rebatch(share).take(1):
+            found += list(block.numpy())
+    return found[:most]
+
+
+def asker(
+    spec: FeatureSpec, export: str, objectives: Sequence[str], batch_size: int
+) -> importance.Ask:
+    """A function from serialized records to predictions by objective."""
+    dynamic_package.load_ops_of(export)
+    with loading.as_export_error(f"{export} does not load"):
+        loaded = tf.saved_model.load(export)
+    predict = loaded.signatures[PREDICT_EXAMPLES]
+    outputs = {name: f"{name}/{OUTPUTS[spec.objectives[name].head]}" for name in objectives}
+
+    def ask(asked: NDArray) -> Mapping[str, NDArray]:
+        parts: dict[str, list[Any]] = {name: [] for name in objectives}
+        for start in range(0, len(asked), batch_size):
+            batch = tf.constant(list(asked[start : start + batch_size]))
+            answer = predict(**{EXAMPLES: batch})
+            for name, output in outputs.items():
+                parts[name].append(answer[output].numpy())
+        return {
+            name: values if spec.objectives[name].head == "multi_class" else values.reshape(-1)
+            for name, values in ((n, np.concatenate(p)) for n, p in parts.items())
+        }
+
+    return ask

@@ -1,0 +1,117 @@
+"""Metrics of parts of the evaluation rows: `observed/slices.json`, by `--slices=country,device`.
+
+    found = slices(spec, rows, predictions, ["country", "device"])
+
+A slice is all rows with one value of a feature. Each slice has the metric of its objective and an
+interval of it by the bootstrap. The most frequent 20 values of a feature with at least 50 rows are
+shown; `left_out` says how many rows the others have. It reads only what the caller passes, and
+writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator_kit.errors import ConfigError
+from estimator_kit.scoring import bootstrap, row_metrics
+from estimator_kit.scoring.eval_rows import EvalRows
+from feature_specs.errors import did_you_mean
+from feature_specs.spec import FeatureSpec
+
+MOST_VALUES, LEAST_ROWS = 20, 50
+_SAMPLES = 200
+
+# The metric that judges an objective, by its head.
+METRICS = {
+    "binary": "auc",
+    "logistic_regression": "mean_squared_error",
+    "multi_class": "accuracy",
+    "poisson": "mean_squared_error",
+    "regression": "mean_squared_error",
+}
+
+
+def check(spec: FeatureSpec, names: Sequence[str]) -> None:
+    """Raises ConfigError for a feature of --slices that cannot divide rows into slices."""
+    for name in names:
+        feature = spec.features.get(name)
+        if feature is None:
+            raise ConfigError(
+                f"--slices: unknown feature {name!r}{did_you_mean(name, spec.features)}"
+            )
+        if feature.dtype == "float32" or feature.shape != ():
+            raise ConfigError(
+                f"--slices: {name} holds {'numbers' if feature.dtype == 'float32' else 'lists'}, "
+                "expected a feature with one string or integer."
+            )
+
+
+def slices(
+    spec: FeatureSpec, rows: EvalRows, predictions: Mapping[str, NDArray], names: Sequence[str]
+) -> dict[str, Any]:
+    """The metric of each slice.
+
+    Args:
+      spec: the feature spec.
+      rows: the rows of the evaluation, with the features of `names`.
+      predictions: of each objective, as `EvalRows.predictions` gives them.
+      names: the features.
+
+    Returns:
+      `{"objectives": {objective: {"metric", "overall": {"value", "rows"}, "slices": [{"feature",
+      "value", "rows", "metric", "low", "high"}], "left_out": {feature: rows}}}}`. `low` and `high`
+      bound the 95 % interval, or are None where it is not defined.
+    """
+    objectives = {}
+    for objective, predicted in predictions.items():
+        labels, weights = rows.labels(objective), rows.weights(objective)
+        name = METRICS[spec.objectives[objective].head]
+        whole = row_metrics.make(name, labels, predicted, weights).value()
+        found: dict[str, Any] = {
+            "metric": name,
+            "overall": {"value": _plain(whole), "rows": len(labels)},
+            "slices": [],
+            "left_out": {},
+        }
+        for feature in names:
+            values = rows.values(feature)
+            shown, left_out = _values(values)
+            found["left_out"][feature] = left_out
+            for value in shown:
+                at = values == value
+                metric = row_metrics.make(name, labels[at], predicted[at], weights[at])
+                count = int(at.sum())
+                entry = {"feature": feature, "value": _text(value), "rows": count}
+                found["slices"].append({**entry, **_with_interval(metric, count)})
+        objectives[objective] = found
+    return {"objectives": objectives}
+
+
+def _values(values: NDArray) -> tuple[list[Any], int]:
+    """The values to show, the most frequent first, and the rows of the others."""
+    found, counts = np.unique(values, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:MOST_VALUES]
+    shown = [i for i in order if counts[i] >= LEAST_ROWS]
+    return [found[i] for i in shown], int(counts.sum() - counts[shown].sum())
+
+
+def _with_interval(metric: Any, rows: int) -> dict[str, Optional[float]]:
+    interval = bootstrap.difference(metric.value, lambda counts: 0.0, rows=rows, samples=_SAMPLES)
+    return {
+        "metric": _plain(interval.estimate),
+        "low": _plain(interval.low),
+        "high": _plain(interval.high),
+    }
+
+
+def _plain(value: float) -> Optional[float]:
+    return None if math.isnan(value) else float(value)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
