@@ -60,6 +60,24 @@ def only_declared_settings(monkeypatch):
     monkeypatch.setattr(ExperimentConfig, "model_construct", classmethod(watched))
 
 
+@pytest.fixture(autouse=True)
+def no_report_page(request, monkeypatch):
+    """Trainings of tests write no report page, unless a test asks for the fixture `report_page`.
+
+    A page takes a second and 5 MB, and hundreds of tests train.
+    """
+    if "report_page" in request.fixturenames or not TENSORFLOW:
+        return
+    from estimator_kit.observing.page import page
+
+    monkeypatch.setattr(page, "attempt", lambda write: "no report page: left out in tests")
+
+
+@pytest.fixture
+def report_page():
+    """Asks for the report page at the end of trainings; see `no_report_page`."""
+
+
 # A spec of every shape of feature that the kit reads, small enough to train in a second.
 DOCUMENT = {
     "features": {

@@ -32,7 +32,7 @@ ORDER = {
     ),
     "estimator_kit": (
         "main", "commands", "retraining", "scoring", "serving", "client", "distributed",
-        "training", "exporters", "checkpoints", "models", "model", "optimizers", "observing",
+        "training", "observing", "exporters", "checkpoints", "models", "model", "optimizers",
         "embeddings", "config", "result_file", "result", "tensorflow_report", "compat",
         "exit_codes", "storage", "signals", "tensorflow_errors", "errors",
     ),

@@ -11,8 +11,9 @@ from estimator_kit.config.mode_configs import (
     RetrainConfig,
     RollbackConfig,
 )
+from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.retraining import cycle, modes, reproduction
+from estimator_kit.retraining import cycle, modes, pages, reproduction
 
 
 def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
@@ -22,9 +23,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     `retraining.reproduction`.
     """
     if config.mode == "retrain":
-        result, text = cycle.run(complete(config, RetrainConfig))
-        tell(text)
-        return result
+        return _retrain(complete(config, RetrainConfig), tell)
     if config.mode == "history":
         text = modes.history(complete(config, ModelDirConfig))
     elif config.mode == "rollback":
@@ -33,3 +32,14 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
         text = reproduction.reproduce(complete(config, ReproduceConfig))
     tell(text)
     return RunResult(mode=config.mode)
+
+
+def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
+    """One cycle; however it ends, the pages show it."""
+    try:
+        result, text = cycle.run(config)
+        tell(text)
+        return result
+    finally:
+        if config.report == "on":
+            tell(page.attempt(lambda: pages.write(config.model_dir)))

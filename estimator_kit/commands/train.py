@@ -7,12 +7,35 @@ from collections.abc import Callable
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.distributed import tasks
 from estimator_kit.observing import report
+from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
+from estimator_kit.scoring import measured, slices
+from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
+from feature_specs.spec import FeatureSpec
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
-    """Trains, alone or as a task of a cluster; see `training.run`."""
+    """Trains, alone or as a task of a cluster (see `training.run`), and writes the report page."""
+    if config.mode == "train_and_evaluate":
+        slices.check(parser.load(config.spec), config.slices)
     result = tasks.train(config)
-    tell(report.summary(config, parser.load(config.spec), result))
+    spec = parser.load(config.spec)
+    tell(report.summary(config, spec, result))
+    if result.exports and config.mode == "train_and_evaluate":
+        _measure(config, spec, result)
+    if config.report == "on" and (result.task is None or result.metrics):
+        tell(page.attempt(lambda: page.write(config.model_dir)))
     return result
+
+
+def _measure(config: ModelDirConfig, spec: FeatureSpec, result: RunResult) -> None:
+    assert result.export_path is not None
+    measured.write(
+        config.model_dir,
+        spec,
+        result.export_path,
+        eval_paths(config),
+        by=config.slices,
+        with_importance=config.importance,
+    )

@@ -13,7 +13,7 @@ Mode = Literal[
     "train_and_evaluate", "train", "evaluate", "predict", "export", "validate", "analyze",
     "inspect", "transform", "convert", "import_schema", "export_schema", "check_data",
     "data_service_dispatcher", "data_service_worker", "serve", "serving_config", "retrain",
-    "rollback", "history", "reproduce",
+    "rollback", "history", "reproduce", "report",
 ]  # fmt: skip
 TRAINING_MODES = ("train_and_evaluate", "train")
 SERVING_MODES = ("serve", "serving_config")
@@ -116,14 +116,14 @@ MODES: Mapping[str, ModeEntry] = {
         "train",
         {"spec": (), "model_dir": (), "train_files": ("train_mix",), "eval_files": ()},
         (*_TRAINING, *_CLUSTER, *_EVAL_DATA, "predict_files", "EvaluationSettings",
-         "ExportSettings"),
-        but_not=("eval_name",),
+         "ExportSettings", "ReportSettings"),
+        but_not=("eval_name", "compare"),
     ),
     "train": ModeEntry(
         "train", "train without evaluating or exporting",
         "train",
         {"spec": (), "model_dir": (), "train_files": ("train_mix",)},
-        (*_TRAINING, *_CLUSTER),
+        (*_TRAINING, *_CLUSTER, "report"),
     ),
     "evaluate": ModeEntry(
         "train", "evaluate the latest checkpoint, or an export, on --eval_files",
@@ -154,6 +154,12 @@ MODES: Mapping[str, ModeEntry] = {
         "validate",
         {"spec": ()},
         EVERYTHING, estimators=False,
+    ),
+    "report": ModeEntry(
+        "look", "write the report page of a training again, or compare several trainings",
+        "report",
+        {"model_dir": ("compare",)},
+        ("model_dir", "compare"), estimators=False,
     ),
     "inspect": ModeEntry(
         "look", "show what is in an export, a checkpoint or a model directory",
@@ -191,7 +197,7 @@ MODES: Mapping[str, ModeEntry] = {
         "retrain",
         {"spec": (), "model_dir": (), "train_files": (), "window_days": ()},
         (*_TRAINING, "eval_files", "EvaluationSettings", "ExportSettings", "RetrainingSettings",
-         "min_count"),
+         "min_count", "report"),
         # What a cycle decides, and what is for the other modes of retraining.
         but_not=("train_days", "train_mix", "max_bad_records", "max_bad_fraction",
                  "warm_start_from", "eval_name", "to", "cycle"),

@@ -33,6 +33,7 @@ from estimator_kit.result_file import read_result, result_path
 from estimator_kit.training import bad_data, finish
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.stop import (
     EARLY_STOPPED,
     SIGTERM,
@@ -82,8 +83,9 @@ class _Evaluator:
             with explained(
                 self._spec, self._given.files, damaged=self._given.damaged, model=self._model
             ):
+                hooks = [InterruptHook(self.request), CurvesHook(self.model_dir)]
                 metrics = self.trained.evaluate(
-                    self._input, hooks=[InterruptHook(self.request)], checkpoint_path=checkpoint
+                    self._input, hooks=hooks, checkpoint_path=checkpoint
                 )
                 self.after.export(self.trained, "", checkpoint, metrics, False)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError):

@@ -45,6 +45,7 @@ from input_pipelines.transform.transforms import Features
 # Tensors that hooks fetch by name from the training graph.
 ROWS_TENSOR = "estimator_kit/rows"
 LOSS_TENSOR = "estimator_kit/loss"
+LOSSES_SCOPE = "estimator_kit/losses"  # One tensor an objective.
 
 # The graph collection of (name, tensor) for additional predictions.
 _OUTPUTS = "estimator_kit/outputs"
@@ -332,6 +333,7 @@ class ModelFn(abc.ABC):
                 scaffold=self._averages(),
             )
         for name, value in losses.items():
+            value = tf.identity(value, name=f"{LOSSES_SCOPE}/{name}")
             tf.compat.v1.summary.scalar(f"loss/{name}", value)
         for name, value in self._combination.factors(self.spec).items():
             tf.compat.v1.summary.scalar(f"loss_factor/{name}", value)

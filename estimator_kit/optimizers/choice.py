@@ -201,6 +201,10 @@ OPTIMIZERS: dict[str, type[_Kind]] = {
     "sgd": SGD,
 }
 
+# Tensors that hooks fetch by name from the training graph; the rate is that of the last optimizer.
+GRADIENT_NORM_TENSOR = "estimator_kit/gradient_norm"
+LEARNING_RATE_TENSOR = "estimator_kit/learning_rate"
+
 # The prefix of the messages of the check on loss and gradients, which identifies these errors.
 NOT_FINITE = "estimator_kit training check: "
 
@@ -224,8 +228,10 @@ def make_optimizer(
     if not learning_rate > 0:
         raise ConfigError(f"learning rate: got {learning_rate}, expected a number above 0")
     rate = kind.learning_rate if kind.learning_rate is not None else learning_rate
-    optimizer = kind.make(rate if factor is None else factor * rate)
+    rate = rate if factor is None else factor * rate
+    optimizer = kind.make(rate)
     optimizer.follows_schedule = factor is not None
+    optimizer.rate_now = rate
     return optimizer
 
 
@@ -300,6 +306,10 @@ def minimize(
     pairs = dense_gradients.for_collectives(pairs)
     _check_learning(variables, {variable.ref() for _, variable in pairs})
     norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    tf.identity(norm, name=GRADIENT_NORM_TENSOR)
+    rates = [optimizer.rate_now for _, optimizer in optimizers if hasattr(optimizer, "rate_now")]
+    if rates:
+        tf.identity(tf.cast(rates[-1], tf.float32), name=LEARNING_RATE_TENSOR)
     averages = moving_average.make(variables) if average is not None else {}
 
     def apply(pairs: Sequence[tuple[Any, Any]]) -> tf.Operation:

@@ -7,6 +7,7 @@ from typing import Any
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.training.after_evaluation import AfterEvaluation
+from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
 
 
@@ -32,5 +33,6 @@ def evaluate_now(
     """Evaluates the last checkpoint, after a kill that came between it and its evaluation."""
     checkpoint = reading.latest(trained.model_dir)
     assert checkpoint is not None
-    metrics = trained.evaluate(eval_input, hooks=[InterruptHook(request)])
+    hooks = [InterruptHook(request), CurvesHook(trained.model_dir)]
+    metrics = trained.evaluate(eval_input, hooks=hooks)
     after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)

@@ -33,11 +33,13 @@ from estimator_kit.exporters.signatures import check_default
 from estimator_kit.model import pretrained_tables
 from estimator_kit.model.model_fn import ModelFn
 from estimator_kit.model.session_errors import explained
+from estimator_kit.observing.training_log import TrainingLog
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import write_result
 from estimator_kit.training import bad_data, data_service, finish, input_cache, model_dir
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
+from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.input_profile import InputProfile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
@@ -47,6 +49,7 @@ from estimator_kit.training.hooks.stop import (
     StopHook,
     stop_on_sigterm,
 )
+from estimator_kit.training.hooks.training_log import TrainingLogHook, WriteAtSave
 from estimator_kit.training.plan import (
     Plan,
     check_already_done,
@@ -220,7 +223,9 @@ class Training:
     def _steps(self) -> Steps:
         """The steps for the trainer."""
         config, request = self._config, self._trainer.request
-        hooks = [self._progress, StopHook(request), *data_service.hooks(config)]
+        log = TrainingLog(self._model_dir, self._start_step or 0)
+        watching = [self._progress, TrainingLogHook(log, self._progress)]
+        hooks = [*watching, StopHook(request), *data_service.hooks(config)]
         if self._profile is not None:
             hooks.append(self._profile)
         eval_spec = None
@@ -230,7 +235,7 @@ class Training:
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=config.eval_throttle_secs,
-                hooks=[InterruptHook(request)],
+                hooks=[InterruptHook(request), CurvesHook(self._model_dir)],
                 exporters=[self._after_evaluation],
             )
         return Steps(
@@ -239,7 +244,7 @@ class Training:
             self._input,
             max_steps=self._plan.max_steps,
             hooks=hooks,
-            saving_listeners=[PauseAtSave(self._progress)],
+            saving_listeners=[PauseAtSave(self._progress), WriteAtSave(log)],
             eval_spec=eval_spec,
         )
 

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import estimator_kit as ek
-from estimator_kit.model_dir_files import EXPORT, meaning_of
+from estimator_kit.observing.model_dir_files import EXPORT, meaning_of
 from estimator_kit.result_file import read_result
 from input_pipelines.record_files import writing
 from tests.conftest import make_rows, place, small_run, variables

@@ -8,9 +8,10 @@ import re
 import pydantic
 import pytest
 
-from estimator_kit import exit_codes, model_dir_files
+from estimator_kit import exit_codes
 from estimator_kit.config.modes import MODES
 from estimator_kit.config.settings import AllSettings
+from estimator_kit.observing import model_dir_files
 from feature_specs.heads import metric_meanings
 from feature_specs.heads.metric_choices import BY_GROUP
 from feature_specs.heads.objectives import HEADS
@@ -59,7 +60,7 @@ def test_the_spec_has_every_kind_head_loss_and_metric(pages):
         assert f'<span id="metric-{name}"></span>' in heads
 
 
-@pytest.mark.parametrize("model", spec.models(), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", list(spec.models()), ids=lambda model: model.__name__)
 def test_the_examples_of_an_entry_use_every_field(model):
     assert entries.checked_examples(model)
 

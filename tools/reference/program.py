@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from estimator_kit import exit_codes, model_dir_files
+from estimator_kit import exit_codes
 from estimator_kit.config.modes import EVERY_MODE_READS, MODES, PURPOSES
 from estimator_kit.config.settings import AREAS, AllSettings, modes_that_read, settings_of
+from estimator_kit.observing import model_dir_files
 from tools.reference.docstrings import code, escaped, table
 from tools.reference.schema_types import type_text
 from tools.reference.source import yaml_text

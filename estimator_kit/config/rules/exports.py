@@ -22,4 +22,8 @@ def problems(config: AllSettings) -> list[str]:
         )
     if "step" not in config.exporters and config.export_every_steps is not None:
         found.append("--export_every_steps is for the exporter step. Add step to --exporters.")
+    if config.mode == "train_and_evaluate" and not config.exporters:
+        for name in ("slices", "importance"):
+            if getattr(config, name):
+                found.append(f"--{name} asks an export. Add final to --exporters.")
     return found

@@ -15,6 +15,7 @@ from estimator_kit.config.settings.exports import ExportSettings
 from estimator_kit.config.settings.input_cache import InputCacheSettings
 from estimator_kit.config.settings.machine import MachineSettings
 from estimator_kit.config.settings.prediction import PredictionSettings
+from estimator_kit.config.settings.reporting import ReportSettings
 from estimator_kit.config.settings.retraining import RetrainingSettings
 from estimator_kit.config.settings.run import RunSettings
 from estimator_kit.config.settings.serving import ServingSettings
@@ -33,6 +34,7 @@ AREAS: tuple[type[Settings], ...] = (
     TrainingSettings,
     EvaluationSettings,
     ExportSettings,
+    ReportSettings,
     PredictionSettings,
     TransformSettings,
     ServingSettings,
@@ -57,6 +59,7 @@ class AllSettings(
     ServingSettings,
     TransformSettings,
     PredictionSettings,
+    ReportSettings,
     ExportSettings,
     EvaluationSettings,
     TrainingSettings,

@@ -12,6 +12,7 @@ from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.classes import class_names, classification
 from estimator_kit.model.objectives.confusion import metrics_of_confusion
 from estimator_kit.model.objectives.group_metrics import group_metrics
+from estimator_kit.model.objectives.observed import observe
 from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
 from feature_specs.heads.losses import SigmoidCrossEntropy
 from feature_specs.heads.metric_choices import BY_GROUP
@@ -71,6 +72,7 @@ class BinaryObjective(Objective):
         counts, update = streaming_sum(
             ranking_curve.histogram(scores, labels, weights), "histogram"
         )
+        observe(self.name, "histogram", counts)
         metrics.update({name: (value, update) for name, value in self._of_counts(counts).items()})
         label_mean, means_update = metrics["label_mean"]
         prediction_mean = metrics["prediction_mean"][0]

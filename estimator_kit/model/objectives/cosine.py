@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from estimator_kit.model.objectives import losses
 from estimator_kit.model.objectives.base import Objective
-from estimator_kit.model.objectives.streaming import Metric
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
 
 
 class CosineObjective(Objective):
@@ -35,13 +36,16 @@ class CosineObjective(Objective):
         true_probability: Optional[tf.Tensor] = None,
         group: Optional[tf.Tensor] = None,
     ) -> dict[str, Metric]:
-        return self._mean_metrics(
-            {
-                "loss": self.row_losses(logits, labels),
-                "cosine_similarity": losses.cosine_similarity(logits, labels),
-            },
-            weights,
+        similarity = losses.cosine_similarity(logits, labels)
+        metrics = self._mean_metrics(
+            {"loss": self.row_losses(logits, labels), "cosine_similarity": similarity}, weights
         )
+        bins = tf.cast(tf.clip_by_value((similarity + 1) * 20, 0, 39), tf.int32)
+        totals, update = streaming_sum(
+            tf.math.unsorted_segment_sum(weights, bins, 40), "similarities"
+        )
+        observe(self.name, "similarity", totals)
+        return also_updating(metrics, update)
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {}

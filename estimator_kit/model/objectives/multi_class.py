@@ -10,7 +10,11 @@ from estimator_kit.model.objectives import calibration, losses
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.classes import class_names, classification
 from estimator_kit.model.objectives.confusion_matrix import confusion_matrix, macro_f1, mean_iou
-from estimator_kit.model.objectives.streaming import Metric, streaming_sum
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
+
+# A matrix of more classes is more than a picture can show.
+MOST_CLASSES_OF_A_MATRIX = 50
 
 
 class MultiClassObjective(Objective):
@@ -62,7 +66,22 @@ class MultiClassObjective(Objective):
                 surest, hits, weights
             )
         metrics.update(self._of_matrix(labels, guesses, weights))
-        return metrics
+        return also_updating(metrics, self._observe(labels, guesses, weights, hits))
+
+    def _observe(
+        self, labels: tf.Tensor, guesses: tf.Tensor, weights: tf.Tensor, hits: tf.Tensor
+    ) -> tf.Operation:
+        """Offers the confusion of few classes, or the labels, predictions and hits of many."""
+        classes = self.logits_dimension
+        if classes <= MOST_CLASSES_OF_A_MATRIX:
+            kind, batch = "confusion", confusion_matrix(labels, guesses, weights, classes)
+        else:
+            rows = ((weights, labels), (weights, guesses), (weights * hits, labels))
+            sums = [tf.math.unsorted_segment_sum(w, ids, classes) for w, ids in rows]
+            kind, batch = "by_class", tf.stack(sums)
+        totals, update = streaming_sum(batch, kind)
+        observe(self.name, kind, totals)
+        return update
 
     def _of_matrix(
         self, labels: tf.Tensor, guesses: tf.Tensor, weights: tf.Tensor

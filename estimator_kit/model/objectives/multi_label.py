@@ -10,7 +10,8 @@ from estimator_kit.model.objectives import losses, ranking_curve
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.classes import classification
 from estimator_kit.model.objectives.confusion import metrics_of_confusion
-from estimator_kit.model.objectives.streaming import Metric, streaming_sum
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
 
 _OF_HISTOGRAM = ("auc", "auc_precision_recall", "recall_at_precision", "precision_at_recall")
 
@@ -69,7 +70,10 @@ class MultiLabelObjective(Objective):
         values = metrics_of_confusion(counts, with_counts=self.chooses("confusion"))
         metrics.update({name: (value, update) for name, value in values.items()})
         metrics.update(self._of_histogram(logits, labels, weights))
-        return metrics
+        by_class = [tf.reduce_sum(s * weight, axis=0) for s in (labels, guesses, labels * guesses)]
+        totals, by_class_update = streaming_sum(tf.stack(by_class), "by_class")
+        observe(self.name, "by_class", totals)
+        return also_updating(metrics, by_class_update)
 
     def _of_histogram(
         self, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor

@@ -9,7 +9,8 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.objectives import losses
 from estimator_kit.model.objectives.base import Objective
-from estimator_kit.model.objectives.streaming import Metric
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, streaming_sum
 
 
 class QuantileObjective(Objective):
@@ -49,7 +50,11 @@ class QuantileObjective(Objective):
         for predictions, quantile in zip(columns, self.config.quantiles):
             # The share of labels that are at most the prediction. Ideally it equals the quantile.
             means[f"coverage_{quantile:g}"] = tf.cast(labels <= predictions, tf.float32)
-        return self._mean_metrics(means, weights)
+        covered = [means[f"coverage_{quantile:g}"] for quantile in self.config.quantiles]
+        sums = [tf.reduce_sum(weights * values) for values in (tf.ones_like(labels), *covered)]
+        totals, update = streaming_sum(tf.stack(sums), "covered")
+        observe(self.name, "coverage", totals)
+        return also_updating(self._mean_metrics(means, weights), update)
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         if self.logits_dimension > 1:

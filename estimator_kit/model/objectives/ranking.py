@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -11,7 +12,11 @@ from estimator_kit.model.objectives import list_losses, reductions
 from estimator_kit.model.objectives.base import Objective
 from estimator_kit.model.objectives.group_metrics import group_metrics
 from estimator_kit.model.objectives.list_losses import Lists
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, ratio, streaming_sum
+
+# The last one has all lists of more than 2 to the 11th rows.
+LIST_LENGTHS = 12
 
 
 class RankingObjective(Objective):
@@ -82,7 +87,20 @@ class RankingObjective(Objective):
             metrics.update(
                 group_metrics(self.chosen, group, logits[:, 0], labels, weights, grades=True)
             )
-        return metrics
+        return also_updating(metrics, self._observe(lists, losses, list_weights))
+
+    def _observe(self, lists: Lists, losses: tf.Tensor, weights: tf.Tensor) -> tf.Operation:
+        """Offers the weight and the weighted loss of lists of 2, 3-4, 5-8, 9-16, ... rows."""
+        rows = tf.reduce_sum(tf.cast(lists.present[:-1], tf.float64), axis=1)
+        doublings = tf.math.ceil(tf.math.log(rows) / math.log(2.0) - 1e-9)
+        lengths = tf.cast(tf.clip_by_value(doublings, 1, LIST_LENGTHS) - 1, tf.int32)
+        batch = [
+            tf.math.unsorted_segment_sum(tf.cast(values, tf.float64), lengths, LIST_LENGTHS)
+            for values in (weights, weights * losses)
+        ]
+        totals, update = streaming_sum(tf.stack(batch), "by_list_length")
+        observe(self.name, "list_length", totals)
+        return update
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {"regress": estimator.export.RegressionOutput(predictions["scores"])}

@@ -12,7 +12,9 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import estimator
 from estimator_kit.model.objectives import losses
 from estimator_kit.model.objectives.base import Objective
-from estimator_kit.model.objectives.streaming import Metric, ratio, streaming_sum
+from estimator_kit.model.objectives.deciles import sums_by_prediction
+from estimator_kit.model.objectives.observed import observe
+from estimator_kit.model.objectives.streaming import Metric, also_updating, ratio, streaming_sum
 
 
 class RegressionObjective(Objective):
@@ -55,7 +57,9 @@ class RegressionObjective(Objective):
         metrics["root_mean_squared_error"] = (tf.sqrt(mean_squared_error), update)
         if self.chooses("mean_relative_error"):
             metrics["mean_relative_error"] = _mean_relative_error(predictions, labels, weights)
-        return metrics
+        totals, observed_update = sums_by_prediction(predictions, labels, weights)
+        observe(self.name, "by_prediction", totals)
+        return also_updating(metrics, observed_update)
 
     def export_outputs(self, predictions: dict[str, tf.Tensor]) -> dict[str, Any]:
         return {"regress": estimator.export.RegressionOutput(predictions["predictions"])}

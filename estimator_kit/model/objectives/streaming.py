@@ -40,6 +40,12 @@ def streaming_sum(values: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
     return total.read_value(), update
 
 
+def also_updating(metrics: dict[str, Metric], update: tf.Operation) -> dict[str, Metric]:
+    """The same metrics; updating `loss`, which every objective has, makes another update, too."""
+    value, own = metrics["loss"]
+    return {**metrics, "loss": (value, tf.group(own, update))}
+
+
 def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
     """numerator / denominator, or NaN if the denominator is 0."""
     nan = tf.constant(float("nan"), numerator.dtype)

@@ -307,6 +307,7 @@ def test_defaults():
     config = ExperimentConfig(mode="validate", spec="s")
     assert config.model_dump(exclude={"mode", "spec"}) == {
         "model": "wide_deep", "model_params": {}, "model_dir": None,
+        "report": "on", "slices": (), "importance": False, "compare": (),
         "generate_default_data": None, "train_files": (), "eval_files": (), "predict_files": (),
         "train_days": None, "eval_days": None, "train_mix": (),
         "keep_negatives": None, "deterministic": False,

@@ -222,6 +222,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --exporters=final
         --exports_to_keep=5
         --noforce
+        --noimportance
         --inter_op_threads=0
         --intra_op_threads=0
         --keep_checkpoint_max=5
@@ -241,6 +242,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --model_params=rate=0.1
         --model_params=units=[8, 4]
         --noprofile_input
+        --report=on
         --seed=1
         --serving_batch_rows=128
         --serving_batch_timeout_micros=1000

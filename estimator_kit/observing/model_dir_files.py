@@ -16,6 +16,13 @@ from typing import Optional
 MODEL_DIR: Mapping[str, str] = {
     "result.json": "The result of the last run: status, stop reason, step, metrics, paths of "
     "exports, rates and row counts.",
+    "report.html": "The report page, with charts of the run. `--mode=report` writes it again.",
+    "compare.html": "The page that `--mode=report --compare` writes.",
+    "history.html": "The page of all cycles of `--mode=retrain`.",
+    "observed/training.jsonl": "Losses, learning rate and gradient norm of every 100th step.",
+    "observed/curves/<step>.json": "What the report page draws of an evaluation, by objective.",
+    "observed/slices.json": "The metrics of the slices of `--slices`.",
+    "observed/importance.json": "What each feature is worth to the model, by `--importance`.",
     "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step.",
     "flags.txt": "Every flag of the last training, as a flagfile.",
     "input.json": "What the steps count: files, batch size and seed. A restart reads it to go on "
@@ -47,7 +54,7 @@ MODEL_DIR: Mapping[str, str] = {
     "those that are live.",
     "export/<exporter>/<version>/**": "An export: see the next table.",
     "cycles/<cycle>/**": "A cycle of `--mode=retrain`: the result of each stage, its spec, the "
-    "model directory of its training (`train/`) and its report (`report.md`).",
+    "model directory of its training (`train/`) and its report (`report.md`, `report.html`).",
 }
 
 # Below the folder of one export.

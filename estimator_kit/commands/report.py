@@ -1,0 +1,31 @@
+"""`--mode=report`: the report page of a training or of a retraining, or a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.errors import ConfigError
+from estimator_kit.observing.page import page
+from estimator_kit.result import RunResult
+from estimator_kit.retraining import pages, state
+
+
+def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
+    """Writes the page from the numbers that runs have written. Trains and evaluates nothing.
+
+    Raises:
+      ConfigError: a package is missing, or a directory holds no training.
+    """
+    if config.compare:
+        if len(config.compare) < 2:
+            raise ConfigError(
+                f"--compare: expected two or more model directories, got {config.compare[0]!r}."
+            )
+        path = page.write_comparison(config.compare)
+    else:
+        assert config.model_dir is not None
+        write = pages.write if state.cycles(config.model_dir) else page.write
+        path = write(config.model_dir)
+    tell(f"report: {path}")
+    return RunResult(mode=config.mode)

@@ -1,0 +1,44 @@
+"""Sums of an evaluation that are no metric: what the curves of the report page are drawn from.
+
+An objective calls `observe` in its `metrics` with a streaming sum of an array, such as the
+histogram of its logits. A session hook takes all of them out of the graph with `take` and reads
+them when the evaluation ends (`training.hooks.curves`). Nothing here adds an op to the graph.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_COLLECTION = "estimator_kit/observed"
+
+
+class Observed(NamedTuple):
+    """One array of an evaluation.
+
+    Attributes:
+      objective: its name.
+      kind: what the array means, one of the kinds that `observing.curves` draws.
+      total: float64, the sum over all batches.
+    """
+
+    objective: str
+    kind: str
+    total: tf.Tensor
+
+
+def observe(objective: str, kind: str, total: tf.Tensor) -> None:
+    """Offers a total to whoever observes the evaluation; see `Observed`."""
+    if not tf.executing_eagerly():
+        tf.compat.v1.add_to_collection(_COLLECTION, Observed(objective, kind, total))
+
+
+def take(graph: tf.Graph) -> list[Observed]:
+    """All that the objectives of a graph offered. The graph no longer has them afterwards.
+
+    TensorFlow would try to write the collection into each MetaGraph.
+    """
+    found = list(graph.get_collection(_COLLECTION))
+    graph.clear_collection(_COLLECTION)
+    return found

@@ -1,0 +1,180 @@
+"""The numbers that the report page draws of one evaluation: `observed/curves/<step>.json`.
+
+    path = curves.write(model_dir, step, {"click": curves.curve("histogram", totals)})
+    by_step = curves.read(model_dir)
+
+An evaluation gives one array an objective (`model.objectives.observed`). `curve` condenses it to at
+most 200 points, so a file has a few KB however many rows there were. It keeps aggregates only,
+never a row. It builds no graph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.model.objectives import deciles, ranking_curve
+
+POINTS = 200  # Of a ROC curve; its area is then right to 0.0005.
+RELIABILITY_BINS = 20
+_FOLDER = os.path.join("observed", "curves")
+
+
+def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
+    """What is kept of an array, by its kind.
+
+    Returns:
+      - `histogram` (binary), float64 [2, 16384]: `points`, at up to 200 thresholds the weight of
+        positives and of negatives whose logit is above; `reliability`, 20 bins of equal weight with
+        the mean prediction, the mean label and the weight.
+      - `by_prediction` (regression, poisson, logistic_regression), float64 [4, 4096]: `deciles`,
+        ten parts of equal weight by prediction, with weight, prediction, label, residual (label
+        minus prediction) and root_mean_squared_error.
+      - `confusion` (multi_class of up to 50 classes): `matrix`, rows are labels.
+      - `by_class` (multi_label, multi_class of more classes): `labels`, `predictions`, `hits`.
+      - `coverage` (quantile): `weight`, `covered`, the share of labels up to each quantile.
+      - `similarity` (cosine): `weight` in 40 bins from -1 to 1.
+      - `list_length` (ranking): `rows`, the largest length of each part; `weight`, `loss`.
+
+    Raises:
+      KeyError: the kind is unknown.
+    """
+    return {"kind": kind, **_KINDS[kind](np.asarray(total, np.float64))}
+
+
+def write(
+    model_dir: str, step: int, curves: Mapping[str, Mapping[str, Any]], name: str = ""
+) -> str:
+    """Writes the curves of an evaluation, by objective; one of the same step is replaced.
+
+    Args:
+      model_dir: of the model.
+      step: the global step of the checkpoint.
+      curves: by objective, as `curve` returns them.
+      name: of an evaluation apart from those of the training (`--eval_name`), or "".
+    """
+    file = f"{step}-{name}.json" if name else f"{step}.json"
+    path = os.path.join(model_dir, _FOLDER, file)
+    storage.write_json(path, {"global_step": step, "objectives": dict(curves)})
+    return path
+
+
+def read(model_dir: str) -> dict[int, dict[str, Any]]:
+    """`{step: {objective: curve}}` of the evaluations of a training, by step.
+
+    Raises:
+      ConfigError: a file holds something else.
+    """
+    folder = os.path.join(model_dir, _FOLDER)
+    found = {}
+    for file in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else ():
+        step, extension = os.path.splitext(file)
+        if extension == ".json" and step.isdecimal():
+            value = storage.read_json(os.path.join(folder, file), _File)
+            found[int(step)] = value["objectives"] if value is not None else {}
+    return dict(sorted(found.items()))
+
+
+class _File(storage.Form):
+    global_step: int
+    objectives: dict[str, dict[str, Any]]
+
+
+def _binary(counts: np.ndarray) -> dict[str, Any]:
+    positives, negatives = counts
+    edges = np.linspace(-20.0, 20.0, ranking_curve.BINS + 1)
+    # Above the lower edge of each bin, from the highest bin down.
+    above = np.cumsum(counts[:, ::-1], axis=1)
+    chosen = _evenly(above)
+    points = {
+        "logit": edges[:-1][::-1][chosen].tolist(),
+        "positives": above[0][chosen].tolist(),
+        "negatives": above[1][chosen].tolist(),
+    }
+    middles = (edges[:-1] + edges[1:]) / 2
+    predictions = 1 / (1 + np.exp(-middles))
+    weight = positives + negatives
+    return {
+        "weight": {"positives": float(positives.sum()), "negatives": float(negatives.sum())},
+        "points": points,
+        "reliability": _parts(
+            weight,
+            RELIABILITY_BINS,
+            {"prediction": predictions * weight, "label": positives},
+        ),
+    }
+
+
+def _evenly(above: np.ndarray) -> np.ndarray:
+    """Places at which positives and negatives together have grown by equal shares."""
+    totals = np.where(above[:, -1:] > 0, above[:, -1:], 1)
+    grown = (above / totals).sum(axis=0)
+    wanted = np.linspace(0, grown[-1], POINTS)
+    return np.unique(np.searchsorted(grown, wanted).clip(0, len(grown) - 1))
+
+
+def _parts(
+    weight: np.ndarray, parts: int, sums: Mapping[str, np.ndarray]
+) -> dict[str, list[float]]:
+    """The weight and the means of sums over neighboring bins of about equal weight together."""
+    total = weight.sum()
+    if total == 0:
+        return {"weight": [], **{name: [] for name in sums}}
+    middle = np.cumsum(weight) - weight / 2
+    part = np.minimum((middle / total * parts).astype(int), parts - 1)
+    kept = np.bincount(part, weight, parts) > 0
+    weights = np.bincount(part, weight, parts)[kept]
+    means = {name: np.bincount(part, s, parts)[kept] / weights for name, s in sums.items()}
+    return {"weight": weights.tolist(), **{name: m.tolist() for name, m in means.items()}}
+
+
+def _deciles(totals: np.ndarray) -> dict[str, Any]:
+    sums = dict(zip(deciles.SUMS, totals))
+    weight = sums.pop("weight")
+    means = _parts(weight, 10, sums)
+    errors = means.pop("squared_error")
+    return {
+        "deciles": {
+            **means,
+            "residual": [y - p for y, p in zip(means["label"], means["prediction"])],
+            "root_mean_squared_error": np.sqrt(errors).tolist(),
+        }
+    }
+
+
+def _by_class(totals: np.ndarray) -> dict[str, Any]:
+    labels, predictions, hits = totals.tolist()
+    return {"labels": labels, "predictions": predictions, "hits": hits}
+
+
+def _coverage(totals: np.ndarray) -> dict[str, Any]:
+    weight = float(totals[0])
+    covered: Sequence[float] = (totals[1:] / weight).tolist() if weight else []
+    return {"weight": weight, "covered": covered}
+
+
+def _list_length(totals: np.ndarray) -> dict[str, Any]:
+    weight, loss = totals
+    kept = weight > 0
+    rows = 2 ** (np.flatnonzero(kept) + 1)
+    return {
+        "rows": rows.tolist(),
+        "weight": weight[kept].tolist(),
+        "loss": (loss[kept] / weight[kept]).tolist(),
+    }
+
+
+_KINDS = {
+    "histogram": _binary,
+    "by_prediction": _deciles,
+    "confusion": lambda totals: {"matrix": totals.tolist()},
+    "by_class": _by_class,
+    "coverage": _coverage,
+    "similarity": lambda totals: {"weight": totals.tolist()},
+    "list_length": _list_length,
+}

@@ -1,0 +1,354 @@
+"""The charts of the report page: Plotly figures of numbers that are there already.
+
+Each function returns a figure, or None where a run did not write what it shows. Plotly draws in the
+browser, so a figure holds aggregates alone. The extra `report` brings Plotly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import plotly.graph_objects as go
+
+from estimator_kit.observing.page import findings
+from estimator_kit.observing.page.numbers import Numbers
+
+COLORS = ("#2563eb", "#db2777", "#059669", "#d97706", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
+_GRAY = "#9ca3af"
+_HEIGHT = 340
+_MOST_BARS = 20
+
+
+def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) -> go.Figure:
+    """An empty figure in the style of the page."""
+    made = go.Figure()
+    made.update_layout(
+        title={"text": title, "x": 0, "font": {"size": 15}},
+        height=height,
+        margin={"l": 64, "r": 16, "t": 44, "b": 48},
+        template="plotly_white",
+        colorway=COLORS,
+        legend={"orientation": "h", "y": -0.22},
+        xaxis_title=x,
+        yaxis_title=y,
+        font={"family": "system-ui, sans-serif", "size": 13},
+        **layout,
+    )
+    return made
+
+
+def line(fig: go.Figure, x: Any, y: Any, name: str, **style: Any) -> None:
+    """Adds a line through points, of lists or arrays."""
+    fig.add_trace(go.Scatter(x=list(x), y=list(y), name=name, mode="lines", **style))
+
+
+# --- Learning curves -----------------------------------------------------------------------------
+
+
+def learning_curve(numbers: Numbers, metric: str, direction: Optional[str] = None) -> Any:
+    """A metric by step, with its best evaluation marked; `direction` is `max` or `min`."""
+    series = numbers.series(metric)
+    if not series:
+        return None
+    fig = figure(metric, "step", metric)
+    steps, values = zip(*series)
+    fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name="evaluation"))
+    peak = findings.best(numbers, metric, direction) if direction else None
+    if peak is not None:
+        fig.add_trace(
+            go.Scatter(
+                x=[peak[0]], y=[peak[1]], mode="markers", name=f"best, step {peak[0]:,}",
+                marker={"size": 14, "symbol": "star", "color": COLORS[3]},
+            )
+        )  # fmt: skip
+    return fig
+
+
+def losses(numbers: Numbers) -> Any:
+    """The loss of training batches and of evaluations by step."""
+    fig = figure("Loss", "step", "loss")
+    points = [(e["step"], e["loss"]) for e in numbers.training if e.get("loss") is not None]
+    if points:
+        steps, values = zip(*points)
+        line(fig, steps, values, "training, one batch", line={"color": _GRAY, "width": 1})
+    series = numbers.series("loss")
+    if series:
+        steps, values = zip(*series)
+        fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name="evaluation"))
+    return fig if points or series else None
+
+
+def training_series(numbers: Numbers, key: str, title: str) -> Any:
+    """One number of `training.jsonl` by step."""
+    points = [(e["step"], e[key]) for e in numbers.training if e.get(key) is not None]
+    if not points:
+        return None
+    fig = figure(title, "step", title.lower())
+    steps, values = zip(*points)
+    line(fig, steps, values, title)
+    return fig
+
+
+# --- Two classes ---------------------------------------------------------------------------------
+
+
+def _rates(curve: Mapping[str, Any]) -> Optional[dict[str, np.ndarray]]:
+    """Recall, false positive rate, precision and share of rows above each threshold."""
+    positives, negatives = curve["weight"]["positives"], curve["weight"]["negatives"]
+    if not positives or not negatives:
+        return None
+    true = np.array([0.0, *curve["points"]["positives"]])
+    false = np.array([0.0, *curve["points"]["negatives"]])
+    above = true + false
+    precision = np.divide(true, above, out=np.ones_like(true), where=above > 0)
+    return {
+        "recall": true / positives,
+        "false_positive_rate": false / negatives,
+        "precision": precision,
+        "share": above / (positives + negatives),
+    }
+
+
+def roc(curve: Mapping[str, Any]) -> Any:
+    rates = _rates(curve)
+    if rates is None:
+        return None
+    fig = figure("ROC", "false positive rate", "recall")
+    line(fig, rates["false_positive_rate"], rates["recall"], "model", fill="tozeroy")
+    line(fig, [0, 1], [0, 1], "random", line={"dash": "dot", "color": _GRAY})
+    return fig
+
+
+def precision_recall(curve: Mapping[str, Any]) -> Any:
+    rates = _rates(curve)
+    if rates is None:
+        return None
+    share = curve["weight"]["positives"] / sum(curve["weight"].values())
+    fig = figure("Precision and recall", "recall", "precision")
+    line(fig, rates["recall"][1:], rates["precision"][1:], "model")
+    line(fig, [0, 1], [share, share], "random", line={"dash": "dot", "color": _GRAY})
+    return fig
+
+
+def reliability(curve: Mapping[str, Any]) -> Any:
+    bins = curve["reliability"]
+    if not bins["weight"]:
+        return None
+    weight, label = np.array(bins["weight"]), np.array(bins["label"])
+    error = 2 * np.sqrt(np.maximum(label * (1 - label), 1e-12) / weight)
+    fig = figure("Reliability: 20 parts of equal weight", "mean prediction", "share of positives")
+    fig.add_trace(
+        go.Scatter(
+            x=bins["prediction"], y=bins["label"], mode="markers+lines", name="model",
+            error_y={"type": "data", "array": error.tolist(), "color": _GRAY},
+        )
+    )  # fmt: skip
+    top = max(*bins["prediction"], *bins["label"])
+    line(fig, [0, top], [0, top], "perfect", line={"dash": "dot", "color": _GRAY})
+    return fig
+
+
+def gain(curve: Mapping[str, Any]) -> Any:
+    rates = _rates(curve)
+    if rates is None:
+        return None
+    fig = figure("Gain and lift", "share of rows, highest score first", "share of positives found")
+    line(fig, rates["share"], rates["recall"], "positives found")
+    line(fig, [0, 1], [0, 1], "random", line={"dash": "dot", "color": _GRAY})
+    lift = np.divide(rates["recall"], rates["share"], where=rates["share"] > 0,
+                     out=np.full_like(rates["share"], np.nan))  # fmt: skip
+    line(fig, rates["share"][1:], lift[1:], "lift (right axis)", yaxis="y2",
+         line={"dash": "dash"})  # fmt: skip
+    fig.update_layout(yaxis2={"overlaying": "y", "side": "right", "title": "lift"})
+    return fig
+
+
+def scores(curve: Mapping[str, Any]) -> Any:
+    """How logits of positives and of negatives are spread; each label sums to 1."""
+    points = curve["points"]
+    if len(points["logit"]) < 3 or _rates(curve) is None:
+        return None
+    edges = np.array(points["logit"])
+    low, high = edges[-1], edges[1]
+    bins = np.linspace(low, high, 41)
+    fig = figure("Scores by label", "logit", "share of the label")
+    for name, color in (("positives", COLORS[1]), ("negatives", COLORS[0])):
+        above = np.interp(bins, edges[::-1], np.array(points[name])[::-1])
+        share = -np.diff(above) / curve["weight"][name]
+        line(fig, (bins[:-1] + bins[1:]) / 2, share, name, line={"color": color}, fill="tozeroy")
+    return fig
+
+
+def thresholds(curve: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Rows of a table: what choosing a probability as threshold means."""
+    rates = _rates(curve)
+    if rates is None:
+        return []
+    logits = np.array([np.inf, *curve["points"]["logit"]])
+    rows = []
+    for share in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
+        i = int(np.searchsorted(rates["share"], share).clip(1, len(logits) - 1))
+        precision, recall = rates["precision"][i], rates["recall"][i]
+        total = precision + recall
+        rows.append(
+            {
+                "share of rows above": rates["share"][i],
+                "threshold (probability)": 1 / (1 + math.exp(-logits[i])),
+                "precision": precision,
+                "recall": recall,
+                "F1": 2 * precision * recall / total if total else 0.0,
+            }
+        )
+    return rows
+
+
+# --- Other heads ---------------------------------------------------------------------------------
+
+
+def deciles(curve: Mapping[str, Any]) -> Any:
+    parts = curve["deciles"]
+    if not parts["weight"]:
+        return None
+    fig = figure("Predictions and labels by decile", "mean prediction", "mean label")
+    fig.add_trace(
+        go.Scatter(x=parts["prediction"], y=parts["label"], mode="markers+lines", name="model")
+    )
+    ends = [min(parts["prediction"]), max(parts["prediction"])]
+    line(fig, ends, ends, "perfect", line={"dash": "dot", "color": _GRAY})
+    return fig
+
+
+def residuals(curve: Mapping[str, Any]) -> Any:
+    parts = curve["deciles"]
+    if not parts["weight"]:
+        return None
+    fig = figure("Residuals by decile of the prediction", "decile", "label - prediction")
+    names = [str(i + 1) for i in range(len(parts["weight"]))]
+    fig.add_trace(go.Bar(x=names, y=parts["residual"], name="mean residual"))
+    line(fig, names, parts["root_mean_squared_error"], "root mean squared error")
+    return fig
+
+
+def confusion(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
+    matrix = np.array(curve["matrix"])
+    rows = matrix.sum(axis=1, keepdims=True)
+    shares = np.divide(matrix, rows, out=np.zeros_like(matrix), where=rows > 0)
+    fig = figure("Confusion: share of each label", "predicted", "label", height=420)
+    fig.add_trace(
+        go.Heatmap(z=shares.tolist(), x=list(names), y=list(names), colorscale="Blues",
+                   zmin=0, zmax=1)
+    )  # fmt: skip
+    fig.update_yaxes(autorange="reversed")
+    return fig
+
+
+def classes(curve: Mapping[str, Any], names: Sequence[str]) -> Any:
+    order = np.argsort(curve["labels"])[::-1][:_MOST_BARS]
+    labels, predictions, hits = (
+        np.array(curve[key])[order] for key in ("labels", "predictions", "hits")
+    )
+    fig = figure(f"Classes ({len(order)} most frequent)", "class", "share")
+    shown = [names[i] for i in order]
+    for name, whole in (("recall", labels), ("precision", predictions)):
+        share = np.divide(hits, whole, out=np.zeros_like(hits, dtype=float), where=whole > 0)
+        fig.add_trace(go.Bar(x=shown, y=share.tolist(), name=name))
+    return fig
+
+
+def coverage(curve: Mapping[str, Any], quantiles: Sequence[float]) -> Any:
+    if not curve["covered"]:
+        return None
+    fig = figure("Coverage of quantiles", "quantile", "share of labels below the prediction")
+    fig.add_trace(
+        go.Scatter(x=list(quantiles), y=curve["covered"], mode="markers+lines", name="model")
+    )
+    line(fig, [0, 1], [0, 1], "perfect", line={"dash": "dot", "color": _GRAY})
+    return fig
+
+
+def similarity(curve: Mapping[str, Any]) -> Any:
+    middles = (np.arange(40) + 0.5) / 20 - 1
+    fig = figure("Similarity of prediction and label", "cosine", "weight")
+    fig.add_trace(go.Bar(x=middles.tolist(), y=curve["weight"], name="rows"))
+    return fig
+
+
+def list_lengths(curve: Mapping[str, Any]) -> Any:
+    if not curve["rows"]:
+        return None
+    fig = figure("Loss by length of list", "rows of the list, up to", "loss")
+    fig.add_trace(go.Bar(x=[str(rows) for rows in curve["rows"]], y=curve["loss"], name="loss"))
+    return fig
+
+
+# --- All objectives ------------------------------------------------------------------------------
+
+
+def slices(found: Mapping[str, Any]) -> Any:
+    """A forest plot: the metric of each slice with its interval, and that of all rows."""
+    parts = found["slices"][::-1]
+    if not parts:
+        return None
+    names = [f"{part['feature']}={part['value']} ({part['rows']:,})" for part in parts]
+    values = [part["metric"] for part in parts]
+    fig = figure(f"{found['metric']} by slice", found["metric"], "",
+                 height=120 + 26 * len(parts))  # fmt: skip
+    fig.add_trace(
+        go.Scatter(
+            x=values, y=names, mode="markers", name="slice, 95 % interval",
+            error_x={
+                "type": "data", "symmetric": False, "color": _GRAY,
+                "array": [_distance(p["high"], p["metric"]) for p in parts],
+                "arrayminus": [_distance(p["metric"], p["low"]) for p in parts],
+            },
+        )
+    )  # fmt: skip
+    fig.add_vline(x=found["overall"]["value"], line_dash="dot", line_color=_GRAY)
+    fig.update_layout(margin_l=220)
+    return fig
+
+
+def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric: str) -> Any:
+    """What the metric loses when the values of a feature are shuffled."""
+    found = sorted(
+        ((each[objective]["mean"], each[objective]["spread"], name)
+         for name, each in features.items() if objective in each),
+    )[-_MOST_BARS:]  # fmt: skip
+    if not found:
+        return None
+    means, spreads, names = zip(*found)
+    fig = figure(f"{objective}: what {metric} loses without a feature", f"loss of {metric}", "",
+                 height=120 + 24 * len(found))  # fmt: skip
+    fig.add_trace(
+        go.Bar(x=means, y=names, orientation="h", name="mean of the repeats",
+               error_x={"type": "data", "array": [2 * spread for spread in spreads]})
+    )  # fmt: skip
+    fig.update_layout(margin_l=160)
+    return fig
+
+
+def parameters(numbers: Numbers) -> Any:
+    """Parameters of the largest variables, without those of optimizers."""
+    weights = [table for table in numbers.tables if not table.is_slot]
+    if not weights:
+        return None
+    shown = weights[:_MOST_BARS][::-1]
+    fig = figure("Parameters of the largest variables", "parameters", "",
+                 height=120 + 24 * len(shown))  # fmt: skip
+    fig.add_trace(
+        go.Bar(x=[table.parameters for table in shown], y=[_short(t.name) for t in shown],
+               orientation="h", name="parameters")
+    )  # fmt: skip
+    fig.update_layout(margin_l=260)
+    return fig
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 36 else f"…{name[-35:]}"
+
+
+def _distance(high: Optional[float], low: Optional[float]) -> float:
+    return high - low if high is not None and low is not None else 0.0

@@ -1,0 +1,87 @@
+"""Several runs in one page: metrics side by side, learning curves over each other, what differs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from estimator_kit.observing.page import charts
+from estimator_kit.observing.page.findings import main_metric
+from estimator_kit.observing.page.numbers import Numbers
+from estimator_kit.observing.page.sections import Section, number, with_charts
+
+
+def sections(runs: Sequence[Numbers]) -> list[Section]:
+    """The sections of a comparison.
+
+    Args:
+      runs: at least two. Objectives that only some of them have are shown for those.
+    """
+    made = [_metrics(runs), _curves(runs), _flags(runs), *_specs(runs)]
+    return [section for section in made if section is not None]
+
+
+def name_of(run: Numbers) -> str:
+    """The model directory as the page names it."""
+    return os.path.normpath(run.model_dir)
+
+
+def _metrics(runs: Sequence[Numbers]) -> Section:
+    keys = sorted({key for run in runs for key in run.metrics if "/" in key})
+    rows = [[key, *(number(run.metrics.get(key)) for run in runs)] for key in keys]
+    return Section("Metrics of the last evaluations", table=(["metric", *map(name_of, runs)], rows))
+
+
+def _curves(runs: Sequence[Numbers]) -> Optional[Section]:
+    wanted = {"loss": None}
+    for run in runs:
+        wanted.update({main_metric(run, objective)[0]: None for objective in run.spec.objectives})
+    figures = []
+    for metric in wanted:
+        fig = charts.figure(metric, "step", metric)
+        for run in runs:
+            series = run.series(metric)
+            if series:
+                steps, values = zip(*series)
+                charts.line(fig, steps, values, name_of(run))
+        figures.append(fig if fig.data else None)
+    return with_charts("Learning curves", "", figures)
+
+
+def _flags(runs: Sequence[Numbers]) -> Section:
+    by_run = [_by_name(run.flags) for run in runs]
+    names = sorted({name for flags in by_run for name in flags})
+    rows = [
+        [name, *("; ".join(flags.get(name, ())) or "(default)" for flags in by_run)]
+        for name in names
+        if len({tuple(flags.get(name, ())) for flags in by_run}) > 1
+    ]
+    return Section("Flags that differ", table=(["flag", *map(name_of, runs)], rows))
+
+
+def _by_name(lines: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        name, _, value = line.partition("=")
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _specs(runs: Sequence[Numbers]) -> list[Section]:
+    first = runs[0]
+    made = []
+    for run in runs[1:]:
+        lines = difflib.unified_diff(
+            _lines(first), _lines(run), name_of(first), name_of(run), n=1, lineterm=""
+        )
+        text = "\n".join(lines)
+        made.append(Section(f"Spec: {name_of(first)} and {name_of(run)}", pre=text or "equal"))
+    return made
+
+
+def _lines(run: Numbers) -> list[str]:
+    document: Any = run.document
+    return json.dumps(document, indent=1, sort_keys=True).splitlines()

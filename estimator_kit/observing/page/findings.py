@@ -1,0 +1,212 @@
+"""`Look at this`: sentences that the numbers of a run justify. Each rule is a function.
+
+    for sentence in findings(numbers): ...
+
+A rule says nothing where its numbers are missing, and nothing that could be chance: a count has an
+error of its square root (Poisson), and a rule does not report a difference of less than two or
+three errors. So an honest run has no false alarm. Rules read numbers and never change them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Optional
+
+from estimator_kit.observing.page.numbers import Numbers
+
+FEW_POSITIVES = 100
+_CALIBRATION = 0.1  # From 1, beside three times the error of the count.
+_LARGE_TABLE, _LITTLE_IMPORTANCE = 0.95, 0.01
+_WAITING = 0.5
+
+
+class Finding(NamedTuple):
+    """One sentence, and the name of the rule that found it."""
+
+    rule: str
+    text: str
+
+
+def findings(numbers: Numbers) -> list[Finding]:
+    """All sentences about a run, the most serious first."""
+    return [Finding(rule.__name__.strip("_"), text) for rule in _RULES for text in rule(numbers)]
+
+
+def main_metric(numbers: Numbers, objective: str) -> tuple[str, str]:
+    """The metric by which an objective is judged, and `max` or `min`."""
+    for name, direction in (("auc", "max"), ("accuracy", "max"), ("ndcg_at_10", "max")):
+        if f"{name}/{objective}" in numbers.metrics:
+            return f"{name}/{objective}", direction
+    return f"loss/{objective}", "min"
+
+
+def best(numbers: Numbers, metric: str, direction: str) -> Optional[tuple[int, float]]:
+    """(step, value) of the best evaluation."""
+    series = numbers.series(metric)
+    if not series:
+        return None
+    return (max if direction == "max" else min)(series, key=lambda pair: pair[1])
+
+
+def _calibration(numbers: Numbers) -> Iterator[str]:
+    for objective in numbers.spec.objectives:
+        value = numbers.metrics.get(f"calibration/{objective}")
+        positives = _positives(numbers, objective)
+        if value is None or not math.isfinite(value) or not positives:
+            continue
+        error = 1 / math.sqrt(positives)
+        if abs(value - 1) > max(_CALIBRATION, 3 * error * value):
+            more = "higher" if value > 1 else "lower"
+            yield (
+                f"{objective}: predictions are {_ratio(value)} {more} than the labels of the "
+                f"evaluation (calibration {value:.2f}, expected 1 ± {2 * error:.2f}). Check that "
+                "training and evaluation files have labels from the same source and similar days. "
+                "If calibration gets worse with each evaluation, train for fewer steps."
+            )
+
+
+def _overfitting(numbers: Numbers) -> Iterator[str]:
+    for objective in numbers.spec.objectives:
+        metric, direction = main_metric(numbers, objective)
+        peak = best(numbers, metric, direction)
+        series = numbers.series(metric)
+        if peak is None or len(series) < 3:
+            continue
+        later = [value for step, value in series if step > peak[0]]
+        drop = abs(peak[1] - series[-1][1])
+        if len(later) < 2 or drop <= _error(numbers, objective, metric, peak[1]):
+            continue
+        yield (
+            f"{objective}: {metric} was best at step {peak[0]:,} ({peak[1]:.4f}) and is "
+            f"{series[-1][1]:.4f} now, so the model overfits since then. {_export(numbers, metric)}"
+        )
+
+
+def _few_positives(numbers: Numbers) -> Iterator[str]:
+    for objective in numbers.spec.objectives:
+        positives = _positives(numbers, objective)
+        if positives is not None and positives < FEW_POSITIVES:
+            yield (
+                f"{objective}: the evaluation has only {positives:,.0f} positive rows, so its "
+                "metrics vary a lot. Evaluate on more days."
+            )
+
+
+def _weak_slices(numbers: Numbers) -> Iterator[str]:
+    for objective, found in ((numbers.slices or {}).get("objectives") or {}).items():
+        overall = found["overall"]["value"]
+        for part in found["slices"]:
+            if part["high"] is not None and part["high"] < overall:
+                interval = f"95 % interval {part['low']:.4f} to {part['high']:.4f}"
+                yield (
+                    f"{objective}: {found['metric']} of {part['feature']}={part['value']} is "
+                    f"{part['metric']:.4f} ({interval}), below the {overall:.4f} of all rows."
+                )
+
+
+def _no_effect(numbers: Numbers) -> Iterator[str]:
+    dead = [
+        feature
+        for feature, by_objective in _importance(numbers).items()
+        if all(each["mean"] <= 2 * each["spread"] for each in by_objective.values())
+    ]
+    if dead:
+        names = ", ".join(dead)
+        verb = "has" if len(dead) == 1 else "have"
+        yield (
+            f"{names} {verb} no measurable effect on the evaluation. A feature that shares its "
+            "information with another one can look like this, too. Try a training without it."
+        )
+
+
+def _idle_tables(numbers: Numbers) -> Iterator[str]:
+    weights = [table for table in numbers.tables if not table.is_slot]
+    total = sum(table.parameters for table in weights)
+    importance = _importance(numbers)
+    sums = {
+        feature: sum(max(0.0, each["mean"]) for each in by_objective.values())
+        for feature, by_objective in importance.items()
+    }
+    whole = sum(sums.values())
+    for table in weights[:3]:
+        feature = _feature_of(numbers, table.name)
+        if not whole or feature is None or table.parameters < _LARGE_TABLE * total:
+            continue
+        if sums.get(feature, whole) < _LITTLE_IMPORTANCE * whole:
+            yield (
+                f"{table.name} holds {table.parameters / total:.0%} of the parameters, and its "
+                f"feature {feature} has {sums[feature] / whole:.1%} of the importance. Try a "
+                "smaller table."
+            )
+
+
+def _slow_input(numbers: Numbers) -> Iterator[str]:
+    profile = numbers.result.get("input_profile") or {}
+    share = profile.get("share_waiting")
+    if share is not None and share > _WAITING:
+        yield (
+            f"Training waits for its input {share:.0%} of the time. The busiest stage is "
+            f"{profile.get('busiest')}: {profile.get('advice')}."
+        )
+
+
+_RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
+    _calibration,
+    _overfitting,
+    _weak_slices,
+    _no_effect,
+    _idle_tables,
+    _few_positives,
+    _slow_input,
+)
+
+
+def _positives(numbers: Numbers, objective: str) -> Optional[float]:
+    last = numbers.curves.get(max(numbers.curves, default=0), {})
+    weight = last.get(objective, {}).get("weight")
+    return weight["positives"] if isinstance(weight, dict) else None
+
+
+def _error(numbers: Numbers, objective: str, metric: str, value: float) -> float:
+    """How much a metric varies from one evaluation to the next on the same rows.
+
+    Of an AUC a third of its standard error (Hanley & McNeil, Radiology 143, 1982), since both
+    evaluations score the same rows; of other metrics 1 % of the value.
+    """
+    last = numbers.curves.get(max(numbers.curves, default=0), {}).get(objective, {})
+    weight = last.get("weight")
+    if not metric.startswith("auc/") or not isinstance(weight, dict):
+        return abs(value) * 0.01
+    p, n = weight["positives"], weight["negatives"]
+    if not p or not n:
+        return math.inf
+    q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
+    variance = (value * (1 - value) + (p - 1) * (q1 - value**2) + (n - 1) * (q2 - value**2)) / (
+        p * n
+    )
+    return math.sqrt(max(variance, 0.0)) / 3
+
+
+def _export(numbers: Numbers, metric: str) -> str:
+    exports = numbers.result.get("exports") or {}
+    if "best" in exports:
+        return f"The export of the best evaluation is {exports['best']}."
+    return f"Write the best export with --exporters=best --best_metric={metric}, or stop earlier."
+
+
+def _importance(numbers: Numbers) -> Mapping[str, Mapping[str, Any]]:
+    return (numbers.importance or {}).get("features") or {}
+
+
+def _feature_of(numbers: Numbers, variable: str) -> Optional[str]:
+    spec = numbers.spec
+    for name, column in spec.columns.items():
+        if f"/{column.canned_name(spec, name)}/" in f"/{variable}/":
+            sources = sorted(set(column.features(spec)))
+            return sources[0] if len(sources) == 1 else None
+    return None
+
+
+def _ratio(value: float) -> str:
+    return f"{abs(value - 1):.0%}"

@@ -1,0 +1,135 @@
+"""`report.html` in a model directory: one file that opens without a network.
+
+    path = write("runs/ads")
+
+It is made from what a run has written (`numbers`), so `--mode=report` can make it again at any
+time. It holds aggregates only, never rows. The extra `report` installs Jinja2, which fills the
+template, and Plotly, whose JavaScript is inside the file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+from estimator_kit.observing.page import numbers as numbers_module
+from estimator_kit.observing.page.findings import findings
+from estimator_kit.observing.page.numbers import Numbers
+
+FILE = "report.html"
+COMPARISON = "compare.html"
+HISTORY = "history.html"
+
+
+def check_installed() -> None:
+    """Raises ConfigError where the extra `report` is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import plotly  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            f"the report page needs the packages Jinja2 and Plotly, got: {error}. Install them "
+            "with pip install 'estimator-kit[report]', or leave the page out with --report=off."
+        ) from error
+
+
+def attempt(write: Callable[[], str]) -> str:
+    """Writes a page at the end of a run, and says where it is or why there is none.
+
+    A run never fails for want of a picture, so every error becomes a text.
+    """
+    try:
+        check_installed()
+        return f"report: {write()}"
+    except Exception as error:
+        return f"no report page: {error}"
+
+
+def write(model_dir: str, *, to: Optional[str] = None) -> str:
+    """Writes the page of a model directory and returns its path.
+
+    Args:
+      model_dir: of a training that has ended, or is under way.
+      to: the file to write, `report.html` in the model directory by default.
+
+    Raises:
+      ConfigError: a package is missing, or the directory holds no run.
+    """
+    check_installed()
+    path = to or os.path.join(model_dir, FILE)
+    storage.write_text(path, html(numbers_module.read(model_dir)))
+    return path
+
+
+def write_comparison(model_dirs: Sequence[str]) -> str:
+    """Writes a page that compares runs, into the first of their directories; returns its path.
+
+    Raises:
+      ConfigError: see `write`.
+    """
+    check_installed()
+    from estimator_kit.observing.page import compare
+
+    runs = [numbers_module.read(model_dir) for model_dir in model_dirs]
+    path = os.path.join(model_dirs[0], COMPARISON)
+    title = " and ".join(compare.name_of(run) for run in runs)
+    storage.write_text(path, _render(title, "comparison", compare.sections(runs)))
+    return path
+
+
+def write_history(model_dir: str, reports: Sequence[Mapping[str, Any]]) -> str:
+    """Writes `history.html` into a retraining directory; returns its path.
+
+    Args:
+      model_dir: of the retraining.
+      reports: of all cycles, the oldest first; see `retraining.report.document`.
+    """
+    check_installed()
+    from estimator_kit.observing.page import history
+
+    path = os.path.join(model_dir, HISTORY)
+    title = os.path.basename(os.path.abspath(model_dir))
+    headline = f"{len(reports)} cycles of retraining"
+    storage.write_text(path, _render(title, headline, history.sections(reports)))
+    return path
+
+
+def html(numbers: Numbers) -> str:
+    """The page of one run as text."""
+    from estimator_kit.observing.page.sections import sections
+
+    return _render(
+        os.path.basename(os.path.abspath(numbers.model_dir)),
+        _headline(numbers.result),
+        sections(numbers),
+        findings=[finding.text for finding in findings(numbers)],
+    )
+
+
+def _render(
+    title: str, headline: str, sections: Sequence[Any], findings: Optional[list[str]] = None
+) -> str:
+    import jinja2
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("estimator_kit.observing.page", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template("page.html").render(
+        title=title,
+        headline=headline,
+        findings=findings,
+        sections=sections,
+        plotly=get_plotlyjs(),
+    )
+
+
+def _headline(result: Mapping[str, Any]) -> str:
+    step, status = result.get("global_step"), result.get("status")
+    reason = f" ({result['stop_reason']})" if result.get("stop_reason") else ""
+    return f"{status}{reason} at step {step:,}" if step is not None else f"{status}{reason}"

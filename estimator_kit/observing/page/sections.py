@@ -1,0 +1,224 @@
+"""The sections of the report page, each from the numbers that a run has written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from estimator_kit.observing.page import charts
+from estimator_kit.observing.page.findings import main_metric
+from estimator_kit.observing.page.numbers import Numbers
+
+_PARAMETERS_SHOWN = 20
+
+
+class Section(NamedTuple):
+    """A part of the page.
+
+    Attributes:
+      title: its heading, and its entry in the list at the top.
+      intro: one paragraph, or "".
+      charts: HTML of figures.
+      table: column names and rows, or None.
+      pre: text to be shown as it is, such as a command, or "".
+    """
+
+    title: str
+    intro: str = ""
+    charts: Sequence[str] = ()
+    table: Optional[tuple[Sequence[str], Sequence[Sequence[str]]]] = None
+    pre: str = ""
+
+
+def sections(numbers: Numbers) -> list[Section]:
+    """All sections for which there are numbers, in their order on the page."""
+    made: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), *_objectives(numbers)]
+    made += [_slices(numbers), _importance(numbers), _training(numbers), _model(numbers)]
+    made += [_data(numbers), _query(numbers)]
+    return [section for section in made if section is not None]
+
+
+def _outcome(numbers: Numbers) -> Section:
+    objectives = list(numbers.spec.objectives)
+    names = sorted({key.rpartition("/")[0] for key in numbers.metrics if "/" in key})
+    rows = [
+        [name, *(number(numbers.metrics.get(f"{name}/{o}")) for o in objectives)] for name in names
+    ]
+    result = numbers.result
+    facts = [
+        f"{result['rows_trained']:,} rows trained" if result.get("rows_trained") else "",
+        f"{result['rows_evaluated']:,} rows evaluated" if result.get("rows_evaluated") else "",
+        *(f"export {name}: {path}" for name, path in (result.get("exports") or {}).items()),
+    ]
+    return Section(
+        "Outcome",
+        "; ".join(fact for fact in facts if fact),
+        table=(["metric", *objectives], rows) if rows else None,
+    )
+
+
+def _learning(numbers: Numbers) -> Optional[Section]:
+    figures = [charts.losses(numbers)]
+    for objective in numbers.spec.objectives:
+        figures.append(charts.learning_curve(numbers, *main_metric(numbers, objective)))
+        figures.append(charts.learning_curve(numbers, f"calibration/{objective}"))
+    return with_charts(
+        "Learning curves",
+        "The star marks the best evaluation. The loss of training is that of single batches.",
+        figures,
+    )
+
+
+def _objectives(numbers: Numbers) -> list[Section]:
+    if not numbers.curves:
+        return []
+    step = max(numbers.curves)
+    found = numbers.curves[step]
+    made = [
+        _objective(numbers, objective, found[objective], step)
+        for objective in numbers.spec.objectives
+        if objective in found
+    ]
+    return [section for section in made if section is not None]
+
+
+def _objective(
+    numbers: Numbers, objective: str, curve: Mapping[str, Any], step: int
+) -> Optional[Section]:
+    entry: Any = numbers.spec.objectives[objective]
+    kind = curve["kind"]
+    title = f"Objective {objective}"
+    intro = f"Head {entry.head}, evaluation at step {step:,}."
+    figures: list[Any] = []
+    table = None
+    if kind == "histogram":
+        draw = (charts.roc, charts.precision_recall, charts.reliability, charts.gain, charts.scores)
+        figures = [each(curve) for each in draw]
+        rows = charts.thresholds(curve)
+        if rows:
+            table = (list(rows[0]), [[f"{value:.4f}" for value in row.values()] for row in rows])
+    elif kind == "by_prediction":
+        figures = [charts.deciles(curve), charts.residuals(curve)]
+    elif kind == "confusion":
+        figures = [charts.confusion(curve, _classes(numbers, objective, len(curve["matrix"])))]
+    elif kind == "by_class":
+        figures = [charts.classes(curve, _classes(numbers, objective, len(curve["labels"])))]
+    elif kind == "coverage":
+        figures = [charts.coverage(curve, entry.quantiles)]
+    elif kind == "similarity":
+        figures = [charts.similarity(curve)]
+    elif kind == "list_length":
+        figures = [charts.list_lengths(curve)]
+    section = with_charts(title, intro, figures)
+    return section._replace(table=table) if section is not None else None
+
+
+def _classes(numbers: Numbers, objective: str, count: int) -> list[str]:
+    words = numbers.spec.labels[numbers.spec.label_of(objective)].vocabulary
+    return [str(word) for word in words] if words else [str(i) for i in range(count)]
+
+
+def _slices(numbers: Numbers) -> Optional[Section]:
+    if numbers.slices is None:
+        return None
+    figures = [charts.slices(found) for found in numbers.slices["objectives"].values()]
+    return with_charts("Slices", "The dotted line is the metric of all rows.", figures)
+
+
+def _importance(numbers: Numbers) -> Optional[Section]:
+    if numbers.importance is None:
+        return None
+    features = numbers.importance["features"]
+    figures = [
+        charts.importance(features, objective, numbers.importance["metrics"][objective])
+        for objective in numbers.importance["metrics"]
+    ]
+    return with_charts(
+        "Importance",
+        "How much worse the metric gets when one feature is shuffled among the rows. "
+        "Features that hold the same information share it, so that each alone looks unimportant. "
+        "Bars show twice the spread of the repeats.",
+        figures,
+    )
+
+
+def _training(numbers: Numbers) -> Optional[Section]:
+    figures = [
+        charts.training_series(numbers, key, title)
+        for key, title in (
+            ("examples_per_second", "Examples a second"),
+            ("learning_rate", "Learning rate"),
+            ("gradient_norm", "Gradient norm"),
+        )
+    ]
+    return with_charts("Training", "", figures)
+
+
+def _model(numbers: Numbers) -> Optional[Section]:
+    weights = [table for table in numbers.tables if not table.is_slot]
+    slots = sum(table.parameters for table in numbers.tables if table.is_slot)
+    total = sum(table.parameters for table in weights)
+    section = with_charts(
+        "Model",
+        f"{total:,} parameters ({_bytes(4 * total)} as float32) and {slots:,} numbers of the "
+        f"optimizer ({_bytes(4 * slots)}) in training.",
+        [charts.parameters(numbers)],
+    )
+    if section is None:
+        return None
+    rows = [
+        [table.name, " x ".join(map(str, table.shape)) or "1", f"{table.parameters:,}"]
+        for table in weights[:_PARAMETERS_SHOWN]
+    ]
+    return section._replace(table=(["variable", "shape", "parameters"], rows))
+
+
+def _data(numbers: Numbers) -> Section:
+    versions = [[name, version] for name, version in sorted(numbers.versions.items())]
+    return Section(
+        "Data, spec and versions",
+        f"{len(numbers.spec.features)} features, {len(numbers.spec.columns)} columns, groups "
+        f"{', '.join(numbers.spec.groups)}; labels {', '.join(numbers.spec.labels)}.",
+        table=(["package", "version"], versions),
+        pre="\n".join(numbers.flags),
+    )
+
+
+def _query(numbers: Numbers) -> Optional[Section]:
+    exports = numbers.result.get("exports") or {}
+    path = next((exports[n] for n in ("final", "best", "latest") if n in exports), None)
+    if path is None:
+        return None
+    files = [flag.partition("=")[2] for flag in numbers.flags if flag.startswith("--eval_files=")]
+    arguments = [
+        "estimator-kit", "predict", f"--export_dir={path}",
+        *(f"--predict_files={name}" for name in files[:1]), "--predict_limit=3",
+    ]  # fmt: skip
+    return Section("Query the export", pre=shlex.join(arguments))
+
+
+def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Section]:
+    """A section of the figures that are not None; None where all are."""
+    config = {"displaylogo": False, "responsive": True}
+    drawn = [
+        figure.to_html(full_html=False, include_plotlyjs=False, config=config)
+        for figure in figures
+        if figure is not None
+    ]
+    return Section(title, intro, drawn) if drawn else None
+
+
+def number(value: Optional[float]) -> str:
+    """A metric as a table shows it."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:,.0f} {unit}" if unit == "bytes" else f"{count:,.1f} {unit}"
+        count /= 1024
+    raise AssertionError

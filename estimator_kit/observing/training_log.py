@@ -1,0 +1,80 @@
+"""`observed/training.jsonl`: what a training measured every few steps, one JSON object a line.
+
+    {"step": 800, "loss": 0.181, "losses": {"click": 0.171, "purchase": 0.02},
+     "learning_rate": 0.05, "gradient_norm": 0.83, "examples_per_second": 71500.0}
+
+`loss` and `losses` are of one batch. `gradient_norm` is the norm of all gradients together before
+they are clipped. `examples_per_second` is that of the start so far. A number that a model does not
+have is left out.
+
+A training that starts again removes the lines of steps that it makes again. The file has at most
+2,000 lines: then every second one is removed, and lines come half as often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from estimator_kit import storage
+from estimator_kit.errors import ConfigError
+
+MOST_LINES = 2000
+
+
+class _Entry(storage.Form):
+    step: int
+    loss: Optional[float]
+
+
+def path_of(model_dir: str) -> str:
+    return os.path.join(model_dir, "observed", "training.jsonl")
+
+
+def read(model_dir: str) -> list[dict[str, Any]]:
+    """The entries by step; empty where a training wrote none.
+
+    Raises:
+      ConfigError: a line holds something else.
+    """
+    path = path_of(model_dir)
+    if not tf.io.gfile.exists(path):
+        return []
+    with tf.io.gfile.GFile(path) as file:
+        lines = file.read().splitlines()
+    for number, line in enumerate(lines, start=1):
+        problem = storage.form_problem(line, _Entry)
+        if problem is not None:
+            raise ConfigError(f"{path}:{number}: {problem}. Remove the line.")
+    return [json.loads(line) for line in lines]
+
+
+class TrainingLog:
+    """Keeps the entries of a training, and writes them at checkpoints.
+
+    Args:
+      model_dir: of the model.
+      start_step: where this start begins; later entries of an earlier start are removed.
+    """
+
+    def __init__(self, model_dir: str, start_step: int):
+        self._path = path_of(model_dir)
+        self._entries = [entry for entry in read(model_dir) if entry["step"] <= start_step]
+        self._every = 1
+        self._seen = 0
+
+    def add(self, entry: Mapping[str, Any]) -> None:
+        if self._seen % self._every == 0:
+            self._entries.append(dict(entry))
+        self._seen += 1
+        if len(self._entries) > MOST_LINES:
+            self._entries = self._entries[::2]
+            self._every *= 2
+
+    def write(self) -> None:
+        lines = (json.dumps(storage.plain(entry), sort_keys=True) for entry in self._entries)
+        storage.write_text(self._path, "".join(f"{line}\n" for line in lines))

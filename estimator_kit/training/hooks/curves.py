@@ -1,0 +1,38 @@
+"""Writes what the report page draws of an evaluation, when the evaluation ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from estimator_kit.model.objectives import observed
+from estimator_kit.observing import curves
+
+
+class CurvesHook(tf.compat.v1.train.SessionRunHook):
+    """For `Estimator.evaluate`: reads the totals of the objectives after the last batch.
+
+    Args:
+      model_dir: gets `observed/curves/<step>.json`.
+      name: of an evaluation apart from those of the training, or "".
+    """
+
+    def __init__(self, model_dir: str, name: str = ""):
+        self._model_dir = model_dir
+        self._name = name
+        self._observed: list[observed.Observed] = []
+
+    def begin(self) -> None:
+        graph = tf.compat.v1.get_default_graph()
+        self._observed = observed.take(graph)
+        self._step = tf.compat.v1.train.get_global_step(graph)
+
+    def end(self, session: Any) -> None:
+        totals, step = session.run([[each.total for each in self._observed], self._step])
+        made = {
+            each.objective: curves.curve(each.kind, total)
+            for each, total in zip(self._observed, totals)
+        }
+        if made:
+            curves.write(self._model_dir, int(step), made, self._name)

@@ -1,0 +1,274 @@
+"""The report page: what it shows, that it needs no network, and what it tells to look at."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import html.parser
+import re
+
+import pytest
+
+import estimator_kit as ek
+from estimator_kit import commands
+from estimator_kit.errors import ConfigError
+from estimator_kit.observing.page import findings, numbers, page
+from tests import programs
+from tests.conftest import small_run
+
+
+@pytest.fixture(scope="module")
+def run(ads, tmp_path_factory):
+    """A model directory with three evaluations."""
+    folder = tmp_path_factory.mktemp("page") / "run"
+    config = small_run(ads, folder, max_steps=6, save_checkpoints_steps=2, exporters=("final",))
+    ek.run(config())
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def read(run):
+    return numbers.read(run)
+
+
+@pytest.fixture(scope="module")
+def text(run):
+    with open(page.write(run), encoding="utf-8") as file:
+        return file.read()
+
+
+class Reader(html.parser.HTMLParser):
+    """The headings of a page, and the addresses that it would load."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.headings, self.loaded, self._open = [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self._open = tag
+        self.loaded += [v for k, v in attributes if k in ("src", "href") and not v.startswith("#")]
+
+    def handle_data(self, data):
+        if self._open == "h2" and data.strip():
+            self.headings.append(data)
+        self._open = None
+
+
+def test_the_page_has_a_section_for_all_numbers(text):
+    assert Reader(text).headings == [
+        "Look at this", "Outcome", "Learning curves", "Objective click", "Objective buy",
+        "Training", "Model", "Data, spec and versions", "Query the export",
+    ]  # fmt: skip
+
+
+def test_each_section_of_numbers_has_a_drawn_chart(text):
+    body = text[text.index("<main>") :]
+    sections = re.split(r'<section id="s\d+">', body)[1:]
+    charts = [section.count('class="plotly-graph-div"') for section in sections]
+    # Loss, AUC and calibration of two objectives; five curves; learning rate and gradients.
+    assert charts == [0, 5, 5, 5, 2, 1, 0, 0]
+
+
+def test_the_page_loads_nothing_and_is_small(text):
+    assert Reader(text).loaded == ["data:,"]
+    assert len(text) < 6e6
+
+
+def test_the_page_holds_metrics_and_flags_as_text(run, read, text):
+    assert f"{read.metrics['auc/click']:.4f}" in text
+    assert "--max_steps=6" in text
+    assert f"estimator-kit predict --export_dir={run}/export/final/" in text
+
+
+def test_words_of_a_spec_are_no_markup(run, read):
+    shown = dataclasses.replace(read, flags=["--spec=<b>.yaml"])
+    assert "--spec=&lt;b&gt;.yaml" in page.html(shown)
+
+
+def test_a_comparison_shows_both_runs_and_what_differs(run, ads, tmp_path):
+    other = tmp_path / "other"
+    ek.run(small_run(ads, other, max_steps=4, save_checkpoints_steps=2, batch_size=40)())
+    with open(page.write_comparison([run, str(other)]), encoding="utf-8") as file:
+        text = file.read()
+    assert "<td>--batch_size</td><td>50</td><td>40</td>" in text
+    assert "<td>--max_steps</td><td>6</td><td>4</td>" in text
+    name = str(other).replace("/", r"\u002f")
+    assert text.count(f'"name":"{name}"') == 3  # loss, auc/click and auc/buy.
+    assert "<td>--spec</td>" not in text
+
+
+def test_a_folder_without_a_run_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"expected result\.json and feature_spec/spec\.json"):
+        page.write(str(tmp_path))
+
+
+def test_a_missing_package_is_named_with_the_way_out(monkeypatch, tmp_path):
+    real = builtins.__import__
+
+    def no_plotly(name, *arguments, **values):
+        if name.startswith("plotly"):
+            raise ImportError("No module named 'plotly'")
+        return real(name, *arguments, **values)
+
+    monkeypatch.setattr(builtins, "__import__", no_plotly)
+    with pytest.raises(ConfigError, match=r"pip install 'estimator-kit\[report\]'.*--report=off"):
+        page.write(str(tmp_path))
+
+
+# --- Look at this --------------------------------------------------------------------------------
+
+
+def changed(read, **changes):
+    """The rules' sentences by rule, after changes to the numbers."""
+    found = findings.findings(dataclasses.replace(read, **changes))
+    return {finding.rule: finding.text for finding in found}
+
+
+def binary(positives, negatives):
+    """Curves of the last evaluation with so many positives and negatives."""
+    return {9: {"click": {"kind": "histogram",
+                          "weight": {"positives": positives, "negatives": negatives}}}}  # fmt: skip
+
+
+def history(*values, metric="auc/click"):
+    return [(i + 1, {metric: value}) for i, value in enumerate(values)]
+
+
+def test_half_of_the_positives_dropped_in_evaluation_is_named(read):
+    found = changed(
+        read, curves=binary(1000, 9000), evaluations=history(2.0, metric="calibration/click")
+    )
+    assert found["calibration"].startswith("click: predictions are 100% higher than the labels")
+
+
+@pytest.mark.parametrize(("value", "positives", "told"), [
+    (1.05, 10_000, False),  # Less than 10 %.
+    (1.12, 10_000, True),  # 12 %, and the error of 10,000 rows is 1 %.
+    (1.12, 400, False),  # The error of 400 rows is 5 %.
+    (0.8, 10_000, True),
+])  # fmt: skip
+def test_calibration_is_named_where_it_cannot_be_chance(read, value, positives, told):
+    evaluations = history(value, metric="calibration/click")
+    found = changed(read, curves=binary(positives, 90_000), evaluations=evaluations)
+    assert ("calibration" in found) == told
+
+
+@pytest.mark.parametrize(("values", "told"), [
+    ((0.70, 0.75, 0.74, 0.72), True),
+    ((0.70, 0.75, 0.72), False),  # One evaluation after the best one may be chance.
+    ((0.70, 0.75, 0.7499, 0.7499), False),
+    ((0.70, 0.72, 0.74, 0.75), False),
+])  # fmt: skip
+def test_overfitting_is_named_with_its_step(read, values, told):
+    found = changed(read, curves=binary(5000, 95_000), evaluations=history(*values))
+    assert ("overfitting" in found) == told
+    if told:
+        assert "auc/click was best at step 2 (0.7500) and is 0.7200 now" in found["overfitting"]
+
+
+def test_few_positives_are_named(read):
+    found = changed(read, curves=binary(99, 5000), evaluations=[])
+    assert "only 99 positive rows" in found["few_positives"]
+    assert "few_positives" not in changed(read, curves=binary(100, 5000), evaluations=[])
+
+
+def test_a_dead_feature_is_named_and_a_live_one_is_not(read):
+    importance = {"metrics": {"click": "auc"}, "features": {
+        "price": {"click": {"mean": 0.1, "spread": 0.01}},
+        "city": {"click": {"mean": 0.001, "spread": 0.001}},
+    }}  # fmt: skip
+    found = changed(read, importance=importance, evaluations=[])
+    assert found["no_effect"].startswith("city has no measurable effect")
+
+
+def test_a_slice_is_named_where_its_whole_interval_is_below(read):
+    parts = [
+        {"feature": "city", "value": "oslo", "rows": 90, "metric": 0.6, "low": 0.5, "high": 0.69},
+        {"feature": "city", "value": "rome", "rows": 90, "metric": 0.6, "low": 0.5, "high": 0.71},
+    ]
+    click = {"metric": "auc", "overall": {"value": 0.7}, "slices": parts}
+    found = changed(read, slices={"objectives": {"click": click}}, evaluations=[])
+    assert "auc of city=oslo is 0.6000 (95 % interval 0.5000 to 0.6900)" in found["weak_slices"]
+
+
+def test_a_large_table_of_an_idle_feature_is_named(read):
+    name = next(
+        t.name for t in read.tables if not t.is_slot and "user" in t.name and "embedding" in t.name
+    )
+    tables = [
+        numbers.Table(name, (9700, 10), 97_000, False),
+        numbers.Table("rest", (3000,), 3000, False),
+    ]
+    importance = {"metrics": {"click": "auc"}, "features": {
+        "price": {"click": {"mean": 0.1, "spread": 0.01}},
+        "user": {"click": {"mean": 0.0005, "spread": 0.0001}},
+    }}  # fmt: skip
+    found = changed(read, importance=importance, tables=tables, evaluations=[])
+    assert (
+        "holds 97% of the parameters, and its feature user has 0.5% of the importance"
+        in (found["idle_tables"])
+    )
+
+
+def test_slow_input_is_named_with_its_advice(read):
+    profile = {"share_waiting": 0.7, "busiest": "reading files", "advice": "write more files"}
+    result = {**read.result, "input_profile": profile}
+    found = changed(read, result=result, evaluations=[])
+    assert "waits for its input 70% of the time" in found["slow_input"]
+
+
+# --- At the end of a training --------------------------------------------------------------------
+
+
+def test_a_training_ends_with_the_page_slices_and_importance(ads, tmp_path, report_page):
+    folder = tmp_path / "run"
+    config = small_run(ads, folder, max_steps=4, exporters=("final",))
+    told = []
+    commands.run(config(slices=("city",), importance=True), told.append)
+    assert told[-1] == f"report: {folder}/report.html"
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert {"Slices", "Importance"} <= {*Reader(text).headings}
+    read = numbers.read(str(folder))
+    assert {part["value"] for part in read.slices["objectives"]["click"]["slices"]} <= {
+        "rome", "oslo", "lima",
+    }  # fmt: skip
+    assert {*read.importance["features"]} == {"price", "user", "city", "tags"}
+    assert read.importance["rows"] == 200
+
+
+def test_a_training_without_the_package_succeeds_and_says_so(
+    ads, tmp_path, report_page, monkeypatch
+):
+    def missing():
+        raise ConfigError("the report page needs the packages Jinja2 and Plotly")
+
+    monkeypatch.setattr(page, "check_installed", missing)
+    told = []
+    commands.run(small_run(ads, tmp_path / "run", max_steps=1)(), told.append)
+    assert told[-1] == "no report page: the report page needs the packages Jinja2 and Plotly"
+
+
+def test_no_page_is_written_with_report_off(ads, tmp_path, report_page):
+    told = []
+    commands.run(small_run(ads, tmp_path / "run", max_steps=1)(report="off"), told.append)
+    assert not (tmp_path / "run" / "report.html").exists()
+    assert not any("report" in text for text in told)
+
+
+def test_the_mode_writes_the_page_again(run, tmp_path):
+    done = programs.run(tmp_path, "--mode=report", f"--model_dir={run}")
+    assert (done.returncode, done.stdout) == (0, f"report: {run}/report.html\n")
+
+
+def test_a_comparison_of_one_run_is_an_error(run, tmp_path):
+    done = programs.run(tmp_path, "--mode=report", f"--compare={run}")
+    assert done.returncode == 2
+    assert "--compare: expected two or more model directories" in done.stderr
+
+
+def test_slices_of_an_unknown_feature_are_an_error_before_the_training(ads, tmp_path):
+    config = small_run(ads, tmp_path / "run", max_steps=1)(slices=("citty",), exporters=("final",))
+    with pytest.raises(ConfigError, match="Did you mean 'city'"):
+        ek.run(config)
+    assert not (tmp_path / "run").exists()
