@@ -1,4 +1,4 @@
-"""Runs one experiment: python run.py --flagfile=exp.flags. All of it is in estimator_kit."""
+"""Runs one experiment: python run.py --flagfile=exp.flags. The code is in estimator_kit."""
 
 from estimator_kit.main import program
 

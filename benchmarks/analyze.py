@@ -1,4 +1,4 @@
-"""Measures the speed of --mode=analyze: one pass over records with 40 features.
+"""Measures the speed of --mode=analyze: one reading of records with 40 features.
 
     python benchmarks/analyze.py
     python benchmarks/analyze.py --rows 100000 --workers 1

@@ -52,7 +52,7 @@ def table(count: int, seed: int) -> pa.Table:
 
 
 def generate(folder: str, count: int) -> str:
-    """The file of so many rows; one that is there is kept."""
+    """The file with `count` rows; an existing file is used again."""
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, f"{count}.parquet")
     if not os.path.exists(path):

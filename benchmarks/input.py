@@ -61,7 +61,7 @@ def records(paths: list[str], rows: int, folder: str, rounds: int) -> None:
         return read.map(parse, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH).prefetch(4)
 
     def batched() -> tf.data.Dataset:
-        # It has no end of its own.
+        # The dataset itself never ends.
         return canned_input_fn(paths, BATCH, spec())().take(rows // BATCH)
 
     def ours() -> float:
@@ -70,13 +70,13 @@ def records(paths: list[str], rows: int, folder: str, rounds: int) -> None:
     peers = {"parsing each record": per_record, "make_batched_features_dataset": batched}
     for name, peer in peers.items():
         compare(
-            f"input beside {name} (ours gives ids, not strings)",
+            f"input, compared with {name} (ours gives ids, not strings)",
             ours, lambda peer=peer: rows / seconds(peer), rounds=rounds, unit="rows/s",
         )  # fmt: skip
 
 
 def cache(paths: list[str], rows: int, folder: str, rounds: int) -> None:
-    """An epoch whose rows are in the cache, beside those in which they are not."""
+    """Compares an epoch whose rows are in the cache with epochs without them."""
 
     def cold() -> float:
         shutil.rmtree(folder, ignore_errors=True)
@@ -88,24 +88,25 @@ def cache(paths: list[str], rows: int, folder: str, rounds: int) -> None:
     def without() -> float:
         return epoch(paths, None)
 
-    compare("an epoch, cache warm, beside cold", warm_after(cold, warm), cold, rounds=rounds,
-            unit="s", less_is_better=True)  # fmt: skip
-    compare("an epoch, cache warm, beside none", warm, without, rounds=rounds, unit="s",
+    compare("an epoch, warm cache, compared with a cold cache", warm_after(cold, warm), cold,
+            rounds=rounds, unit="s", less_is_better=True)  # fmt: skip
+    compare("an epoch, warm cache, compared with no cache", warm, without, rounds=rounds, unit="s",
             less_is_better=True)  # fmt: skip
-    compare("an epoch, cache cold, beside none", cold, without, rounds=rounds, unit="s",
+    compare("an epoch, cold cache, compared with no cache", cold, without, rounds=rounds, unit="s",
             less_is_better=True)  # fmt: skip
     epoch(paths, folder)
     compare(
-        "a later epoch of a run, cache warm, beside none", lambda: later_epoch(paths, folder),
+        "a later epoch of a run, warm cache, compared with no cache",
+        lambda: later_epoch(paths, folder),
         lambda: later_epoch(paths, None), rounds=rounds, unit="s", less_is_better=True,
     )  # fmt: skip
 
 
 def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
-    """An epoch of a window of seven days of which six are in the cache, beside none.
+    """An epoch of seven days, with six of them in the cache, compared with no cache.
 
-    What a run pays once (graphs are made) is some tenths of a second, so the ratio depends on the
-    rows of a day: it is measured for days of one shard, and for days of eight in two files.
+    A run needs some tenths of a second to make its graphs, so the ratio depends on the rows of a
+    day. It is measured for days of one shard, and for days of eight shards in two files.
     """
     os.makedirs(f"{folder}-days")
     for name, days in {
@@ -125,7 +126,7 @@ def window(paths: list[str], rows: int, folder: str, rounds: int) -> None:
         for epochs in (1, 2):
             compare(
                 f"{epochs} epochs of seven days of {rows_a_day:,} rows in {name}, one of them new, "
-                "with the cache beside none",
+                "with the cache, compared with no cache",
                 lambda ours=ours, epochs=epochs: ours(epochs=epochs),
                 lambda without=without, epochs=epochs: without(epochs=epochs),
                 rounds=rounds, unit="s", less_is_better=True,

@@ -79,7 +79,7 @@ def main() -> None:
     for rows in sizes:
         lazy, lazy_session = ms_a_step("lazy_adam", rows, arguments.steps, draw)
         dense, dense_session = ms_a_step("adam", rows, max(1, arguments.steps // 4), draw)
-        name = f"lazy_adam beside adam, {rows} rows of {DIMENSION}, {arguments.ids} ids"
+        name = f"lazy_adam compared with adam, {rows} rows of {DIMENSION}, {arguments.ids} ids"
         compare(name, lazy, dense, rounds=arguments.rounds, unit="ms/step", less_is_better=True)
         lazy_alone.append(float(np.median([lazy() for _ in range(arguments.rounds)])))
         lazy_session.close()

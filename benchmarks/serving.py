@@ -86,7 +86,7 @@ def as_array(records: list[bytes]) -> np.ndarray:
 
 
 class Server:
-    """`--mode=serve` of a folder, in a process of its own."""
+    """`--mode=serve` for a folder, in a separate process."""
 
     def __init__(self, folder: str):
         self.process = subprocess.Popen(

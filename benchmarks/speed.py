@@ -115,9 +115,9 @@ def main() -> None:
 
 
 def cached(ours, canned, ours_input, peer_input, arguments) -> None:
-    """Training on a cache of transformed batches, beside the canned one and beside its bound.
+    """Compares training on a cache of transformed batches with canned training and an upper bound.
 
-    The bound is the model alone, fed with the same batches from memory.
+    The upper bound is only the model, fed with the same batches from memory.
     """
     batches = 64
     made = list(ours_input().take(batches))

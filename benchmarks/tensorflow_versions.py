@@ -46,9 +46,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--python", action="append", required=True, help="repeat: one a TensorFlow")
-    parser.add_argument("--rounds", type=int, default=5, help="counted trainings on each Python")
-    parser.add_argument("--epochs", type=int, default=8, help="passes over 175,000 rows a training")
+    parser.add_argument(
+        "--python", action="append", required=True, help="repeat for each TensorFlow"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="trainings that count, on each Python"
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=8, help="epochs of 175,000 rows in each training"
+    )
     parser.add_argument("--data", default="data/ads", help="the default data; generated if missing")
     arguments = parser.parse_args()
     pythons = [os.path.abspath(p) if os.sep in p else p for p in arguments.python]

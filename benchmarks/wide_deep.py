@@ -98,7 +98,7 @@ PEERS = {
 
 
 def measure(peer_name: str, arguments: argparse.Namespace) -> None:
-    """Ours beside one peer."""
+    """Compares ours with one peer."""
     title, make_peer, rich = PEERS[peer_name]
     paths = click_logs.generate(arguments.data, arguments.rows, lists=rich)
     the_spec = spec(crosses_and_lists=rich)

@@ -1,4 +1,4 @@
-"""What tests of Beam pipelines share: whether Beam is there, and flags for this machine."""
+"""Shared by tests of Beam pipelines: whether Beam is installed, and flags for this machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 needs_beam = pytest.mark.skipif(
     importlib.util.find_spec("apache_beam") is None,
-    reason="apache-beam is not installed; beside TensorFlow 2.15 `make install` does that",
+    reason="apache-beam is not installed; `make install TF=2.15` installs it",
 )
 
-# The second keeps it in this process: another engine would be looked for on the network.
+# The second flag keeps the pipeline in this process; Beam would look for another engine online.
 FLAGS = ("--runner=DirectRunner", "--allow_unsafe_triggers")

@@ -1,6 +1,6 @@
-"""Shared by all tests: a quiet TensorFlow, small data to train on, and what is made only once.
+"""Shared by all tests: a quiet TensorFlow, small training data, and things that are made only once.
 
-Where TensorFlow is not installed, only modules that are marked `no_tensorflow` are collected.
+Without TensorFlow, pytest collects only the modules with the mark `no_tensorflow`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 
 def needs_tensorflow(path: pathlib.Path) -> bool:
-    """Whether a test module has no mark `no_tensorflow` of its own."""
+    """Whether a test module lacks the mark `no_tensorflow`."""
     return "\npytestmark = pytest.mark.no_tensorflow\n" not in path.read_text(encoding="utf-8")
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path):
-    """Without TensorFlow, collects only the modules that are marked `no_tensorflow`."""
+    """Without TensorFlow, collects only the modules with the mark `no_tensorflow`."""
     if TENSORFLOW or not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
     return needs_tensorflow(collection_path) or None
@@ -78,7 +78,7 @@ def report_page():
     """Asks for the report page at the end of trainings; see `no_report_page`."""
 
 
-# A spec of every shape of feature that the kit reads, small enough to train in a second.
+# A spec with every shape of feature that the kit reads; it trains in a second.
 DOCUMENT = {
     "features": {
         "price": {"dtype": "float32", "default": 0.0},
@@ -107,12 +107,12 @@ DOCUMENT = {
 
 @pytest.fixture
 def document() -> dict:
-    """The spec above, to change at will."""
+    """A copy of the spec above, which a test may change."""
     return copy.deepcopy(DOCUMENT)
 
 
 def make_rows(count: int, seed: int = 0) -> list[dict]:
-    """Rows for DOCUMENT whose click depends on price and city together; `row` numbers them."""
+    """Rows for DOCUMENT; click depends on price and city together, and `row` numbers the rows."""
     rng = random.Random(seed)
     rows = []
     for i in range(count):
@@ -134,7 +134,7 @@ def make_rows(count: int, seed: int = 0) -> list[dict]:
 
 
 def small_run(data, model_dir, **values):
-    """Makes the config of a small run on the files of `ads`; keyword arguments change it."""
+    """A function that makes the config of a small run on the files of `ads`, with changes."""
     import estimator_kit as ek
 
     given = {
@@ -150,7 +150,7 @@ def small_run(data, model_dir, **values):
 
 
 def variables(path):
-    """All variables of the latest checkpoint of a model directory, or of a checkpoint, by name."""
+    """The variables of a checkpoint, or of the latest one in a model directory, by name."""
     import tensorflow as tf
 
     checkpoint = tf.train.latest_checkpoint(str(path)) or str(path)
@@ -160,10 +160,10 @@ def variables(path):
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory, worker_id):
-    """A function (name, make) -> folder, which `make(folder)` fills once for all test processes.
+    """A function (name, make) -> folder; `make(folder)` fills it once for all test processes.
 
-    The first test that asks for a name makes it; tests in other processes wait for that. A test
-    that changes what is there works on a copy.
+    The first test that asks for a name makes the folder, and tests in other processes wait. A test
+    that changes the content works on a copy.
     """
     base = tmp_path_factory.getbasetemp()
     if worker_id != "master":
@@ -187,9 +187,9 @@ def once(tmp_path_factory, worker_id):
 
 @pytest.fixture(scope="session")
 def ads(once):
-    """A folder with spec.yaml (as JSON, which YAML is) and TFRecords: four to train, one to score.
+    """A folder with spec.yaml (in JSON, which is YAML), four files to train on and one to evaluate.
 
-    The last training shard is GZIP.
+    The last training file is GZIP.
     """
 
     def write(folder):
@@ -206,9 +206,9 @@ def ads(once):
 
 
 def needs_dynamic_embeddings():
-    """Skips a module of tests where the package of dynamic embeddings is not installed."""
+    """Skips a test module if the package for dynamic embeddings is not installed."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It imports pkg_resources, which warns of itself.
+        warnings.simplefilter("ignore")  # It imports pkg_resources, which is deprecated.
         pytest.importorskip(
             "tensorflow_recommenders_addons",
             reason="the extra dynamic, of TensorFlow 2.15",
@@ -216,7 +216,7 @@ def needs_dynamic_embeddings():
 
 
 def place(path: str, number: int) -> str:
-    """How messages name a record of a plain TFRecord file that is whole: `record 3 at byte 210`."""
+    """The name of a record in messages, in an undamaged TFRecord file: `record 3 at byte 210`."""
     data = pathlib.Path(path).read_bytes()
     offset = 0
     for _ in range(number):

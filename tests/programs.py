@@ -1,8 +1,8 @@
-"""The program as a command line asks it, in the process of the tests.
+"""Runs a command line of the program inside the test process.
 
-A process of its own takes some seconds to import TensorFlow, so only tests about processes (their
-signals, exit statuses, imports) start one; the others call `run`, which gives what
-`subprocess.run` would: exit status, standard output, and errors with the lines of progress.
+A new process takes some seconds to import TensorFlow, so only tests about processes (signals, exit
+statuses, imports) start one. Other tests call `run`, which returns what `subprocess.run` would: the
+exit status, standard output, and standard error with the lines of progress.
 """
 
 from __future__ import annotations

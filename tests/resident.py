@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Resident:
-    """A process that calls functions until it is closed; it ends with its test's, too."""
+    """A process that calls functions until it is closed, or until the test process ends."""
 
     def __init__(self, python: str, variables: Mapping[str, str]):
         """Starts it.
@@ -41,7 +41,7 @@ class Resident:
             )  # fmt: skip
 
     def call(self, function: str, *arguments: object) -> None:
-        """Calls a function, `package.module:name`; an error of it fails the test."""
+        """Calls a function, `package.module:name`; if it raises an error, the test fails."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps([function, [str(a) for a in arguments]]) + "\n")
         self._process.stdin.flush()

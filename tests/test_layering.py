@@ -19,7 +19,7 @@ MODULES = sorted(
     if CLIENT / "build" not in path.parents  # What pip leaves there.
 )
 
-# The modules and folders on the top level of each package: one imports only those behind it.
+# The top-level modules and folders of each package: each imports only modules to its right.
 ORDER = {
     "feature_specs": (
         "json_schema", "parser", "validation", "reference", "embeddings", "spec", "kinds", "label",
@@ -38,7 +38,7 @@ ORDER = {
     ),
 }  # fmt: skip
 
-# Modules that a validation of flags and spec goes through.
+# Modules that a validation of flags and spec uses.
 WITHOUT_TENSORFLOW = {
     "feature_specs": {
         "__init__", "embeddings/pretrained_files", "embeddings/vector_files", "encoded_bytes",
@@ -63,14 +63,14 @@ WITHOUT_TENSORFLOW = {
 
 
 def imports(path, *, at_import_only: bool = False) -> set[str]:
-    """Top-level names of what a module imports, wherever it does."""
+    """The top-level names that a module imports, also inside functions."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found = set()
     for node in tree.body if at_import_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # The client is a distribution, too, in which it has another name.
+            # In its own distribution, the client has another name.
             expected = 1 if path.parent == CLIENT and node.level else 0
             assert node.level == expected, f"{path}: relative imports hide the floor"
             found.add("." * node.level + str(node.module))
@@ -83,7 +83,7 @@ def module_of(path) -> str:
 
 
 def kit_imports(path) -> set[str]:
-    """The modules of the kit that a module imports, wherever it does."""
+    """The modules of the kit that a module imports, also inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -122,7 +122,7 @@ def test_imports_point_downward(name):
 
 
 def test_there_is_no_import_circle():
-    """Neither through imports inside functions nor through those for type checkers."""
+    """This includes imports inside functions and imports for type checkers."""
     left = {name: {i for i in imported if i in IMPORTS} for name, imported in IMPORTS.items()}
     while leaves := [name for name, imported in left.items() if not imported]:
         for leaf in leaves:
@@ -168,7 +168,7 @@ def test_column_kinds_know_nothing_of_what_is_made_of_them(path):
     assert not [n for n in names if n not in known and not n.startswith("feature_specs.kinds")]
 
 
-# What is of some kinds alone, and no affair of another one.
+# Functions that only some kinds have.
 OF_SOME_KINDS = {
     "feature_specs/embeddings/pretrained_files.py",
     "feature_specs/kinds/bucketized.py",

@@ -1,4 +1,4 @@
-"""The public names of `import estimator_kit as ek`: this list changes on purpose or not at all."""
+"""The public names of `import estimator_kit as ek`: this list changes only on purpose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ parse_spec predict_input_fn run serving_input_receiver_fn train_input_fn write_e
 write_sequence_examples
 """.split()
 
-# Of `estimator_kit.client`, which stands apart: it needs no TensorFlow.
+# The names of `estimator_kit.client`, which needs no TensorFlow.
 CLIENT = """
 Classes GrpcClient Metadata RestClient RowError Rows ServingError Signature TensorForm
 """.split()

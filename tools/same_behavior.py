@@ -1,4 +1,4 @@
-"""Whether two checkouts behave alike: the demo's numbers, and the texts of bad command lines.
+"""Compares the behavior of two checkouts: the demo's numbers, and the texts of bad command lines.
 
     cd before && python ../after/tools/same_behavior.py record /tmp/before.json
     cd after  && python tools/same_behavior.py record /tmp/after.json
@@ -6,7 +6,8 @@
 
 `record` runs the program of the working directory: a short deterministic training of the demo,
 whose variables, exported signatures and result.json it keeps, and the command lines of `BAD`, whose
-exit status and messages it keeps. `compare` lists what differs, and exits 1 if anything does.
+exit status and messages it keeps. `compare` lists the differences, and exits with status 1 if there
+are any.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import tempfile
 SPEC = "--spec=feature_specs/catalog/ads.yaml"
 TRAIN = [SPEC, "--model_dir=m", "--train_files=a", "--eval_files=b", "--max_steps=1"]
 
-# Command lines that are refused before anything is read but flags and spec.
+# Command lines that are refused before anything except flags and spec is read.
 BAD = [
     [],
     ["--modle=train"],
@@ -64,10 +65,10 @@ BAD = [
     ["--mode=inspect"],
 ]
 
-# Lines that TensorFlow's C++ logs, with the time.
+# Lines that TensorFlow's C++ code logs, with the time.
 _OF_TENSORFLOW = re.compile(r"WARNING: All log messages before|[IWE]\d{4} |[IWE]0000 |To enable ")
 
-# What differs between two runs of the same program.
+# Entries that differ between two runs of the same program.
 _VOLATILE = {"examples_per_second", "exports", "export_path", "input_cache"}
 
 
@@ -101,7 +102,7 @@ def _demo(folder: str) -> dict[str, object]:
 
 
 def record(path: str) -> None:
-    """Writes what the program of the working directory does."""
+    """Writes the behavior of the program in the working directory."""
     with tempfile.TemporaryDirectory() as folder:
         kept: dict[str, object] = {"demo": _demo(os.path.join(folder, "run"))}
     for arguments in BAD:
@@ -114,7 +115,7 @@ def record(path: str) -> None:
 
 
 def compare(first: str, second: str) -> int:
-    """Prints what differs, and returns how many things do."""
+    """Prints the differences, and returns how many there are."""
     read = []
     for path in (first, second):
         with open(path, encoding="utf-8") as file:

@@ -1,19 +1,19 @@
-"""Lives through a month of retraining: the real command every night, on data that misbehave.
+"""Simulates a month of retraining: the real command every night, on data with errors.
 
     python tools/simulate_retraining.py --work_dir=/tmp/month                  30 days
     python tools/simulate_retraining.py --work_dir=/tmp/week --days=11         5 nights
 
-With --against_scratch each training that began with a model is held against one from scratch on the
-same days, which reads them three times as often.
+With --against_scratch, each training that starts from a model is compared with a training from
+scratch on the same days, which has three times as many epochs.
 
-Each night the day's folder of the default data appears, with new items, and the command of
-examples/retraining runs with --as_of as its clock. From day 15 on clicks are about twice as
-frequent. Day 8 never comes; a file of day 12 is corrupt until the day is written again on day 14;
-the labels of day 20 are all zero. Prints a table, in Markdown, one row a night; with --docs it
-takes the place of the one in docs/guides/retraining.md. Exits 1 when a night ends otherwise than it
-should: with another exit status, without a live version, with a bad day or file in its window,
-with a version that lost more than the gate allows, or with a training that took more than a third
-of the steps of the one from scratch, or whose AUC is more than 0.005 below.
+Each night, the day's folder of the default data appears, with new items, and the command of
+examples/retraining runs with --as_of as its clock. From day 15 on, clicks are about twice as
+frequent. Day 8 never comes. A file of day 12 is damaged until the day is written again on day 14.
+The labels of day 20 are all zero. The program prints a Markdown table with one row for each night;
+with --docs, it replaces the table in docs/guides/retraining.md. It exits with status 1 if a night
+ends with an unexpected exit status, without a live version, with a bad day or file in its window,
+with a version that is worse than the gate allows, or with a training that took more than a third of
+the steps of the training from scratch, or whose AUC is more than 0.005 lower.
 """
 
 from __future__ import annotations
@@ -180,13 +180,13 @@ def compare_with_scratch(work: pathlib.Path, found: dict[str, Any]) -> None:
 
 
 def wrong_of(found: dict[str, Any]) -> str:
-    """What is otherwise than it should be; empty when nothing is."""
+    """What is wrong with a night; empty if nothing is."""
     day, report, scratch = int(found["day"][-2:]), found["report"], found["scratch"]
     expected = {99} if day in (MISSING, ZERO) else {0, 77}
     if found["exit"] not in expected:
         return f"exit status {found['exit']}, expected one of {sorted(expected)}"
     if found["live"] is None:
-        return "there is no live model"
+        return "no model is live"
     if not report:
         return ""
     used = {int(name[-2:]) for name in report["window"]["train"] + report["window"]["evaluate"]}
@@ -201,7 +201,7 @@ def wrong_of(found: dict[str, Any]) -> str:
     if scratch is not None and scratch["steps"] > math.ceil(scratch["scratch_steps"] / 3):
         return f"took {scratch['steps']} steps, scratch {scratch['scratch_steps']}"
     if scratch is not None and scratch["gain"] < -AUC_TOLERANCE:
-        return f"the AUC is {-scratch['gain']:.4f} below that of a training from scratch"
+        return f"the AUC is {-scratch['gain']:.4f} lower than the AUC of a training from scratch"
     return ""
 
 

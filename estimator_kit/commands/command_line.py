@@ -43,7 +43,7 @@ def with_mode(arguments: Sequence[str]) -> list[str]:
     """The arguments, with `--mode=` before a mode that is the first word.
 
     Raises:
-      ConfigError: there are no arguments, or the first word is not a mode.
+      ConfigError: the command line is empty, or its first word is not a mode.
     """
     if not arguments:
         raise ConfigError(

@@ -29,7 +29,7 @@ def parse_choice(
     if isinstance(choice, Mapping):
         if len(choice) != 1:
             raise ConfigError(
-                f"{what}: expected a name or {{name: {{field: value}}}}, got {dict(choice)}."
+                f"{what}: got {dict(choice)}, expected a name or {{name: {{field: value}}}}"
             )
         name, fields = next(iter(choice.items()))
     else:

@@ -1,4 +1,4 @@
-"""A reader that wants no more, as `| head`, ends the program without a word."""
+"""The program ends silently if its reader, such as `| head`, closes the pipe."""
 
 from __future__ import annotations
 

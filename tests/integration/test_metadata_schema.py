@@ -70,7 +70,7 @@ def test_in_a_program_of_ones_own(folder):
          "or move the file away"),
         (["--mode=export_schema", "--spec=spec.yaml", "--schema_file=spec.yaml"],
          "--schema_file: 'spec.yaml' exists and holds something else. Name another file, "
-         "or move it away"),
+         "or move it away."),
     ],
 )  # fmt: skip
 def test_mistakes(folder, capsys, arguments, message):

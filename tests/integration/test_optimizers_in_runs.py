@@ -174,8 +174,8 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
     [
         ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'. Did you mean 'sgd'?"),
         ({"schedule": "cosin"}, "no schedule 'cosin'. Did you mean 'cosine'?"),
-        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is no regular "
-                            "expression: missing ), unterminated subpattern at position 0"),
+        ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is not a "
+                            "regular expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable. Use one of: "),
         ({"optimizers": {"wide/": "sgd", "": "sgd"}}, "the optimizer for 'wide/' has no variable"),
         ({"accumulate": 0}, "model DNNModel: accumulate: got 0, Input should be greater than or"),

@@ -67,7 +67,7 @@ def test_only_grpc_is_a_layer_for_calls():
         cluster.parse(json.dumps({**document, "rpc_layer": "grpc+verbs"}))
 
 
-def test_what_is_no_cluster():
+def test_configs_without_a_cluster():
     assert cluster.parse("{}") is None
     assert cluster.parse('{"cluster": {}, "task": {"type": "worker", "index": 0}}') is None
     assert cluster.parse(text({"chief": ["a:1"]}, type="chief", index=0)) is None
@@ -202,7 +202,7 @@ def test_a_wrong_tf_config_says_which_part(document, message):
     ("text", "reason"),
     [("{chief", "Expecting property name"), ("[" * 200_000, "maximum recursion depth exceeded")],
 )
-def test_text_that_is_no_json(text, reason):
+def test_text_that_is_not_json(text, reason):
     with pytest.raises(ek.ConfigError) as error:
         cluster.parse(text)
     assert str(error.value).startswith(f"TF_CONFIG is not JSON: {reason}")

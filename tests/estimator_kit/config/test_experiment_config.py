@@ -275,7 +275,7 @@ def test_a_config_needs_a_spec():
         {**TRAINING, "max_steps": 10},
         {**TRAINING, "mode": "train", "eval_files": ()},
         {"mode": "evaluate", "spec": "s", "model_dir": "m", "eval_files": ("e",)},
-        # Scoring files that a model has seen is no mistake when that is all that is asked for.
+        # Evaluating a model on its training files is allowed in --mode=evaluate.
         {**TRAINING, "mode": "evaluate", "train_files": ("b",)},
         {"mode": "predict", "spec": "s", "model_dir": "m", "predict_files": ("p",)},
         {"mode": "predict", "export_dir": "e", "predict_files": ("p",)},

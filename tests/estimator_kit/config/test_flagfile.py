@@ -238,7 +238,7 @@ def test_a_nested_path_starts_at_the_working_folder_too():
 
 
 def test_a_flagfile_that_includes_itself():
-    """absl would leave the line out without a word."""
+    """absl would silently ignore the line."""
     write("x.flags", "--seed=3\n--flagfile=x.flags\n")
     assert problems_of("--flagfile=x.flags") == [
         "x.flags:2: the flagfile 'x.flags' includes itself. Remove the line."

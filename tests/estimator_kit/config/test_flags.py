@@ -272,7 +272,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
 
 
 def read_again(config, folder):
-    """The config that a flagfile of its own resolved flags makes."""
+    """The config that the resolved flags of a config make."""
     file = folder / "flags.txt"
     file.write_text(resolved_flags(config), encoding="utf-8")
     check_flagfiles([f"--flagfile={file}"])

@@ -34,7 +34,7 @@ def options(spec, paths=CSV, written=False, **flags):
 def test_the_spec_says_it_and_the_flags_need_not():
     expected = CsvOptions(delimiter=";", skip_spaces=True, missing=("?", "NA"))
     assert options(spec_of(TABLES)) == expected
-    # The same again is no contradiction, in whatever order.
+    # A flag may repeat the spec, in any order.
     assert options(spec_of(TABLES), csv_missing=("NA", "?"), csv_skip_spaces=True) == (
         CsvOptions(delimiter=";", skip_spaces=True, missing=("NA", "?"))
     )
