@@ -19,12 +19,12 @@ pytestmark = pytest.mark.no_tensorflow
 # They can be imported without TensorFlow, but their tests need it, or a package that needs it.
 RUN_WITH_TENSORFLOW = {
     "estimator_kit/compat/test_cluster.py", "estimator_kit/compat/test_restart.py",
-    "estimator_kit/compat/test_two_versions.py", "estimator_kit/commands/test_run.py",
+    "estimator_kit/compat/test_two_versions.py",
     "estimator_kit/commands/validation/test_models.py",
     "input_pipelines/prepare/tables/test_beam_pipeline.py",
     "input_pipelines/prepare/test_beam_runner.py", "integration/test_adult.py",
     "integration/test_beam.py", "integration/test_demo.py", "integration/test_fuzz.py",
-    "integration/test_quality.py",
+    "integration/test_quality.py", "integration/test_tutorials.py",
     "integration/test_two_versions.py", "integration/test_wheel.py", "test_public_names.py",
 }  # fmt: skip
 

@@ -21,6 +21,8 @@ from estimator_kit.config.settings import settings_of
 from feature_specs import json_schema
 from tools.reference.pages import PAGES
 
+pytestmark = pytest.mark.no_tensorflow
+
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 GUIDES = sorted((DOCS / "guides").glob("*.md"))
 TUTORIALS = DOCS / "tutorials"  # `make docs` checks the links to these.
