@@ -87,7 +87,10 @@ class ModelFn(abc.ABC):
     ):
         self.spec = spec
         if not (isinstance(self.Params, type) and issubclass(self.Params, ModelParams)):
-            raise ConfigError(f"{type(self).__name__}.Params is no subclass of ModelParams")
+            raise ConfigError(
+                f"{type(self).__name__}.Params is not a subclass of ModelParams. Derive it from "
+                "ek.ModelFn.Params."
+            )
         self.params: Any = checked_params(type(self).__name__, self.Params, params)
         self.objectives: dict[str, Objective] = make_objectives(spec)
         self.warm_start: Any = None
@@ -108,14 +111,14 @@ class ModelFn(abc.ABC):
         """The logits of all objectives.
 
         Args:
-          features: `{column: float32 [rows, n] | int64 ids [rows] | ragged ids [rows, None]}`;
-            `dense_input` and `linear_logits` turn a group of them into one tensor, and
-            `numeric_input` and `ragged_input` give single columns in their shapes.
-          mode: a `tf.estimator.ModeKeys`; for what differs in training, such as dropout.
+          features: `{column: float32 [rows, n] | int64 ids [rows] | ragged ids [rows, None]}`.
+            `dense_input` and `linear_logits` turn a group of columns into one tensor.
+            `numeric_input` and `ragged_input` return single columns in their shapes.
+          mode: a `tf.estimator.ModeKeys`, for layers that differ in training, such as dropout.
 
         Returns:
-          float32 [rows, self.logits_dimension], split among the objectives in their order, or
-          `{objective: float32 [rows, its logits_dimension]}`.
+          float32 [rows, self.logits_dimension], which the kit splits among the objectives in order,
+          or `{objective: float32 [rows, its logits_dimension]}`.
         """
 
     def check_spec(self) -> None:  # noqa: B027 - most models need no check
@@ -150,7 +153,7 @@ class ModelFn(abc.ABC):
     def shared_prefix(self) -> Optional[str]:
         """A regular expression for the names of the last variables that all objectives share.
 
-        GradNorm uses their gradients. By default it is None, and the field `shared` names them.
+        GradNorm uses their gradients. By default, the field `shared` names them.
         """
         return None
 
@@ -178,7 +181,7 @@ class ModelFn(abc.ABC):
     def first_values(self) -> Mapping[str, Any]:
         """The start values of variables in a new training: arrays by variable name.
 
-        They replace the initializers. By default there are none. A warm start overwrites them.
+        They replace the initializers. By default, the model has none. A warm start overwrites them.
         """
         return {}
 
@@ -290,7 +293,7 @@ class ModelFn(abc.ABC):
         if mode == ModeKeys.PREDICT:
             return self._predict_spec(mode, logits, outputs)
         if labels is None:
-            raise ValueError(f"mode {mode!r} needs labels, and the input_fn gives none")
+            raise ValueError(f"mode {mode!r} needs labels, but the input_fn returns none")
         padding = labels.get(PADDING)
         labels, weights = self.labels_and_weights(labels)
         logits = check_rows(model, logits, tf.shape(next(iter(labels.values())))[0])
@@ -428,7 +431,7 @@ class ModelFn(abc.ABC):
     def _predictions(
         self, logits: Mapping[str, tf.Tensor], added: Mapping[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], dict[str, dict[str, tf.Tensor]]]:
-        """All predictions, as `<objective>/<name>` or an added name; and those by objective."""
+        """All predictions by `<objective>/<name>` or added name, and `{objective: predictions}`."""
         by_objective = {
             name: objective.predictions(logits[name]) for name, objective in self.objectives.items()
         }
@@ -458,9 +461,9 @@ class ModelFn(abc.ABC):
             for prefix, optimizer in pairs:
                 if not getattr(optimizer, "follows_schedule", False):
                     raise ConfigError(
-                        f"{type(self).__name__}.optimizers makes the one for {prefix!r} without "
-                        "self.make_optimizer, so that it would not follow the parameters schedule "
-                        "and warm_up_steps; use that, or drop these"
+                        f"{type(self).__name__}.optimizers makes the optimizer for {prefix!r} "
+                        "without self.make_optimizer, so it would ignore the parameters schedule "
+                        "and warm_up_steps. Use self.make_optimizer, or remove the parameters."
                     )
         return pairs
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# A cluster by ssh: one task on each host, all of which see the same folder under the same name and
-# have the kit installed there. Each task's lines go to a file of its own; the exit status is the
-# chief's. Started again after a failure, it goes on from the last checkpoint. SIGTERM and Ctrl-C stop
-# the chief, which saves one and ends the others.
+# Starts a cluster with ssh, one task on each host. All hosts must see the same folder under the same
+# path, and must have the kit installed. The output of each task goes to a separate file. The exit
+# status is the chief's. If you start it again after a failure, it continues from the last checkpoint.
+# SIGTERM and Ctrl-C stop the chief, which saves a checkpoint and ends the other tasks.
 #
 #   ./ssh.sh "host0 host1 host2" "host3" host4 --flagfile=exp.flags --model_dir=runs/ads
 #             chief and workers  ps      evaluator
@@ -19,7 +19,7 @@ addresses() {
   echo "$list"
 }
 
-quoted() {  # Words as the shell of the other host reads them again.
+quoted() {  # Quotes the words for the shell of the other host.
   for word in "$@"; do
     printf " '%s'" "$(printf %s "$word" | sed "s/'/'\\\\''/g")"
   done
@@ -34,7 +34,7 @@ task() {  # host job index flags...
 }
 
 stopped=
-stop() {  # The chief saves and ends the others; before it has started there is nobody to tell.
+stop() {  # The chief saves and ends the other tasks. Fails if it has not started yet.
   stopped=yes
   $remote "${workers%% *}" "cd '$folder' && kill -TERM \$(cat '.worker-0-$port.pid')" || true
 }
@@ -55,7 +55,7 @@ wait "$chief" || status=$?
 if [ -n "$stopped" ]; then  # The signal has interrupted the wait.
   again=0
   wait "$chief" || again=$?
-  [ $again -eq 127 ] || status=$again  # 127: it had ended before.
+  [ $again -eq 127 ] || status=$again  # 127: it had already ended.
 fi
 trap '' INT TERM
 wait

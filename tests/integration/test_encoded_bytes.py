@@ -208,8 +208,8 @@ def test_a_keras_model_has_an_image_in_its_shape(folder, tmp_path):
     with pytest.raises(ek.ConfigError) as error:
         WrongShape(spec)
     assert str(error.value) == (
-        "the input 'photo' of the Keras model has the shape (None, 6, 4, 1), and the spec gives 24 "
-        "numbers; expected tf.keras.Input((24,), name='photo'), or the shape (4, 6, 1)"
+        "the input 'photo' of the Keras model has the shape (None, 6, 4, 1), but the spec gives 24 "
+        "numbers. Use tf.keras.Input((24,), name='photo'), or the shape (4, 6, 1)."
     )
     made = estimator(Pictures(spec), tmp_path)
     files = [f"{folder}/train.tfrecord"]

@@ -162,8 +162,9 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
     with pytest.raises(ek.ConfigError) as error:
         ek.run(run)
     assert str(error.value) == (
-        "OwnOptimizers.optimizers makes the one for '' without self.make_optimizer, so that it "
-        "would not follow the parameters schedule and warm_up_steps; use that, or drop these"
+        "OwnOptimizers.optimizers makes the optimizer for '' without self.make_optimizer, so it "
+        "would ignore the parameters schedule and warm_up_steps. Use self.make_optimizer, or "
+        "remove the parameters."
     )
     chosen = {"warm_up_steps": 5, "optimizers": {"": "sgd"}}
     assert ek.run(run.model_copy(update={"model_params": chosen})).global_step == 1

@@ -47,23 +47,23 @@ def optimizer_params(optimizer: Any) -> dict[str, Any]:
       ConfigError: the kit has no optimizer with the same formula.
     """
     name, config = type(optimizer).__name__, optimizer.get_config()
-    remedy = "choose another, or name one of the kit's: --model_params=optimizer=..."
+    remedy = "Use another, or set an optimizer of the kit: --model_params=optimizer=..."
     if name not in _OPTIMIZERS:
         raise ConfigError(
             f"the model is compiled with the optimizer {name}, expected one of "
-            f"{', '.join(_OPTIMIZERS)}; {remedy}"
+            f"{', '.join(_OPTIMIZERS)}. {remedy}"
         )
     for option in _REFUSED:
         if config.get(option):
             raise ConfigError(
                 f"the model is compiled with {name} with {option}={config[option]}, which the "
-                f"kit's does not have; {remedy}"
+                f"kit does not support. {remedy}"
             )
     rate = config["learning_rate"]
     if isinstance(rate, Mapping):
         raise ConfigError(
-            f"the model is compiled with {name} with a schedule as its learning_rate; give a "
-            "number, and the schedule as --model_params=schedule=..."
+            f"the model is compiled with {name} with a schedule as its learning_rate. Use a "
+            "number, and set the schedule with --model_params=schedule=..."
         )
     kind, fields = _OPTIMIZERS[name]
     choice = {ours: _plain(config[theirs]) for theirs, ours in fields.items()}
@@ -93,7 +93,9 @@ def losses(
     found = _by_output(model.loss, outputs, "loss")
     missing = [output for output in outputs if found.get(output) is None]
     if missing:
-        raise ConfigError(f"the model is compiled without a loss for {', '.join(missing)}")
+        raise ConfigError(
+            f"the model is compiled without a loss for {', '.join(missing)}. Add one to compile."
+        )
     made = {
         objective: _loss_of(output, found[output]) for output, objective in zip(outputs, objectives)
     }
@@ -143,14 +145,14 @@ def _by_output(value: Any, outputs: Sequence[str], what: str) -> dict[str, Any]:
         unknown = [name for name in value if name not in outputs]
         if unknown:
             raise ConfigError(
-                f"the model is compiled with {what} for {', '.join(map(str, unknown))}; its "
-                f"outputs are {', '.join(outputs)}"
+                f"the model is compiled with {what} for {', '.join(map(str, unknown))}, but it has "
+                f"no such output. Use one of: {', '.join(outputs)}."
             )
         return dict(value)
     if isinstance(value, (list, tuple)):
         if len(value) != len(outputs):
             raise ConfigError(
-                f"the model is compiled with {what} for {len(value)} outputs, and has "
+                f"the model is compiled with {what} for {len(value)} outputs, but has "
                 f"{len(outputs)}: {', '.join(outputs)}"
             )
         return dict(zip(outputs, value))

@@ -6,9 +6,8 @@ An Estimator's graph gets only the variables of a Keras layer. This module does 
 
 - It tells a layer, and all layers inside it, whether this is training.
 - It adds updates, such as updates of moving averages, to UPDATE_OPS, which `minimize` runs.
-- It adds regularization losses to REGULARIZATION_LOSSES, which ModelFn adds to the loss. A loss is
-added
-  once, even if a layer is called several times.
+- It adds regularization losses to REGULARIZATION_LOSSES, which ModelFn adds to the loss. A
+  loss is added once, even if a layer is called several times.
 - It removes the variables of layers with `trainable = False` from TRAINABLE_VARIABLES.
 
 Keras here means Keras 2, which is `tf.keras`. After TensorFlow 2.15, `estimator_kit.compat` makes
@@ -37,11 +36,11 @@ _MADE = "estimator_kit/keras/made"
 # The tensor that Keras reads if a call does not say whether it is training.
 _LEARNING_PHASE = "keras_learning_phase"
 
-_REMEDY = "write self.keras(layer, inputs, mode) in the place of layer(inputs)"
+_REMEDY = "Write self.keras(layer, inputs, mode) instead of layer(inputs)."
 _KERAS_3 = (
-    "Keras 3, which has no updates in an Estimator's graph; take Keras 2, which tf.keras is here: "
-    "`import estimator_kit.compat` first, then `from tensorflow import keras` (or `import tf_keras "
-    "as keras`) in the place of `import keras`"
+    "Keras 3, which has no updates in an Estimator's graph. Use Keras 2, which is tf.keras here: "
+    "first `import estimator_kit.compat`, then `from tensorflow import keras` (or `import tf_keras "
+    "as keras`) instead of `import keras`."
 )
 
 
@@ -144,13 +143,13 @@ def _losses_and_updates(layer: Any) -> set[str]:
 def _check_kind(layer: Any) -> None:
     if not isinstance(layer, tf.keras.layers.Layer):
         if any(base.__module__.startswith("keras.src.layers") for base in type(layer).__mro__):
-            raise ConfigError(f"self.keras: the layer {layer.name!r} is of {_KERAS_3}")
+            raise ConfigError(f"self.keras: the layer {layer.name!r} belongs to {_KERAS_3}")
         raise ConfigError(f"self.keras: got {layer!r}, expected a layer or model of tf.keras")
     for inner in (layer, *layer.submodules):
         if isinstance(inner, tf.keras.layers.RNN) and inner.stateful:
             raise ConfigError(
-                f"self.keras: the layer {inner.name!r} is stateful: it would carry states from "
-                "the rows of one batch or request to those of the next; leave stateful out"
+                f"self.keras: the layer {inner.name!r} is stateful. It would carry states from the "
+                "rows of one batch or request to the next. Remove stateful."
             )
 
 
@@ -158,8 +157,8 @@ def _check_graph(layer: Any, graph: tf.Graph) -> None:
     for variable in layer.variables:
         if getattr(getattr(variable, "handle", variable), "graph", None) is not graph:
             raise ConfigError(
-                f"self.keras: the layer {layer.name!r} has variables of another graph: training, "
-                "evaluation and export have a graph each; make layers in logits, not before"
+                f"self.keras: the layer {layer.name!r} has variables of another graph. Training, "
+                "evaluation and export have separate graphs. Make layers in logits, not before."
             )
 
 
@@ -176,15 +175,15 @@ def _check_all_called(layers: Any, outputs: Iterable[tf.Tensor], graph: tf.Graph
         if not found:
             continue
         if found == {_folder("keras")} and not tf.keras.Model.__module__.startswith("keras."):
-            raise ConfigError(f"the variable {variable.op.name} is of a layer of {_KERAS_3}")
+            raise ConfigError(f"the variable {variable.op.name} belongs to a layer of {_KERAS_3}")
         raise ConfigError(
-            f"the variable {variable.op.name} is of a Keras layer that was not called through "
-            f"self.keras; its regularization losses and updates would be lost: {_REMEDY}"
+            f"the variable {variable.op.name} belongs to a Keras layer that was not called through "
+            f"self.keras, so its regularization losses and updates would be lost. {_REMEDY}"
         )
     if _depends_on(outputs, _LEARNING_PHASE):
         raise ConfigError(
             "a Keras layer that differs in training, such as Dropout, was not called through "
-            f"self.keras and would never be told that it is training: {_REMEDY}"
+            f"self.keras, so it would not know that it is training. {_REMEDY}"
         )
 
 

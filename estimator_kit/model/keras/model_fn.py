@@ -114,8 +114,8 @@ class KerasModelFn(ModelFn):
             if tensor.shape[-1] != width:
                 raise ConfigError(
                     f"the input {name!r} of the Keras model has the shape {tuple(tensor.shape)}, "
-                    f"and the spec gives {width} numbers; expected tf.keras.Input(({width},), "
-                    f"name={name!r})" + (f", or the shape {shape}" if len(shape) > 1 else "")
+                    f"but the spec gives {width} numbers. Use tf.keras.Input(({width},), "
+                    f"name={name!r})" + (f", or the shape {shape}." if len(shape) > 1 else ".")
                 )
 
     def _number_shape(self, name: str) -> tuple[int, ...]:
@@ -164,9 +164,9 @@ class KerasModelFn(ModelFn):
             for name, loss in self._losses.items():
                 if keras_compile.can_be_negative(loss):
                     raise ConfigError(
-                        f"combine: {self.params.combine} needs losses that are never below 0, and "
-                        f"{keras_compile.name_of(loss)}, that of objective {name!r}, can be; "
-                        "choose another loss, or pcgrad or weights"
+                        f"combine: {self.params.combine} needs losses that are never negative, but "
+                        f"{keras_compile.name_of(loss)}, the loss of objective {name!r}, may be. "
+                        "Use another loss, or pcgrad or weights."
                     )
         super()._check_combination()
 
@@ -199,10 +199,10 @@ class KerasModelFn(ModelFn):
         except (NotImplementedError, TypeError, ValueError) as error:
             reason = " ".join(str(error).split(".")[0].split())
             raise ConfigError(
-                f"Keras cannot make the layers of {type(self).__name__}.keras_model anew in a "
-                f"graph ({reason}); a layer of your own needs a get_config, which returns that of "
-                "Layer with the arguments of its __init__, and, inside of another model, "
-                "@tf.keras.utils.register_keras_serializable()"
+                f"Keras cannot make the layers of {type(self).__name__}.keras_model again in a "
+                f"graph ({reason}). Give your layers a get_config that extends the config of Layer "
+                "by the arguments of __init__. A layer inside another model also needs "
+                "@tf.keras.utils.register_keras_serializable()."
             ) from error
 
     def _check_model(self, spec: FeatureSpec) -> None:
@@ -211,29 +211,29 @@ class KerasModelFn(ModelFn):
             raise ConfigError(f"{name}.keras_model returned {model!r}, expected a tf.keras.Model")
         if not getattr(model, "optimizer", None):
             raise ConfigError(
-                f"{name}.keras_model returned a model that is not compiled; call its "
-                "compile(optimizer, loss) first"
+                f"{name}.keras_model returned a model that is not compiled. Call its "
+                "compile(optimizer, loss) first."
             )
         if not isinstance(getattr(model, "input_names", None), list):
             raise ConfigError(
                 f"{name}.keras_model returned a model without named inputs, expected a functional "
-                "one, or a Sequential one that begins with tf.keras.Input; call layers of another "
-                "kind with self.keras in a ModelFn"
+                "model, or a Sequential model that begins with tf.keras.Input. Call other layers "
+                "with self.keras in a ModelFn."
             )
         dense = [column for column in spec.used_columns() if _is_dense(spec, column)]
         unknown = [n for n in model.input_names if n not in spec.groups and n not in dense]
         if unknown:
             raise ConfigError(
-                f"the Keras model has the inputs {', '.join(model.input_names)}; the spec has no "
-                f"{', '.join(unknown)}, but the groups {', '.join(spec.groups)} and the dense "
-                f"columns {', '.join(dense) or '(none)'}: name each tf.keras.Input after one"
+                f"the Keras model has the inputs {', '.join(model.input_names)}, but the spec has "
+                f"no {', '.join(unknown)}. Name each tf.keras.Input after a group "
+                f"({', '.join(spec.groups)}) or a dense column ({', '.join(dense) or 'none'})."
             )
         self._outputs(spec.objectives)
         metrics = (model.get_compile_config() or {}).get("metrics")
         if metrics:
             _log.warning(
-                "the metrics that the Keras model is compiled with are not computed; those of the "
-                "spec's objectives are"
+                "the kit does not compute the metrics that the Keras model is compiled with. It "
+                "computes the metrics of the objectives in the spec."
             )
 
     def _outputs(self, objectives: Mapping[str, Any]) -> dict[str, str]:
@@ -243,8 +243,8 @@ class KerasModelFn(ModelFn):
             return {next(iter(objectives)): names[0]}
         if set(names) != set(objectives):
             raise ConfigError(
-                f"the Keras model has the outputs {', '.join(names)}; the objectives of the spec "
-                f"are {', '.join(objectives)}: name the outputs after them"
+                f"the Keras model has the outputs {', '.join(names)}, but the objectives of the "
+                f"spec are {', '.join(objectives)}. Name the outputs after the objectives."
             )
         return {name: name for name in objectives if name in names}
 
@@ -271,10 +271,11 @@ class KerasModelFn(ModelFn):
         kind = output.op.type
         if link is not None and given == (kind == link):
             loss = keras_compile.name_of(self._losses[name])
+            expected = "logits" if given else f"the output of {link}"
             raise ConfigError(
-                f"the output for {name!r} ends in {kind}, and its loss {loss} takes "
-                f"{'logits' if given else 'no logits'}; the head {head} wants either {link} at "
-                "its end, or from_logits=True in its loss"
+                f"the output for {name!r} ends in {kind}, but its loss {loss} expects {expected}. "
+                f"For the head {head}, either end the output in {link}, or use from_logits=True in "
+                "the loss, but not both."
             )
         logits = output.op.inputs[0] if link is not None and kind == link else output
         return tf.reshape(logits, [-1, objective.logits_dimension])
@@ -294,7 +295,7 @@ class KerasModelFn(ModelFn):
             if found.shape.rank != 1:
                 raise ConfigError(
                     f"the loss {keras_compile.name_of(loss)} of {objective.name!r} has the shape "
-                    f"{found.shape}, expected one number a row"
+                    f"{found.shape}, expected one number per row"
                 )
             return found
 
@@ -316,9 +317,9 @@ class KerasModelFn(ModelFn):
         for name, entry in self.spec.objectives.items():
             if isinstance(entry, Ranking):
                 raise ConfigError(
-                    f"objectives.{name}: the head ranking compares the rows of a group, and a loss "
-                    "of Keras is of single rows; write a ModelFn, whose self.keras takes Keras "
-                    "layers, or choose another head"
+                    f"objectives.{name}: the head ranking compares the rows of a group, but a "
+                    "Keras loss is for single rows. Write a ModelFn, whose self.keras calls Keras "
+                    "layers, or use another head."
                 )
 
     def _check_losses(self) -> None:
@@ -326,20 +327,19 @@ class KerasModelFn(ModelFn):
             said = [field for field in _OF_LOSS if field in entry.model_fields_set]
             if said:
                 raise ConfigError(
-                    f"objectives.{name}: {', '.join(said)} of the spec and the loss that the Keras "
-                    "model is compiled with are two answers to one question; remove it from the "
-                    "spec"
+                    f"objectives.{name}: has {', '.join(said)}, but the Keras model is compiled "
+                    "with its own loss. Remove it from the spec."
                 )
             if self._loss_weights is not None and "loss_weight" in entry.model_fields_set:
                 raise ConfigError(
-                    f"objectives.{name}: has a loss_weight, and the Keras model is compiled with "
-                    "loss_weights; remove one of the two"
+                    f"objectives.{name}: has a loss_weight, but the Keras model is compiled with "
+                    "loss_weights. Remove one of the two."
                 )
             loss = self._losses[name]
             if str(getattr(loss, "reduction", "auto")) not in ("auto", "sum_over_batch_size"):
                 raise ConfigError(
                     f"the loss {keras_compile.name_of(loss)} of {name!r} has the reduction "
-                    f"{loss.reduction}; leave it out, and say reduction in the objective"
+                    f"{loss.reduction}. Remove it, and set reduction in the objective."
                 )
 
 

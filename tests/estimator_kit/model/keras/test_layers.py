@@ -1,4 +1,4 @@
-"""Keras layers in a ModelFn: variables, updates and losses are where Estimators look for them."""
+"""Keras layers in a ModelFn: an Estimator finds their variables, updates and losses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_rows(count, seed=0):
 
 
 class Both(ek.ModelFn):
-    """Everything that a graph could lose: updates, losses, what differs in training."""
+    """Uses updates, losses and layers that differ in training."""
 
     def logits(self, features, mode):
         layers = tf.keras.layers
@@ -97,13 +97,13 @@ print(json.dumps([answer.tolist(), one.tolist()]))
 
 
 @pytest.mark.ci
-def test_train_resume_evaluate_export_and_ask_elsewhere(tmp_path):
+def test_train_resume_evaluate_export_and_predict_in_another_process(tmp_path):
     spec = feature_specs.parse(DOCUMENT)
     model, rows = Both(spec, {"optimizer": "adam", "learning_rate": 0.02}), make_rows(64)
     trained = estimator(model, tmp_path / "model")
     trained.train(input_fn(spec, rows, repeat=10))
     before = read_metrics(trained.evaluate(input_fn(spec, rows)))
-    # Moving averages: the batch is always the same, so that 0.5^10 is left of the start.
+    # Moving averages: the batch is always the same, so 0.5^10 of the start values is left.
     columns = np.array([[*row["a"], *row["b"]] for row in rows], np.float32)
     start = 0.5**10
     value = trained.get_variable_value
@@ -114,15 +114,15 @@ def test_train_resume_evaluate_export_and_ask_elsewhere(tmp_path):
         value("batch_normalization/moving_variance"),
         columns.var(0) * (1 - start) + start, rtol=1e-4,
     )  # fmt: skip
-    # They go on from the checkpoint, and training lowers the loss.
+    # Training continues from the checkpoint and lowers the loss.
     trained = estimator(model, tmp_path / "model")
     trained.train(input_fn(spec, rows, repeat=60))
     after = read_metrics(trained.evaluate(input_fn(spec, rows)))
     assert after["global_step"] == 70 and after["loss"] < before["loss"]
-    # The loss of an evaluation is the squared error and the L2 of the one regularized kernel.
+    # The loss of an evaluation is the squared error plus the L2 loss of the regularized kernel.
     l2 = 0.01 * np.sum(value("dense/kernel") ** 2)
     assert after["loss"] == pytest.approx(after["loss/y"] + l2, abs=1e-5)
-    # A prediction does not depend on the rows beside it: the averages are used, nothing dropped.
+    # A prediction does not depend on the other rows: it uses the averages, and no dropout.
     predicted = [p["y/predictions"] for p in trained.predict(input_fn(spec, rows, labels=False))]
     alone = [p["y/predictions"] for p in trained.predict(input_fn(spec, rows[:1], labels=False))]
     np.testing.assert_allclose(predicted[0], alone[0], atol=1e-6)
@@ -160,8 +160,8 @@ def spec():
     )  # fmt: skip
 
 
-def test_a_step_is_that_of_keras_itself(spec, tmp_path):
-    """Five SGD steps from the same weights: through the kit, and by Keras's fit."""
+def test_a_step_equals_a_step_of_keras(spec, tmp_path):
+    """Five SGD steps from the same weights: with the kit, and with Keras's fit."""
     rows = make_rows(16)
     a = np.array([row["a"] for row in rows], np.float32)
     y = np.array([[row["y"]] for row in rows], np.float32)
@@ -176,7 +176,7 @@ def test_a_step_is_that_of_keras_itself(spec, tmp_path):
     ]  # fmt: skip
     assert set(first) == {*names, "global_step"}
     trained.train(input_fn(spec, rows, repeat=5))
-    # Made last: making a layer in a graph turns its class into that of graphs, in all of Keras 2.
+    # Made last: after a layer is made in a graph, Keras 2 uses the graph class of this layer.
     layers = tf.keras.layers
     fitted = tf.keras.Sequential(
         [
@@ -195,7 +195,7 @@ def test_a_step_is_that_of_keras_itself(spec, tmp_path):
 
 
 def build(logits, spec, mode="train"):
-    """The graph of a ModelFn with such logits."""
+    """The graph of a ModelFn with this method `logits`."""
     model = type("Model", (ek.ModelFn,), {"logits": logits})(spec)
     graph = tf.Graph()
     with graph.as_default():
@@ -211,7 +211,7 @@ def names(graph, key):
 
 
 class Inner(tf.keras.layers.Layer):
-    """A layer of layers, whose call has no argument `training`."""
+    """A layer with inner layers, whose call has no argument `training`."""
 
     def __init__(self, **arguments):
         super().__init__(**arguments)
@@ -235,7 +235,7 @@ def test_layers_in_layers_shared_layers_and_scopes(spec):
 
     for mode, updates in (("train", 4), ("eval", 0)):
         graph = build(logits, spec, mode)
-        # Two calls of twice the same layer: its kernel's loss once, that of activities four times.
+        # Two calls of the same layer, in two calls: one loss of the kernel, four of the activities.
         losses = names(graph, KEYS.REGULARIZATION_LOSSES)
         assert len([n for n in losses if "ActivityRegularizer" in n]) == 4
         assert len([n for n in losses if "kernel/Regularizer" in n]) == 1 == len(losses) - 4
@@ -283,42 +283,43 @@ MADE_BEFORE.build([None, 3])
     ("logits", "message"),
     [
         (lambda self, f, mode: tf.keras.layers.Dense(1, name="d")(dense(self, f)),
-         "the variable d/kernel is of a Keras layer that was not called through self.keras; its "
-         "regularization losses and updates would be lost: write self.keras(layer, inputs, mode) "
-         "in the place of layer(inputs)"),
+         "the variable d/kernel belongs to a Keras layer that was not called through self.keras, "
+         "so its regularization losses and updates would be lost. Write self.keras(layer, inputs, "
+         "mode) instead of layer(inputs)."),
         (lambda self, f, mode: ek.dense_layer(
             tf.keras.layers.Dropout(0.5)(dense(self, f)), 1, "logits"),
          "a Keras layer that differs in training, such as Dropout, was not called through "
-         "self.keras and would never be told that it is training: write self.keras(layer, inputs, "
-         "mode) in the place of layer(inputs)"),
+         "self.keras, so it would not know that it is training. Write self.keras(layer, inputs, "
+         "mode) instead of layer(inputs)."),
         (lambda self, f, mode: self.keras(MADE_BEFORE, dense(self, f), mode),
-         "self.keras: the layer 'early' has variables of another graph: training, evaluation and "
-         "export have a graph each; make layers in logits, not before"),
+         "self.keras: the layer 'early' has variables of another graph. Training, evaluation and "
+         "export have separate graphs. Make layers in logits, not before."),
         (lambda self, f, mode: self.keras(3, dense(self, f), mode),
          "self.keras: got 3, expected a layer or model of tf.keras"),
         (lambda self, f, mode: self.keras(
             tf.keras.layers.GRU(1, stateful=True, name="g"), dense(self, f)[:, None], mode),
-         "self.keras: the layer 'g' is stateful: it would carry states from the rows of one batch "
-         "or request to those of the next; leave stateful out"),
+         "self.keras: the layer 'g' is stateful. It would carry states from the rows of one batch "
+         "or request to the next. Remove stateful."),
         (lambda self, f, mode: self.keras(keras_3_layer(name="new"), dense(self, f), mode),
-         "self.keras: the layer 'new' is of Keras 3, which has no updates in an Estimator's graph; "
-         "take Keras 2, which tf.keras is here: `import estimator_kit.compat` first, then `from "
-         "tensorflow import keras` (or `import tf_keras as keras`) in the place of `import keras`"),
+         "self.keras: the layer 'new' belongs to Keras 3, which has no updates in an Estimator's "
+         "graph. Use Keras 2, which is tf.keras here: first `import estimator_kit.compat`, then "
+         "`from tensorflow import keras` (or `import tf_keras as keras`) instead of `import "
+         "keras`."),
         (lambda self, f, mode: keras_3_layer(name="new")(dense(self, f)),
-         "the variable new/kernel is of a layer of Keras 3, which has no updates in an Estimator's "
-         "graph; take Keras 2, which tf.keras is here: `import estimator_kit.compat` first, then "
-         "`from tensorflow import keras` (or `import tf_keras as keras`) in the place of `import "
-         "keras`"),
+         "the variable new/kernel belongs to a layer of Keras 3, which has no updates in an "
+         "Estimator's graph. Use Keras 2, which is tf.keras here: first `import "
+         "estimator_kit.compat`, then `from tensorflow import keras` (or `import tf_keras as "
+         "keras`) instead of `import keras`."),
     ],
 )  # fmt: skip
-def test_what_would_be_trained_in_part_is_refused(spec, logits, message):
+def test_layers_that_would_be_trained_only_partly_are_an_error(spec, logits, message):
     with pytest.raises(ek.ConfigError) as caught:
         build(logits, spec)
     assert str(caught.value) == message
 
 
-@pytest.mark.filterwarnings("ignore:.tf.layers.:UserWarning")  # That it is deprecated.
-def test_layers_of_v1_need_none_of_this(spec):
+@pytest.mark.filterwarnings("ignore:.tf.layers.:UserWarning")  # tf.layers is deprecated.
+def test_layers_of_v1_work_without_self_keras(spec):
     def logits(self, features, mode):
         return v1.layers.dense(dense(self, features), 1, kernel_regularizer=tf.nn.l2_loss)
 

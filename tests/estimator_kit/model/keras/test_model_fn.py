@@ -1,4 +1,4 @@
-"""Compiled Keras models through the kit: the same steps as Keras's own fit, and what is refused."""
+"""Compiled Keras models in the kit: the same steps as Keras's own fit, and errors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Three(ek.KerasModelFn):
 
 
 @pytest.mark.ci
-def test_the_steps_are_those_of_keras(tmp_path):
+def test_the_steps_equal_keras_steps(tmp_path):
     spec, rows = feature_specs.parse(part("click", "kind", "price", groups=("deep", "steps"))), [
         {**row, "s": row["s"][:1]} for row in make_rows(32)
     ]  # fmt: skip
@@ -100,14 +100,14 @@ def test_the_steps_are_those_of_keras(tmp_path):
     start = [w.copy() for w in model._weights_at_start]
     trained = estimator(model, tmp_path / "model")
     trained.train(input_fn(spec, rows, repeat=3))
-    # Another instance, as another process would make: its variables have the same names.
+    # Another instance, as in another process. Its variables have the same names.
     trained = estimator(Three(spec, {"learning_rate": model.params.learning_rate}),
                         tmp_path / "model")  # fmt: skip
     trained.train(input_fn(spec, rows, repeat=2))
     metrics = read_metrics(trained.evaluate(input_fn(spec, rows)))
     predicted = list(trained.predict(input_fn(spec, rows, labels=False)))
     got = [trained.get_variable_value(name) for name in model.first_values()]
-    # The export has the same, for any number of rows.
+    # The export returns the same predictions, for any number of rows.
     predict = tf.saved_model.load(
         saved_model.export_saved_model(trained, spec, str(tmp_path / "export"))
     ).signatures["serving_default"]
@@ -158,7 +158,7 @@ def model_of(make):
 
 
 def test_a_sequential_model_by_the_program(tmp_path):
-    """Column inputs, from_logits, SGD with momentum, clipping, and a name of its own."""
+    """Column inputs, from_logits, SGD with momentum, clipping, and an output with another name."""
     from estimator_kit.checkpoints.reading import outline
 
     spec = feature_specs.parse(part("click"))
@@ -173,7 +173,7 @@ def test_a_sequential_model_by_the_program(tmp_path):
     every = {"optimizers": {"": "adam"}, "learning_rate": 0.5}
     other = model_of(lambda: sequential("nadam", loss, last=None))(spec, every)
     assert (other.params.optimizers, other.params.learning_rate) == ({"": "adam"}, 0.5)
-    # Parameters of the Estimator make another instance, while a graph is being built.
+    # The argument `params` of the Estimator makes another instance while a graph is being built.
     fields = {"name": "a", "width": 3, "last": None, "loss_weights": [0.5]}
     model = model_of(lambda: sequential(optimizer, loss, **fields))(spec)
     assert model.spec.objectives["click"].loss_weight == 0.5
@@ -190,37 +190,39 @@ BCE = ("sgd", "binary_crossentropy")
     ("make", "change", "message"),
     [
         (lambda: sequential(*BCE, name="depe"), {},
-         "the Keras model has the inputs depe; the spec has no depe, but the groups deep and the "
-         "dense columns a, b: name each tf.keras.Input after one"),
+         "the Keras model has the inputs depe, but the spec has no depe. Name each tf.keras.Input "
+         "after a group (deep) or a dense column (a, b)."),
         (lambda: sequential(*BCE, width=5), {},
-         "the input 'deep' of the Keras model has the shape (None, 5), and the spec gives 4 "
-         "numbers; expected tf.keras.Input((4,), name='deep')"),
-        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled; call its "
-         "compile(optimizer, loss) first"),
+         "the input 'deep' of the Keras model has the shape (None, 5), but the spec gives 4 "
+         "numbers. Use tf.keras.Input((4,), name='deep')."),
+        (lambda: inner(), {}, "Own.keras_model returned a model that is not compiled. Call its "
+         "compile(optimizer, loss) first."),
         (lambda: 3, {}, "Own.keras_model returned 3, expected a tf.keras.Model"),
         (lambda: sequential("rmsprop", "binary_crossentropy"), {},
          "the model is compiled with the optimizer RMSprop, expected one of Adadelta, Adagrad, "
-         "Adam, Ftrl, SGD; choose another, or name one of the kit's: --model_params=optimizer=..."),
+         "Adam, Ftrl, SGD. Use another, or set an optimizer of the kit: "
+         "--model_params=optimizer=..."),
         (lambda: sequential(tf.keras.optimizers.Adam(clipnorm=1.0), "mse"), {},
-         "the model is compiled with Adam with clipnorm=1.0, which the kit's does not have; choose "
-         "another, or name one of the kit's: --model_params=optimizer=..."),
+         "the model is compiled with Adam with clipnorm=1.0, which the kit does not support. Use "
+         "another, or set an optimizer of the kit: --model_params=optimizer=..."),
         (lambda: sequential(
             tf.keras.optimizers.SGD(tf.keras.optimizers.schedules.CosineDecay(0.1, 9)), "mse"), {},
-         "the model is compiled with SGD with a schedule as its learning_rate; give a number, and "
-         "the schedule as --model_params=schedule=..."),
-        (lambda: sequential("sgd"), {}, "the model is compiled without a loss for dense"),
+         "the model is compiled with SGD with a schedule as its learning_rate. Use a number, and "
+         "set the schedule with --model_params=schedule=..."),
+        (lambda: sequential("sgd"), {},
+         "the model is compiled without a loss for dense. Add one to compile."),
         (lambda: sequential("sgd", "binary_crosentropy"), {},
          "the model is compiled with the loss 'binary_crosentropy' for dense, expected a name in "
          "tf.keras.losses, a Loss or a function. Did you mean 'binary_crossentropy'?"),
         (lambda: sequential(*BCE), {"positive_penalty": 3},
-         "objectives.click: positive_penalty of the spec and the loss that the Keras model is "
-         "compiled with are two answers to one question; remove it from the spec"),
+         "objectives.click: has positive_penalty, but the Keras model is compiled with its own "
+         "loss. Remove it from the spec."),
         (lambda: sequential("sgd", tf.keras.losses.BinaryCrossentropy(reduction="sum")), {},
-         "the loss binary_crossentropy of 'click' has the reduction sum; leave it out, and say "
-         "reduction in the objective"),
+         "the loss binary_crossentropy of 'click' has the reduction sum. Remove it, and set "
+         "reduction in the objective."),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_when_it_is_made(make, change, message):
+def test_a_model_that_does_not_fit_is_an_error_at_once(make, change, message):
     document = part("click")
     document["objectives"]["click"].update(change)
     with pytest.raises(ek.ConfigError) as caught:
@@ -239,8 +241,8 @@ def test_outputs_have_the_names_of_the_objectives():
     with pytest.raises(ek.ConfigError) as caught:
         model_of(make)(feature_specs.parse(part("click", "price")))
     assert str(caught.value) == (
-        "the Keras model has the outputs click, cost; the objectives of the spec are click, price: "
-        "name the outputs after them"
+        "the Keras model has the outputs click, cost, but the objectives of the spec are click, "
+        "price. Name the outputs after the objectives."
     )
 
 
@@ -254,7 +256,7 @@ class Times(layers.Layer):
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_layer_that_cannot_be_made_anew_is_refused_with_the_remedy(nested):
+def test_a_layer_that_cannot_be_made_again_is_an_error_with_the_remedy(nested):
     def make():
         deep, inside = tf.keras.Input((4,), name="deep"), tf.keras.Input((4,))
         last = tf.keras.Model(inside, Times(2.0)(inside)) if nested else Times(2.0)
@@ -265,19 +267,20 @@ def test_a_layer_that_cannot_be_made_anew_is_refused_with_the_remedy(nested):
     with pytest.raises(ek.ConfigError) as caught:
         model_of(make)(feature_specs.parse(part("click")))
     start, _, end = str(caught.value).partition(" (")
-    reason, _, end = end.partition("); ")
-    assert reason and start == "Keras cannot make the layers of Own.keras_model anew in a graph"
+    reason, _, end = end.partition("). ")
+    assert reason and start == "Keras cannot make the layers of Own.keras_model again in a graph"
     assert end == (
-        "a layer of your own needs a get_config, which returns that of Layer with the arguments of "
-        "its __init__, and, inside of another model, @tf.keras.utils.register_keras_serializable()"
+        "Give your layers a get_config that extends the config of Layer by the arguments of "
+        "__init__. A layer inside another model also needs "
+        "@tf.keras.utils.register_keras_serializable()."
     )
 
 
 @pytest.mark.parametrize(
-    ("last", "logits", "kind", "takes"),
-    [(None, False, "BiasAdd", "no logits"), ("sigmoid", True, "Sigmoid", "logits")],
+    ("last", "logits", "kind", "expects"),
+    [(None, False, "BiasAdd", "the output of Sigmoid"), ("sigmoid", True, "Sigmoid", "logits")],
 )
-def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, takes):
+def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, expects):
     from estimator_kit.checkpoints.reading import outline
 
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=logits)
@@ -285,14 +288,15 @@ def test_a_logit_or_a_probability_is_never_guessed(last, logits, kind, takes):
     with pytest.raises(ek.ConfigError) as caught:
         outline(model)
     assert str(caught.value) == (
-        f"the output for 'click' ends in {kind}, and its loss binary_crossentropy takes {takes}; "
-        "the head binary wants either Sigmoid at its end, or from_logits=True in its loss"
+        f"the output for 'click' ends in {kind}, but its loss binary_crossentropy expects "
+        f"{expects}. For the head binary, either end the output in Sigmoid, or use "
+        "from_logits=True in the loss, but not both."
     )
 
 
 @pytest.mark.parametrize("as_dict", [False, True])
-def test_losses_in_a_list_are_those_of_the_outputs_in_the_order_of_keras(as_dict):
-    """Outputs in a list have their own order, those in a dict that of their names."""
+def test_losses_in_a_list_belong_to_the_outputs_in_the_order_of_keras(as_dict):
+    """Outputs in a list keep their order. Outputs in a dict are sorted by name."""
 
     def make():
         deep = tf.keras.Input((4,), name="deep")
@@ -322,22 +326,21 @@ def test_losses_in_a_list_are_those_of_the_outputs_in_the_order_of_keras(as_dict
     assert sum(losses[n] * weights[n] for n in losses) == pytest.approx(expected)
 
 
-def test_the_head_ranking_has_no_loss_of_single_rows():
+def test_the_head_ranking_is_not_supported():
     document = part("price")
     document["features"]["query"] = {"dtype": "string", "default": ""}
     document["objectives"]["price"] = {"head": "ranking", "group_by": "query"}
     with pytest.raises(ek.ConfigError) as caught:
         model_of(lambda: sequential("sgd", "mse"))(feature_specs.parse(document))
     assert str(caught.value) == (
-        "objectives.price: the head ranking compares the rows of a group, and a loss of Keras is "
-        "of single rows; write a ModelFn, whose self.keras takes Keras layers, or choose another "
-        "head"
+        "objectives.price: the head ranking compares the rows of a group, but a Keras loss is for "
+        "single rows. Write a ModelFn, whose self.keras calls Keras layers, or use another head."
     )
 
 
 @pytest.mark.parametrize("loss", ["cosine_similarity", tf.keras.losses.Poisson()])
 @pytest.mark.parametrize("combine", ["uncertainty", "gradnorm", "pcgrad"])
-def test_learned_weights_take_no_loss_below_zero(loss, combine):
+def test_learned_weights_do_not_support_negative_losses(loss, combine):
     def make():
         deep = tf.keras.Input((4,), name="deep")
         outputs = {"click": layers.Dense(1, "sigmoid")(deep), "price": layers.Dense(1)(deep)}
@@ -353,12 +356,12 @@ def test_learned_weights_take_no_loss_below_zero(loss, combine):
         model_of(make)(spec, {"combine": combine})
     name = loss if isinstance(loss, str) else "poisson"
     assert str(caught.value) == (
-        f"combine: {combine} needs losses that are never below 0, and {name}, that of objective "
-        "'price', can be; choose another loss, or pcgrad or weights"
+        f"combine: {combine} needs losses that are never negative, but {name}, the loss of "
+        "objective 'price', may be. Use another loss, or pcgrad or weights."
     )
 
 
-def test_the_loss_of_an_objective_with_steps_is_keras_of_each_step():
+def test_with_steps_the_keras_loss_is_computed_for_each_step():
     document = part("price")
     document["labels"]["price"]["shape"] = [2]
     document["objectives"]["price"]["steps"] = 2
@@ -372,6 +375,6 @@ def test_the_loss_of_an_objective_with_steps_is_keras_of_each_step():
     objective = model_of(make)(feature_specs.parse(document)).objectives["price"]
     logits, labels = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([[0.0, 5.0], [3.0, 0.0]])
     np.testing.assert_allclose(objective.row_losses(logits, labels), [1, 3, 0, 4])
-    # The last step counts three times, the one before it not at all.
+    # The last step has weight 3. The step before it has weight 0.
     weights = tf.constant([[1.0, 1.0], [0.0, 3.0]])
     assert float(objective.loss(logits, labels, weights)) == pytest.approx((1 + 3 + 3 * 4) / 5)
