@@ -20,7 +20,7 @@ PYTEST := -m pytest -n 2 --dist worksteal
 DEMO_DIR ?= runs/ads
 COMMA := ,
 ifeq ($(wildcard $(CONSTRAINTS)),)
-$(error TF=$(TF): expected 2.15 to 2.21, there is no $(CONSTRAINTS))
+$(error TF=$(TF): expected 2.15 to 2.21. $(CONSTRAINTS) does not exist)
 endif
 
 # The environment without TensorFlow, of the oldest Python.

@@ -41,7 +41,7 @@ def document(result: RunResult, **also: Any) -> dict[str, Any]:
 
 
 def read_result(model_dir: str) -> Optional[dict[str, Any]]:
-    """The result of the last run in a model directory, or None if there was no run.
+    """The result of the last run in a model directory, or None if the directory has no result.
 
     Raises:
       ConfigError: the file is damaged.

@@ -5,7 +5,8 @@
 
 It prints `file:line: 'phrase': what to write` for each one, and exits with 1 if there are any. In a
 Python file it reads comments, docstrings and other strings. In a Markdown file it leaves out
-fenced blocks of code, but reads their comments. It never changes a file.
+fenced blocks of code, but reads their comments. It also leaves out a table of sentences before and
+after, whose columns are "not" and "but". It never changes a file.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ EVERYTHING = (
     "exp.flags", "run.py", "Makefile",
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".yaml", ".flags", ".json", ".sh", ".toml", ""}
-# This file, and the page of sentences before and after.
+# This file lists the phrases.
 LEFT_OUT = {"tools/check_language.py"}
 
 # What is ruled out, as a regular expression, and what to write.
 PHRASES = {
     r"\bbesides?\b": "'with', 'next to', 'in addition to' or 'compared with'",
-    r"\b(?:is|are|as|was|were) none\b": "say what is missing: 'has no ...', 'does not exist'",
+    r"\b(?:is|are|as|was|were) (?-i:none)\b": "say what is missing: 'has no ...', 'does not exist'",
     r"\b(?:is|are|was|were) no\b(?! longer)": "name the actor: 'has no ...', '... does not exist'",
     r"\bheld against\b": "'compared with'",
     r"\bholds? (?:it|them|\w+) (?:against|to)\b": "'compares ... with'",
@@ -53,6 +54,8 @@ PHRASES = {
 }  # fmt: skip
 _PATTERN = re.compile("|".join(f"({phrase})" for phrase in PHRASES), re.IGNORECASE)
 _ADVICE = tuple(PHRASES.values())
+# The header of a table of sentences before and after.
+_EXAMPLES = ["|", "not", "|", "but", "|"]
 _IDENTIFIER = re.compile(r"`[^`]*`")
 
 
@@ -121,14 +124,15 @@ def other_text(text: str, path: pathlib.Path) -> Iterator[tuple[int, str]]:
     if path.suffix != ".md":
         yield 1, text
         return
-    code = False
+    code = examples = False
     kept = []
     for line in text.splitlines():
+        examples = line.startswith("|") and (examples or line.split() == _EXAMPLES)
         if line.lstrip().startswith("```"):
             code = not code
             kept.append("")
         else:
-            kept.append(line if not code or "#" in line else "")
+            kept.append(line if not examples and (not code or "#" in line) else "")
     yield 1, "\n".join(kept)
 
 

@@ -29,13 +29,13 @@ def parse_choice(
     if isinstance(choice, Mapping):
         if len(choice) != 1:
             raise ConfigError(
-                f"{what}: got {dict(choice)}, expected a name or {{name: {{field: value}}}}"
+                f"{what}: expected a name or {{name: {{field: value}}}}, got {dict(choice)}."
             )
         name, fields = next(iter(choice.items()))
     else:
         name, fields = choice, {}
     if name not in known:
-        raise ConfigError(f"no {what} {name!r}{did_you_mean(str(name), known)}")
+        raise ConfigError(f"unknown {what} {name!r}{did_you_mean(str(name), known)}")
     try:
         return known[name].model_validate({} if fields is None else fields)
     except pydantic.ValidationError as error:

@@ -1,11 +1,11 @@
-"""The numbers that the report page draws of one evaluation: `observed/curves/<step>.json`.
+"""The numbers of one evaluation that the report page draws: `observed/curves/<step>.json`.
 
     path = curves.write(model_dir, step, {"click": curves.curve("histogram", totals)})
     by_step = curves.read(model_dir)
 
-An evaluation gives one array an objective (`model.objectives.observed`). `curve` condenses it to at
-most 200 points, so a file has a few KB however many rows there were. It keeps aggregates only,
-never a row. It builds no graph.
+An evaluation returns one array for each objective (`model.objectives.observed`). `curve` reduces it
+to at most 200 points, so a file has only a few KB for any number of rows. A file contains
+aggregates, never rows. This module builds no graph.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.model.objectives import deciles, ranking_curve
 
-POINTS = 200  # Of a ROC curve; its area is then right to 0.0005.
+POINTS = 200  # Points of a ROC curve. Its area has an error of at most 0.0005.
 RELIABILITY_BINS = 20
 _FOLDER = os.path.join("observed", "curves")
 
 
 def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
-    """What is kept of an array, by its kind.
+    """The numbers to keep from an array, which depend on its kind.
 
     Returns:
-      - `histogram` (binary), float64 [2, 16384]: `points`, at up to 200 thresholds the weight of
-        positives and of negatives whose logit is above; `reliability`, 20 bins of equal weight with
-        the mean prediction, the mean label and the weight.
+      - `histogram` (binary), float64 [2, 16384]: `points`, up to 200 thresholds with the weight of
+        the positives and of the negatives whose logit is above the threshold; `reliability`, 20
+        bins of equal weight with the mean prediction, the mean label and the weight.
       - `by_prediction` (regression, poisson, logistic_regression), float64 [4, 4096]: `deciles`,
-        ten parts of equal weight by prediction, with weight, prediction, label, residual (label
-        minus prediction) and root_mean_squared_error.
-      - `confusion` (multi_class of up to 50 classes): `matrix`, rows are labels.
-      - `by_class` (multi_label, multi_class of more classes): `labels`, `predictions`, `hits`.
+        ten parts of equal weight, ordered by prediction, with weight, prediction, label, residual
+        (label minus prediction) and root_mean_squared_error.
+      - `confusion` (multi_class with up to 50 classes): `matrix`, whose rows are labels.
+      - `by_class` (multi_label, multi_class with more classes): `labels`, `predictions`, `hits`.
       - `coverage` (quantile): `weight`, `covered`, the share of labels up to each quantile.
       - `similarity` (cosine): `weight` in 40 bins from -1 to 1.
       - `list_length` (ranking): `rows`, the largest length of each part; `weight`, `loss`.
@@ -50,13 +50,13 @@ def curve(kind: str, total: np.ndarray) -> dict[str, Any]:
 def write(
     model_dir: str, step: int, curves: Mapping[str, Mapping[str, Any]], name: str = ""
 ) -> str:
-    """Writes the curves of an evaluation, by objective; one of the same step is replaced.
+    """Writes the curves of an evaluation. Replaces an existing file of the same step.
 
     Args:
-      model_dir: of the model.
+      model_dir: the model directory.
       step: the global step of the checkpoint.
-      curves: by objective, as `curve` returns them.
-      name: of an evaluation apart from those of the training (`--eval_name`), or "".
+      curves: the curves by objective, as `curve` returns them.
+      name: the name of a separate evaluation (`--eval_name`), or "" in a training.
     """
     file = f"{step}-{name}.json" if name else f"{step}.json"
     path = os.path.join(model_dir, _FOLDER, file)
@@ -65,10 +65,10 @@ def write(
 
 
 def read(model_dir: str) -> dict[int, dict[str, Any]]:
-    """`{step: {objective: curve}}` of the evaluations of a training, by step.
+    """Returns `{step: {objective: curve}}` of the evaluations of a training, ordered by step.
 
     Raises:
-      ConfigError: a file holds something else.
+      ConfigError: a file has other content.
     """
     folder = os.path.join(model_dir, _FOLDER)
     found = {}
@@ -88,7 +88,7 @@ class _File(storage.Form):
 def _binary(counts: np.ndarray) -> dict[str, Any]:
     positives, negatives = counts
     edges = np.linspace(-20.0, 20.0, ranking_curve.BINS + 1)
-    # Above the lower edge of each bin, from the highest bin down.
+    # The weight above the lower edge of each bin, starting with the highest bin.
     above = np.cumsum(counts[:, ::-1], axis=1)
     chosen = _evenly(above)
     points = {
@@ -111,7 +111,7 @@ def _binary(counts: np.ndarray) -> dict[str, Any]:
 
 
 def _evenly(above: np.ndarray) -> np.ndarray:
-    """Places at which positives and negatives together have grown by equal shares."""
+    """The positions between which the shares of positives and negatives grow equally."""
     totals = np.where(above[:, -1:] > 0, above[:, -1:], 1)
     grown = (above / totals).sum(axis=0)
     wanted = np.linspace(0, grown[-1], POINTS)
@@ -121,7 +121,7 @@ def _evenly(above: np.ndarray) -> np.ndarray:
 def _parts(
     weight: np.ndarray, parts: int, sums: Mapping[str, np.ndarray]
 ) -> dict[str, list[float]]:
-    """The weight and the means of sums over neighboring bins of about equal weight together."""
+    """Joins neighboring bins to parts of about equal weight: weights, and means of the sums."""
     total = weight.sum()
     if total == 0:
         return {"weight": [], **{name: [] for name in sums}}

@@ -1,14 +1,14 @@
-"""`observed/training.jsonl`: what a training measured every few steps, one JSON object a line.
+"""`observed/training.jsonl`: the measurements of a training, one JSON object per line.
 
     {"step": 800, "loss": 0.181, "losses": {"click": 0.171, "purchase": 0.02},
      "learning_rate": 0.05, "gradient_norm": 0.83, "examples_per_second": 71500.0}
 
-`loss` and `losses` are of one batch. `gradient_norm` is the norm of all gradients together before
-they are clipped. `examples_per_second` is that of the start so far. A number that a model does not
-have is left out.
+`loss` and `losses` are for one batch. `gradient_norm` is the norm of all gradients together, before
+clipping. `examples_per_second` is the mean rate since the process started. If a model does not have
+a number, the number is left out.
 
-A training that starts again removes the lines of steps that it makes again. The file has at most
-2,000 lines: then every second one is removed, and lines come half as often.
+A training that starts again removes the lines of steps that it repeats. The file has at most 2,000
+lines. If it would have more, the training removes every second line and writes half as often.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def path_of(model_dir: str) -> str:
 
 
 def read(model_dir: str) -> list[dict[str, Any]]:
-    """The entries by step; empty where a training wrote none.
+    """Returns the entries, ordered by step. Empty if the file does not exist.
 
     Raises:
-      ConfigError: a line holds something else.
+      ConfigError: a line has other content.
     """
     path = path_of(model_dir)
     if not tf.io.gfile.exists(path):
@@ -54,11 +54,11 @@ def read(model_dir: str) -> list[dict[str, Any]]:
 
 
 class TrainingLog:
-    """Keeps the entries of a training, and writes them at checkpoints.
+    """Collects the entries of a training, and writes them at checkpoints.
 
     Args:
-      model_dir: of the model.
-      start_step: where this start begins; later entries of an earlier start are removed.
+      model_dir: the model directory.
+      start_step: the first step of this start. Later entries of earlier starts are removed.
     """
 
     def __init__(self, model_dir: str, start_step: int):

@@ -201,7 +201,7 @@ OPTIMIZERS: dict[str, type[_Kind]] = {
     "sgd": SGD,
 }
 
-# Tensors that hooks fetch by name from the training graph; the rate is that of the last optimizer.
+# Tensors that hooks fetch by name from the training graph. The rate is the last optimizer's rate.
 GRADIENT_NORM_TENSOR = "estimator_kit/gradient_norm"
 LEARNING_RATE_TENSOR = "estimator_kit/learning_rate"
 

@@ -2,10 +2,10 @@
 
     found = slices(spec, rows, predictions, ["country", "device"])
 
-A slice is all rows with one value of a feature. Each slice has the metric of its objective and an
-interval of it by the bootstrap. The most frequent 20 values of a feature with at least 50 rows are
-shown; `left_out` says how many rows the others have. It reads only what the caller passes, and
-writes nothing.
+A slice is all rows with one value of a feature. Each slice has the metric of its objective, with a
+bootstrap interval. The result contains the 20 most frequent values of a feature, if they have at
+least 50 rows. `left_out` is the number of remaining rows. The module reads only its
+arguments and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from feature_specs.spec import FeatureSpec
 MOST_VALUES, LEAST_ROWS = 20, 50
 _SAMPLES = 200
 
-# The metric that judges an objective, by its head.
+# The metric of an objective, by its head.
 METRICS = {
     "binary": "auc",
     "logistic_regression": "mean_squared_error",
@@ -37,7 +37,7 @@ METRICS = {
 
 
 def check(spec: FeatureSpec, names: Sequence[str]) -> None:
-    """Raises ConfigError for a feature of --slices that cannot divide rows into slices."""
+    """Raises ConfigError if --slices names a feature that cannot divide rows into slices."""
     for name in names:
         feature = spec.features.get(name)
         if feature is None:
@@ -46,8 +46,8 @@ def check(spec: FeatureSpec, names: Sequence[str]) -> None:
             )
         if feature.dtype == "float32" or feature.shape != ():
             raise ConfigError(
-                f"--slices: {name} holds {'numbers' if feature.dtype == 'float32' else 'lists'}, "
-                "expected a feature with one string or integer."
+                f"--slices: {name} contains {'floats' if feature.dtype == 'float32' else 'lists'}, "
+                "expected a feature with a single string or integer."
             )
 
 
@@ -59,13 +59,13 @@ def slices(
     Args:
       spec: the feature spec.
       rows: the rows of the evaluation, with the features of `names`.
-      predictions: of each objective, as `EvalRows.predictions` gives them.
-      names: the features.
+      predictions: the predictions by objective, as `EvalRows.predictions` returns them.
+      names: the features to slice by.
 
     Returns:
       `{"objectives": {objective: {"metric", "overall": {"value", "rows"}, "slices": [{"feature",
       "value", "rows", "metric", "low", "high"}], "left_out": {feature: rows}}}}`. `low` and `high`
-      bound the 95 % interval, or are None where it is not defined.
+      bound the 95 % interval. A value that is undefined is None.
     """
     objectives = {}
     for objective, predicted in predictions.items():
@@ -93,7 +93,7 @@ def slices(
 
 
 def _values(values: NDArray) -> tuple[list[Any], int]:
-    """The values to show, the most frequent first, and the rows of the others."""
+    """The values to show, the most frequent first, and the number of rows with other values."""
     found, counts = np.unique(values, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:MOST_VALUES]
     shown = [i for i in order if counts[i] >= LEAST_ROWS]

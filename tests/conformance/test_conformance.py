@@ -89,7 +89,7 @@ def some_heads(name):
     return [heads[place % len(heads)], heads[(place + 4) % len(heads)]]
 
 
-# Those with the most and the least in common with the others; .ci/run has all.
+# The models with the most and the least in common with other models. `ci` tests have all models.
 IN_EVERY_RUN = ("wide_deep", "two_tower")
 
 

@@ -13,9 +13,9 @@ from input_pipelines.transform.transforms import Transform
 
 
 def batch_of(spec, rows, *, labels=True):
-    """An input_fn: twice the same batch, or without labels once.
+    """An input_fn that returns the same batch twice, or once without labels.
 
-    The kit's own pipeline, which has tests of its own, takes longer.
+    The kit's pipeline takes longer, and other tests cover it.
     """
     records = [writing.example(row).SerializeToString() for row in rows]
 

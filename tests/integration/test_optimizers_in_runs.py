@@ -116,7 +116,7 @@ def test_averages_that_were_not_kept_are_missed(config):
     with pytest.raises(ek.CheckpointError) as error:
         ek.run(config(params={"moving_average": 0.9}, mode="evaluate"))
     assert str(error.value).endswith(
-        "ExponentialMovingAverage: because it was trained without the model parameter "
+        "ExponentialMovingAverage, because it was trained without the model parameter "
         "moving_average. Remove the parameter."
     )
 
@@ -173,8 +173,8 @@ def test_a_schedule_that_an_optimizer_would_not_follow(config):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"optimizers": {"": "sgdd"}}, "no optimizer 'sgdd'. Did you mean 'sgd'?"),
-        ({"schedule": "cosin"}, "no schedule 'cosin'. Did you mean 'cosine'?"),
+        ({"optimizers": {"": "sgdd"}}, "unknown optimizer 'sgdd'. Did you mean 'sgd'?"),
+        ({"schedule": "cosin"}, "unknown schedule 'cosin'. Did you mean 'cosine'?"),
         ({"freeze": ["("]}, "model DNNModel: freeze.0: got '(', '(' is not a "
                             "regular expression: missing ), unterminated subpattern at position 0"),
         ({"freeze": ["wide"]}, "freeze: 'wide' fits no variable. Use one of: "),

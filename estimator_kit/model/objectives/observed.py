@@ -1,4 +1,4 @@
-"""Sums of an evaluation that are no metric: what the curves of the report page are drawn from.
+"""Additional sums of an evaluation, from which the report page draws its curves.
 
 An objective calls `observe` in its `metrics` with a streaming sum of an array, such as the
 histogram of its logits. A session hook takes all of them out of the graph with `take` and reads

@@ -1,4 +1,4 @@
-"""The charts of the report page: Plotly figures of numbers that are there already.
+"""The charts of the report page: Plotly figures of existing numbers.
 
 Each function returns a figure, or None where a run did not write what it shows. Plotly draws in the
 browser, so a figure holds aggregates alone. The extra `report` brings Plotly.
@@ -41,7 +41,7 @@ def figure(title: str, x: str, y: str, *, height: int = _HEIGHT, **layout: Any) 
 
 
 def line(fig: go.Figure, x: Any, y: Any, name: str, **style: Any) -> None:
-    """Adds a line through points, of lists or arrays."""
+    """Adds a line through points, which are lists or arrays."""
     fig.add_trace(go.Scatter(x=list(x), y=list(y), name=name, mode="lines", **style))
 
 
@@ -167,7 +167,7 @@ def gain(curve: Mapping[str, Any]) -> Any:
 
 
 def scores(curve: Mapping[str, Any]) -> Any:
-    """How logits of positives and of negatives are spread; each label sums to 1."""
+    """The distribution of the logits of positives and negatives. Each distribution sums to 1."""
     points = curve["points"]
     if len(points["logit"]) < 3 or _rates(curve) is None:
         return None
@@ -183,7 +183,7 @@ def scores(curve: Mapping[str, Any]) -> Any:
 
 
 def thresholds(curve: Mapping[str, Any]) -> list[dict[str, float]]:
-    """Rows of a table: what choosing a probability as threshold means."""
+    """The rows of a table with the effects of several probabilities as thresholds."""
     rates = _rates(curve)
     if rates is None:
         return []
@@ -288,7 +288,7 @@ def list_lengths(curve: Mapping[str, Any]) -> Any:
 
 
 def slices(found: Mapping[str, Any]) -> Any:
-    """A forest plot: the metric of each slice with its interval, and that of all rows."""
+    """A forest plot: the metric of each slice with its interval, and the metric of all rows."""
     parts = found["slices"][::-1]
     if not parts:
         return None
@@ -312,7 +312,7 @@ def slices(found: Mapping[str, Any]) -> Any:
 
 
 def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric: str) -> Any:
-    """What the metric loses when the values of a feature are shuffled."""
+    """The loss of the metric when the values of a feature are shuffled."""
     found = sorted(
         ((each[objective]["mean"], each[objective]["spread"], name)
          for name, each in features.items() if objective in each),
@@ -320,7 +320,7 @@ def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric
     if not found:
         return None
     means, spreads, names = zip(*found)
-    fig = figure(f"{objective}: what {metric} loses without a feature", f"loss of {metric}", "",
+    fig = figure(f"{objective}: loss of {metric} without a feature", f"loss of {metric}", "",
                  height=120 + 24 * len(found))  # fmt: skip
     fig.add_trace(
         go.Bar(x=means, y=names, orientation="h", name="mean of the repeats",
@@ -331,7 +331,7 @@ def importance(features: Mapping[str, Mapping[str, Any]], objective: str, metric
 
 
 def parameters(numbers: Numbers) -> Any:
-    """Parameters of the largest variables, without those of optimizers."""
+    """The number of parameters of the largest variables. Slots of optimizers are not included."""
     weights = [table for table in numbers.tables if not table.is_slot]
     if not weights:
         return None

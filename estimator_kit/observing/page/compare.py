@@ -1,4 +1,4 @@
-"""Several runs in one page: metrics side by side, learning curves over each other, what differs."""
+"""Several runs in one page: metrics side by side, learning curves in one chart, differences."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def sections(runs: Sequence[Numbers]) -> list[Section]:
     """The sections of a comparison.
 
     Args:
-      runs: at least two. Objectives that only some of them have are shown for those.
+      runs: at least two runs. An objective is shown for the runs that have it.
     """
     made = [_metrics(runs), _curves(runs), _flags(runs), *_specs(runs)]
     return [section for section in made if section is not None]
 
 
 def name_of(run: Numbers) -> str:
-    """The model directory as the page names it."""
+    """The name of a run on the page, which is its model directory."""
     return os.path.normpath(run.model_dir)
 
 

@@ -2,9 +2,9 @@
 
     for sentence in findings(numbers): ...
 
-A rule says nothing where its numbers are missing, and nothing that could be chance: a count has an
-error of its square root (Poisson), and a rule does not report a difference of less than two or
-three errors. So an honest run has no false alarm. Rules read numbers and never change them.
+A rule returns nothing if its numbers are missing, or if a difference could be random. The error of
+a count is its square root (Poisson), and a rule does not report a difference below two or three
+errors. Rules read numbers and never change them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Optional
 from estimator_kit.observing.page.numbers import Numbers
 
 FEW_POSITIVES = 100
-_CALIBRATION = 0.1  # From 1, beside three times the error of the count.
+# The least difference from 1 that is reported, if it also exceeds three errors of the count.
+_CALIBRATION = 0.1
 _LARGE_TABLE, _LITTLE_IMPORTANCE = 0.95, 0.01
 _WAITING = 0.5
 
@@ -79,7 +80,8 @@ def _overfitting(numbers: Numbers) -> Iterator[str]:
             continue
         yield (
             f"{objective}: {metric} was best at step {peak[0]:,} ({peak[1]:.4f}) and is "
-            f"{series[-1][1]:.4f} now, so the model overfits since then. {_export(numbers, metric)}"
+            f"{series[-1][1]:.4f} now, so the model has overfitted since then. "
+            f"{_export(numbers, metric)}"
         )
 
 
@@ -101,7 +103,7 @@ def _weak_slices(numbers: Numbers) -> Iterator[str]:
                 interval = f"95 % interval {part['low']:.4f} to {part['high']:.4f}"
                 yield (
                     f"{objective}: {found['metric']} of {part['feature']}={part['value']} is "
-                    f"{part['metric']:.4f} ({interval}), below the {overall:.4f} of all rows."
+                    f"{part['metric']:.4f} ({interval}), below {overall:.4f} for all rows."
                 )
 
 
@@ -116,7 +118,7 @@ def _no_effect(numbers: Numbers) -> Iterator[str]:
         verb = "has" if len(dead) == 1 else "have"
         yield (
             f"{names} {verb} no measurable effect on the evaluation. A feature that shares its "
-            "information with another one can look like this, too. Try a training without it."
+            "information with another feature can look like this too. Try a training without it."
         )
 
 
@@ -171,8 +173,8 @@ def _positives(numbers: Numbers, objective: str) -> Optional[float]:
 def _error(numbers: Numbers, objective: str, metric: str, value: float) -> float:
     """How much a metric varies from one evaluation to the next on the same rows.
 
-    Of an AUC a third of its standard error (Hanley & McNeil, Radiology 143, 1982), since both
-    evaluations score the same rows; of other metrics 1 % of the value.
+    For an AUC, it is a third of the standard error (Hanley & McNeil, Radiology 143, 1982), because
+    both evaluations use the same rows. For other metrics, it is 1 % of the value.
     """
     last = numbers.curves.get(max(numbers.curves, default=0), {}).get(objective, {})
     weight = last.get("weight")

@@ -1,6 +1,6 @@
 """`history.html` of a retraining directory: all cycles in one page.
 
-It draws the reports that cycles have written (`retraining.report`), and reads nothing else.
+It draws the reports that the cycles have written (`retraining.report`), and reads nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def sections(reports: Sequence[Report]) -> list[Section]:
     """The sections of the page.
 
     Args:
-      reports: of all cycles, the oldest first; see `retraining.report.document`.
+      reports: the reports of all cycles, the oldest first. See `retraining.report.document`.
     """
     made = [_cycles(reports), _metrics(reports), _data(reports), _seconds(reports)]
     return [section for section in made if section is not None]
@@ -45,7 +45,7 @@ def _cycles(reports: Sequence[Report]) -> Section:
 
 
 def reason(report: Report) -> str:
-    """Why a cycle was not promoted: the conditions that failed with their values, or its error."""
+    """Why a cycle was not promoted: the failed conditions with their values, or the error."""
     failed = [found["sentence"] for found in report["gate"] if found["passed"] is False]
     stopped = [found["text"] for found in report["checks"] if found["verdict"] == "stop"]
     return "; ".join([*failed, *stopped]) or (report["problem"] or "")
@@ -55,7 +55,7 @@ def _metrics(reports: Sequence[Report]) -> Optional[Section]:
     names = dict.fromkeys(name for report in reports for name in report["metrics"])
     return with_charts(
         "Live and candidate by cycle",
-        "Bars show the interval of the difference to the live model, where the gate measured one. "
+        "Bars show the interval of the difference from the live model, if the gate measured one. "
         "A cross marks a cycle that was not promoted.",
         [_metric(reports, name) for name in names],
     )

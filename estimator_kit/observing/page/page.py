@@ -2,8 +2,8 @@
 
     path = write("runs/ads")
 
-It is made from what a run has written (`numbers`), so `--mode=report` can make it again at any
-time. It holds aggregates only, never rows. The extra `report` installs Jinja2, which fills the
+The page shows the files that a run has written (`numbers`), so `--mode=report` can make it again at
+any time. It contains aggregates, never rows. The extra `report` installs Jinja2, which fills the
 template, and Plotly, whose JavaScript is inside the file.
 """
 
@@ -25,21 +25,21 @@ HISTORY = "history.html"
 
 
 def check_installed() -> None:
-    """Raises ConfigError where the extra `report` is not installed."""
+    """Raises ConfigError if the extra `report` is not installed."""
     try:
         import jinja2  # noqa: F401
         import plotly  # noqa: F401
     except ImportError as error:
         raise ConfigError(
             f"the report page needs the packages Jinja2 and Plotly, got: {error}. Install them "
-            "with pip install 'estimator-kit[report]', or leave the page out with --report=off."
+            "with `pip install 'estimator-kit[report]'`, or turn the page off with --report=off."
         ) from error
 
 
 def attempt(write: Callable[[], str]) -> str:
-    """Writes a page at the end of a run, and says where it is or why there is none.
+    """Writes a page at the end of a run. Returns a text with its path, or with the error.
 
-    A run never fails for want of a picture, so every error becomes a text.
+    A run must not fail because of its report page, so every error becomes a text.
     """
     try:
         check_installed()
@@ -52,11 +52,11 @@ def write(model_dir: str, *, to: Optional[str] = None) -> str:
     """Writes the page of a model directory and returns its path.
 
     Args:
-      model_dir: of a training that has ended, or is under way.
-      to: the file to write, `report.html` in the model directory by default.
+      model_dir: the model directory of a training, which may still be running.
+      to: the file to write; by default `report.html` in the model directory.
 
     Raises:
-      ConfigError: a package is missing, or the directory holds no run.
+      ConfigError: a package is missing, or the directory contains no run.
     """
     check_installed()
     path = to or os.path.join(model_dir, FILE)
@@ -65,7 +65,7 @@ def write(model_dir: str, *, to: Optional[str] = None) -> str:
 
 
 def write_comparison(model_dirs: Sequence[str]) -> str:
-    """Writes a page that compares runs, into the first of their directories; returns its path.
+    """Writes a page that compares runs into the first directory, and returns its path.
 
     Raises:
       ConfigError: see `write`.
@@ -81,11 +81,11 @@ def write_comparison(model_dirs: Sequence[str]) -> str:
 
 
 def write_history(model_dir: str, reports: Sequence[Mapping[str, Any]]) -> str:
-    """Writes `history.html` into a retraining directory; returns its path.
+    """Writes `history.html` into a retraining directory, and returns its path.
 
     Args:
-      model_dir: of the retraining.
-      reports: of all cycles, the oldest first; see `retraining.report.document`.
+      model_dir: the retraining directory.
+      reports: the reports of all cycles, the oldest first. See `retraining.report.document`.
     """
     check_installed()
     from estimator_kit.observing.page import history

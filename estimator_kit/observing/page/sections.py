@@ -1,4 +1,4 @@
-"""The sections of the report page, each from the numbers that a run has written."""
+"""The sections of the report page. They show the numbers that a run has written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Section(NamedTuple):
       intro: one paragraph, or "".
       charts: HTML of figures.
       table: column names and rows, or None.
-      pre: text to be shown as it is, such as a command, or "".
+      pre: text to show unchanged, such as a command, or "".
     """
 
     title: str
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
 
 def sections(numbers: Numbers) -> list[Section]:
-    """All sections for which there are numbers, in their order on the page."""
+    """All sections that have numbers, in their order on the page."""
     made: list[Optional[Section]] = [_outcome(numbers), _learning(numbers), *_objectives(numbers)]
     made += [_slices(numbers), _importance(numbers), _training(numbers), _model(numbers)]
     made += [_data(numbers), _query(numbers)]
@@ -65,7 +65,7 @@ def _learning(numbers: Numbers) -> Optional[Section]:
         figures.append(charts.learning_curve(numbers, f"calibration/{objective}"))
     return with_charts(
         "Learning curves",
-        "The star marks the best evaluation. The loss of training is that of single batches.",
+        "The star marks the best evaluation. The training loss is the loss of single batches.",
         figures,
     )
 
@@ -136,9 +136,9 @@ def _importance(numbers: Numbers) -> Optional[Section]:
     ]
     return with_charts(
         "Importance",
-        "How much worse the metric gets when one feature is shuffled among the rows. "
-        "Features that hold the same information share it, so that each alone looks unimportant. "
-        "Bars show twice the spread of the repeats.",
+        "How much worse the metric gets when the values of one feature are shuffled. "
+        "Features with the same information share their importance, so each one may look "
+        "unimportant. Bars show twice the spread of the repeats.",
         figures,
     )
 
@@ -199,7 +199,7 @@ def _query(numbers: Numbers) -> Optional[Section]:
 
 
 def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Section]:
-    """A section of the figures that are not None; None where all are."""
+    """A section with the figures that are not None, or None if it would have no figures."""
     config = {"displaylogo": False, "responsive": True}
     drawn = [
         figure.to_html(full_html=False, include_plotlyjs=False, config=config)
@@ -210,7 +210,7 @@ def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Sect
 
 
 def number(value: Optional[float]) -> str:
-    """A metric as a table shows it."""
+    """The text of a metric in a table."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 and value == int(value) else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""Writes what the report page draws of an evaluation, when the evaluation ends."""
+"""Writes the curves of an evaluation for the report page, when the evaluation ends."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from estimator_kit.observing import curves
 
 
 class CurvesHook(tf.compat.v1.train.SessionRunHook):
-    """For `Estimator.evaluate`: reads the totals of the objectives after the last batch.
+    """A hook for `Estimator.evaluate` that reads the totals of the objectives after the last batch.
 
     Args:
-      model_dir: gets `observed/curves/<step>.json`.
-      name: of an evaluation apart from those of the training, or "".
+      model_dir: the model directory. The hook writes `observed/curves/<step>.json` there.
+      name: the name of a separate evaluation (`--eval_name`), or "" in a training.
     """
 
     def __init__(self, model_dir: str, name: str = ""):

@@ -17,7 +17,7 @@ WEIGHTS = [1.0, -2.0]
 
 
 class Weighted(ek.ModelFn):
-    """The embedding times (1, -2), added up; no variable beside the table."""
+    """The sum of the embedding times (1, -2). The table is the only variable."""
 
     def logits(self, features, mode):
         dense = self.dense_input(features, "deep")
@@ -195,7 +195,7 @@ def test_an_eviction_leaves_max_rows(train, evict, left, optimizer):
     assert set(trained.rows()) == set(trained.seen()) == left
     if optimizer == "adagrad":
         assert set(slots(trained)) == left
-    # What comes again begins anew.
+    # An id that comes again starts again.
     trained.step((2, 1.0))
     assert set(trained.rows()) == {2, *left} and trained.seen()[2] == (1, 5)
     if optimizer == "sgd":
@@ -236,7 +236,8 @@ def test_steps_are_those_on_a_table_of_fixed_size(train, optimizer):
         {"embedding": "known", "dimension": 2, "initializer": "zeros"},
         {"known": {"identity": "id", "size": 10}},
     )
-    # Adam moves all rows of a fixed table, and here those of the batch, as lazy_adam does.
+    # Adam moves all rows of a fixed table. In a dynamic table it moves the rows of the batch, like
+    # lazy_adam.
     beside = "lazy_adam" if optimizer == "adam" else optimizer
     ours, theirs = train(spec_of(dynamic()), optimizer=optimizer), train(fixed, optimizer=beside)
     batches = [

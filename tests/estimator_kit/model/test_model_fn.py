@@ -175,7 +175,7 @@ def test_parameters_given_by_the_estimator_override_those_of_the_instance(spec):
                                "than 0"),
         ({"freeze": ["("]}, "model Constant: freeze.0: got '(', '(' is not a regular expression: "
                             "missing ), unterminated subpattern at position 0"),
-        ({"optimizer": "adm"}, "no optimizer 'adm'. Did you mean 'adam'?"),
+        ({"optimizer": "adm"}, "unknown optimizer 'adm'. Did you mean 'adam'?"),
         ({"schedule": 5, "optimizers": {"": 3}},
          "model Constant: optimizers.: got 3, expected a name or {name: {field: value}}; "
          "schedule: got 5, expected a name or {name: {field: value}}"),

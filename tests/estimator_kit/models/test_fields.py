@@ -1,4 +1,4 @@
-"""Models over fields, each layer beside NumPy, and the groups that they refuse."""
+"""Models over fields: each layer compared with NumPy, and groups that they do not support."""
 
 from __future__ import annotations
 

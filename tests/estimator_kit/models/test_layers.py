@@ -1,4 +1,4 @@
-"""Dense layers, their initializers, regularizers and normalizations, beside NumPy."""
+"""Dense layers, their initializers, regularizers and normalizations, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of several objectives beside NumPy: who reads which expert, with which weight."""
+"""Models with several objectives, compared with NumPy: experts and weights of each objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers over steps beside loops in NumPy, and that padded steps change nothing."""
+"""Layers over steps, compared with loops in NumPy. Padded steps change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ESMM and AITM beside NumPy, what they refuse, and what of the labels stops them."""
+"""ESMM and AITM, compared with NumPy; specs that they do not support; errors of labels."""
 
 from __future__ import annotations
 

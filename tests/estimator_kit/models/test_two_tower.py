@@ -1,4 +1,4 @@
-"""Two towers: the in-batch softmax and its correction beside NumPy, and what is refused."""
+"""Two towers: the in-batch softmax and its correction, compared with NumPy; errors."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def changed(read, **changes):
 
 
 def binary(positives, negatives):
-    """Curves of the last evaluation with so many positives and negatives."""
+    """Curves of a last evaluation with these numbers of positives and negatives."""
     return {9: {"click": {"kind": "histogram",
                           "weight": {"positives": positives, "negatives": negatives}}}}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""training.jsonl: what it measures, that no step is there twice, and that it stays small."""
+"""training.jsonl: its measurements. It lists no step twice, and it stays small."""
 
 from __future__ import annotations
 

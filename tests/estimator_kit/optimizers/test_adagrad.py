@@ -1,4 +1,4 @@
-"""The kit's Adagrad beside TensorFlow's: the same variables, slots and names."""
+"""The kit's Adagrad compared with TensorFlow's: the same variables, slots and names."""
 
 from __future__ import annotations
 

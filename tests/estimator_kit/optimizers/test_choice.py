@@ -128,7 +128,7 @@ def test_update_ops_run_before_the_step_counts():
 def test_unknown_names_and_rates():
     with pytest.raises(ConfigError) as error:
         make_optimizer("adagard", 0.1)
-    assert str(error.value) == "no optimizer 'adagard'. Did you mean 'adagrad'?"
+    assert str(error.value) == "unknown optimizer 'adagard'. Did you mean 'adagrad'?"
     with pytest.raises(ConfigError, match="learning rate: got 0, expected a number above 0"):
         make_optimizer("sgd", 0)
 
@@ -140,10 +140,10 @@ def test_unknown_names_and_rates():
          "optimizer 'adam': unknown field 'beta_1'. Did you mean 'beta1'?"),
         ({"adam": {"beta1": 1.0}}, "optimizer 'adam': beta1: got 1.0, Input should be less than 1"),
         ({"adam": {}, "sgd": {}},
-         "optimizer: got {'adam': {}, 'sgd': {}}, expected a name or {name: {field: value}}"),
+         "optimizer: expected a name or {name: {field: value}}, got {'adam': {}, 'sgd': {}}."),
         ({"sgd": {"learning_rate": 0}},
          "optimizer 'sgd': learning_rate: got 0, Input should be greater than 0"),
-        ("lazyadam", "no optimizer 'lazyadam'. Did you mean 'lazy_adam'?"),
+        ("lazyadam", "unknown optimizer 'lazyadam'. Did you mean 'lazy_adam'?"),
     ],
 )  # fmt: skip
 def test_choices_that_cannot_be_made(choice, message):
@@ -282,5 +282,5 @@ def test_no_optimizer_keeps_its_rate(name):
 
     slow, fast = change(0.1, 0.01), change(0.1, 0.1)
     assert abs(slow - fast) > 1e-4 * abs(fast)
-    if name != "ftrl":  # It makes the weight anew from its slots.
+    if name != "ftrl":  # It computes the weight from its slots.
         assert fast / slow == pytest.approx(10, rel=0.02 if name != "momentum" else 2)

@@ -1,4 +1,4 @@
-"""Combinations of losses beside NumPy, worked by hand, and what they refuse."""
+"""Combinations of losses, compared with NumPy and values by hand; errors."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_models_of_several_objectives_know_what_they_share(spec, name):
     params = {"experts": 2} if name == "mmoe" else {}
     model = MODELS[name](spec, {"hidden_units": [4, 3], "combine": "gradnorm", **params})
     graphs = outline(model)
-    # Like slots, they are no part of the model that a warm start takes.
+    # Like slots, they do not belong to the weights that a warm start takes.
     kept = {n for n in graphs.variables if n.startswith("combined_losses/")}
     assert len(kept) == 4 and not kept & graphs.weights
     found = {n for n in graphs.trainable if re.match(model.shared_prefix(), n)}
@@ -307,7 +307,7 @@ class OwnStep(OneNumber):
 @pytest.mark.parametrize(
     ("model", "combine", "message"),
     [
-        (OneNumber, "pcgrd", "no combine 'pcgrd'. Did you mean 'pcgrad'?"),
+        (OneNumber, "pcgrd", "unknown combine 'pcgrd'. Did you mean 'pcgrad'?"),
         (OneNumber, {"gradnorm": {"alfa": 1}},
          "combine 'gradnorm': unknown field 'alfa'. Did you mean 'alpha'?"),
         (OwnLoss, "uncertainty",

@@ -1,4 +1,4 @@
-"""Lazy Adam beside NumPy and TensorFlow's Adam."""
+"""Lazy Adam, compared with NumPy and TensorFlow's Adam."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules beside NumPy, step by step."""
+"""Schedules, compared with NumPy step by step."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_steps_beyond_what_a_float32_counts():
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ("cosin", "no schedule 'cosin'. Did you mean 'cosine'?"),
+        ("cosin", "unknown schedule 'cosin'. Did you mean 'cosine'?"),
         ("cosine", "schedule 'cosine': decay_steps is missing"),
         ({"cosine": {"decay_steps": 0}},
          "schedule 'cosine': decay_steps: got 0, Input should be greater than or equal to 1"),
@@ -83,7 +83,8 @@ def test_steps_beyond_what_a_float32_counts():
         ({"piecewise": {"boundaries": [2], "factors": [1]}},
          "schedule 'piecewise': 1 boundaries need 2 factors, got 1"),
         ({"cosine": {}, "constant": {}},
-         "schedule: got {'cosine': {}, 'constant': {}}, expected a name or {name: {field: value}}"),
+         "schedule: expected a name or {name: {field: value}}, got {'cosine': {}, 'constant': "
+         "{}}."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read(choice, message):

@@ -88,7 +88,7 @@ def test_importance_follows_what_the_model_reads(spec, rows, records):
         assert features[name]["y"] == {"mean": 0, "spread": 0}
     y = [row["y"] for row in rows]
     whole = roc_auc_score(y, [3 * row["strong"] + row["weak"] for row in rows])
-    # Without `strong` only `weak` is left, beside noise that is three times as large.
+    # Without `strong`, only `weak` is left, plus noise that is three times as large.
     order = RNG.permutation(ROWS)
     noisy = [3 * rows[i]["strong"] + row["weak"] for i, row in zip(order, rows)]
     expected = whole - roc_auc_score(y, noisy)

@@ -52,8 +52,8 @@ def test_each_slice_has_its_metric_and_interval(spec, rows, tmp_path):
 
 @pytest.mark.parametrize(("name", "message"), [
     ("citty", r"--slices: unknown feature 'citty'\. Did you mean 'city'\?"),
-    ("price", "price holds numbers, expected a feature with one string or integer"),
-    ("tags", "tags holds lists, expected a feature with one string or integer"),
+    ("price", "price contains floats, expected a feature with a single string or integer."),
+    ("tags", "tags contains lists, expected a feature with a single string or integer."),
 ])  # fmt: skip
 def test_features_that_make_no_slices_are_errors(spec, name, message):
     with pytest.raises(ConfigError, match=message):

@@ -1,4 +1,4 @@
-"""The heads beside binary, multi_class and regression: by hand, and against TensorFlow's own."""
+"""The other heads than binary, multi_class and regression, compared with TensorFlow's heads."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_rows_without_a_label_are_in_none_of_its_metrics():
     assert len(compared) > 25
     for name in compared:
         assert whole[name] == pytest.approx(without[name], rel=1e-6, nan_ok=True), name
-    # The loss of one batch is that of all rows.
+    # There is one batch, so its loss is the loss of all rows.
     assert whole["batch_loss"] == pytest.approx(whole["total_loss"], rel=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Losses against values by hand, NumPy, and those of TensorFlow and Keras."""
+"""Losses, compared with values by hand, NumPy, TensorFlow and Keras."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_penalties_are_factors_on_the_losses_of_a_class():
                      class_penalties=[1, 2, 5])  # fmt: skip
     rows = objective.row_losses(tf.zeros([3, 3]), tf.constant([0, 1, 2], tf.int64))
     np.testing.assert_allclose(rows, np.log(3) * np.array([1, 2, 5]), rtol=1e-6)
-    # It is no weight: the mean divides by 3 rows.
+    # A penalty is not a weight: the mean divides by 3 rows.
     loss = objective.loss(tf.zeros([3, 3]), tf.constant([0, 1, 2], tf.int64), tf.ones(3))
     assert float(loss) == pytest.approx(math.log(3) * 8 / 3)
 

@@ -136,7 +136,7 @@ def test_metrics_equal_those_of_tensorflows_heads():
         "accuracy_baseline": "accuracy_baseline",
     }.items():  # fmt: skip
         assert ours[ours_name] == pytest.approx(theirs[theirs_name], abs=1e-5), ours_name
-    # TensorFlow's AUC interpolates between 200 thresholds; ours is that of the ranking.
+    # TensorFlow's AUC interpolates between 200 thresholds. The kit's AUC uses the ranking.
     assert ours["auc"] == pytest.approx(theirs["auc"], abs=5e-3)
 
 

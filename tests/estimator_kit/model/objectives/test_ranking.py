@@ -302,20 +302,20 @@ def test_a_group_by_of_what_is_ranked_may_not_change(folder, tmp_path):
     assert ("objectives", "grade") in changes
 
 
-def test_validation_says_what_is_apart(folder):
+def test_validation_finds_groups_that_are_apart(folder):
     def validate(name):
         return data.data_report(
             config(folder, mode="validate", train_files=(f"{folder}/{name}.tfrecord",),
                    validate_rows=50, model_dir=None)
         )  # fmt: skip
 
-    assert "neighbour" not in validate("train")
-    with pytest.raises(ek.ConfigError, match="of the first 64 records of 1 files 64 have no"):
+    assert "not next to a record" not in validate("train")
+    with pytest.raises(ek.ConfigError, match="of the first 64 records of 1 files, 64 are not next"):
         validate("apart")
 
 
 def test_records_whose_groups_are_apart_stop_a_run(folder):
-    with pytest.raises(ek.DataError, match="sort the records of each file by it"):
+    with pytest.raises(ek.DataError, match="Sort the records of each file by this feature"):
         ek.run(config(folder, train_files=(f"{folder}/apart.tfrecord",),
                       model_dir=f"{folder}/apart"))  # fmt: skip
 

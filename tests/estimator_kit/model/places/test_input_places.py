@@ -127,7 +127,8 @@ def test_moves_go_by_column_and_within_a_column_by_word(document, spec, tmp_path
         -1, -1, 1, 2, 0,
     ]  # fmt: skip
     assert move((("price", 1), ("gone", 2), ("price", 1)), (("price", 1), ("price", 1))) == [0, 3]
-    # city_hot had rome, oslo, and a bucket of the others; it has oslo, bern, rome, and that.
+    # city_hot had rome, oslo, and a bucket for other words. Now it has oslo, bern, rome and that
+    # bucket.
     assert move((("price", 1), ("city_hot", 3)), (("city_hot", 4), ("price", 1))) == [
         2, -1, 1, 3, 0,
     ]  # fmt: skip

@@ -450,7 +450,7 @@ def test_thresholds_without_a_baseline_are_reported(folder, capsys):
     assert validate(folder) == 0
     assert (
         "  drift: only its thresholds were checked; --baseline_files or --baseline_statistics "
-        "says what records are held against"
+        "says what to compare records with"
     ) in capsys.readouterr().out
 
 
