@@ -76,7 +76,7 @@ def _with_export(
 
     cannot = f"--export_dir={export.path} cannot answer"
     with loading.as_export_error(cannot, (tf.errors.OpError,)):
-        return spec, _predict(config, spec, predict, answers)
+        return spec, _predict(config, spec, predict, answers, remedy=exports.RECORD_REMEDY)
 
 
 def _with_checkpoint(
@@ -95,14 +95,21 @@ def _with_checkpoint(
 
 
 def _predict(
-    config: ExperimentConfig, spec: FeatureSpec, predict: _Predict, answers: Optional[TextIO]
+    config: ExperimentConfig,
+    spec: FeatureSpec,
+    predict: _Predict,
+    answers: Optional[TextIO],
+    *,
+    remedy: Optional[str] = None,
 ) -> RunResult:
     paths = files.expand(config.predict_files, flag="--predict_files")
     prediction.check_inputs(paths)
     prediction.check_output(config.predict_output, paths)
-    screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+    screened = bad_data.screen(
+        config, spec, {"--predict_files": paths}, with_labels=False, remedy=remedy
+    )
     paths, damaged = screened.files["--predict_files"], screened.damaged
-    with explained(spec, paths, with_labels=False, damaged=damaged):
+    with explained(spec, paths, with_labels=False, damaged=damaged, remedy=remedy):
         stored_records.check_kind(spec, tfrecords.first_records(paths, damaged=damaged))
         batches = prediction.chosen(predict(paths, damaged), config.predict_outputs)
         rows = prediction.rows(batches, config.predict_limit)

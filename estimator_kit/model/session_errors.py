@@ -44,7 +44,7 @@ def explained(
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     model: Optional[ModelFn] = None,
     cache: Optional[RowCache] = None,
-    missing_label: Optional[str] = None,
+    remedy: Optional[str] = None,
 ) -> Iterator[None]:
     """Replaces session errors by DataError or LossError, if they are about data or the loss.
 
@@ -55,7 +55,7 @@ def explained(
       damaged: the files whose bad records are skipped.
       model: the model, if it has additional checks of labels.
       cache: the cache that the block reads transformed rows from, if any.
-      missing_label: see `diagnosis.explain`.
+      remedy: see `diagnosis.explain`.
     """
     try:
         yield
@@ -76,7 +76,7 @@ def explained(
             with_labels=with_labels,
             damaged=damaged,
             also=model.labels_and_weights if model is not None and text is not None else None,
-            missing_label=missing_label,
+            remedy=remedy,
         )
         # No record is found if files have changed, or if a check looks at several records.
         if reason is not None or text is not None:

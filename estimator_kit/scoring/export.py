@@ -40,6 +40,13 @@ from input_pipelines.record_files import tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
+# The remedies for a record and for a row of a table. Another spec would need another export.
+RECORD_REMEDY = (
+    "Use records that fit the spec of the export, or leave out the other records with "
+    "--corrupt_data_policy=skip_record."
+)
+ROW_REMEDY = "Use rows that fit the spec of the export."
+
 _SPEC = os.path.join("assets.extra", "feature_spec")
 
 

@@ -50,12 +50,6 @@ _NO_FACTOR = "training learned it outside the model, and an export does not cont
 _NO_STEP = "the export does not say at which step it was written"
 _OTHER = "the evaluation of the checkpoint had it, but logits and labels are not enough for it"
 
-# The usual remedy, another spec, would need another export.
-_MISSING_LABEL = (
-    "To score an export, use records that have all labels, or leave out those that do not with "
-    "--corrupt_data_policy=skip_record."
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Evaluated:
@@ -101,11 +95,11 @@ def evaluate(config: ExperimentConfig) -> Evaluated:
     if config.input_cache_dir is not None:
         _log.info("--input_cache_dir is ignored: an export reads records")
     screened = bad_data.screen(
-        config, spec, {"--eval_files": eval_paths(config)}, missing_label=_MISSING_LABEL
+        config, spec, {"--eval_files": eval_paths(config)}, remedy=exports.RECORD_REMEDY
     )
     given = EvalInput.of(config, spec, screened)
     files, damaged, counts = given.files, given.damaged, given.counts
-    with explained(spec, files, damaged=damaged, missing_label=_MISSING_LABEL):
+    with explained(spec, files, damaged=damaged, remedy=exports.RECORD_REMEDY):
         metrics = _metrics(config, export, spec, objectives, files, damaged)
     if step is not None:
         metrics["global_step"] = float(step)

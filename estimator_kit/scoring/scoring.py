@@ -116,7 +116,13 @@ def _screened(
 ) -> bad_data.Screened:
     """The files that `--corrupt_data_policy` leaves."""
     if kind == kinds.TFRECORD and spec is not None:
-        screened = bad_data.screen(config, spec, {"--predict_files": paths}, with_labels=False)
+        screened = bad_data.screen(
+            config,
+            spec,
+            {"--predict_files": paths},
+            with_labels=False,
+            remedy=exports.RECORD_REMEDY,
+        )
         stored_records.check_kind(
             spec, _first_records(screened.files["--predict_files"], screened.damaged)
         )

@@ -166,7 +166,13 @@ def _answered(
     found = rows.of_tfrecords(path, size, context.damaged)
     if context.spec:
         spec = parser.load(context.spec)
-        with explained(spec, [path], with_labels=False, damaged=context.damaged):
+        with explained(
+            spec,
+            [path],
+            with_labels=False,
+            damaged=context.damaged,
+            remedy=exports.RECORD_REMEDY,
+        ):
             for batch in found:
                 yield batch, _ask(model, context, batch.records)
         return
@@ -190,7 +196,11 @@ def _bad_row(model: LoadedModel, context: Context, batch: Batch, error: Any) -> 
             _ask(model, context, batch.records[i : i + 1])
         except checks.BAD_RECORD_ERRORS as of_row:
             spec = parser.load(context.spec) if context.spec else None
-            found = diagnosis.explain(spec, record, with_labels=False) if spec else None
+            found = None
+            if spec is not None:
+                found = diagnosis.explain(
+                    spec, record, with_labels=False, remedy=exports.ROW_REMEDY
+                )
             reason = found or checks.text_of(of_row) or errors.first_line(of_row)
             return DataError(f"{batch.where(i)}: {reason}")
     return DataError(

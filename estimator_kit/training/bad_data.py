@@ -71,7 +71,7 @@ def screen(
     files: Mapping[str, Sequence[str]],
     *,
     with_labels: bool = True,
-    missing_label: Optional[str] = None,
+    remedy: Optional[str] = None,
 ) -> Screened:
     """Scans the files of a run if its policy requires that.
 
@@ -80,7 +80,7 @@ def screen(
       spec: the feature spec.
       files: paths by flag.
       with_labels: whether the run reads labels.
-      missing_label: see `diagnosis.explain`.
+      remedy: see `diagnosis.explain`.
 
     Raises:
       DataError: the files have more bad data than the limits allow, or no good record.
@@ -90,7 +90,7 @@ def screen(
         return Screened({flag: list(paths) for flag, paths in files.items()})
     every = sorted({path for paths in files.values() for path in paths})
     _log.info("looking for bad records in %d files (--corrupt_data_policy=%s)", len(every), policy)
-    found = data_scan.scan(every, spec=spec, with_labels=with_labels, missing_label=missing_label)
+    found = data_scan.scan(every, spec=spec, with_labels=with_labels, remedy=remedy)
     reports = {report.path: report for report in found}
     counts: dict[str, Any] = {"policy": policy}
     kept: dict[str, list[str]] = {}

@@ -36,7 +36,7 @@ def find_bad_record(
     with_labels: bool = True,
     damaged: tfrecords.Damaged = tfrecords.NO_DAMAGE,
     also: Optional[CheckLabels] = None,
-    missing_label: Optional[str] = None,
+    remedy: Optional[str] = None,
 ) -> Optional[str]:
     """A sentence that names the first bad record: file, number from 0, byte, what is wrong.
 
@@ -49,10 +49,10 @@ def find_bad_record(
       damaged: files whose bad records the run skipped. They are not checked.
       also: called with the labels of records, to raise errors like `checks`. Used only with
         `with_labels`.
-      missing_label: see `explain`.
+      remedy: see `explain`.
     """
     with tf.init_scope():
-        check = file_check(spec, with_labels=with_labels, also=also, missing_label=missing_label)
+        check = file_check(spec, with_labels=with_labels, also=also, remedy=remedy)
         for path in sorted(files):
             found = check.first_bad(path) if path not in damaged else None
             if found is not None:
@@ -66,7 +66,7 @@ def file_check(
     with_labels: bool = True,
     compiled: bool = False,
     also: Optional[CheckLabels] = None,
-    missing_label: Optional[str] = None,
+    remedy: Optional[str] = None,
 ) -> FileCheck:
     """Makes a check that finds the records that would stop a run.
 
@@ -86,7 +86,7 @@ def file_check(
         return features, labels
 
     def reason(record: bytes) -> Optional[str]:
-        return explain(spec, record, with_labels=with_labels, missing_label=missing_label)
+        return explain(spec, record, with_labels=with_labels, remedy=remedy)
 
     if not compiled:
         return FileCheck(function, reason)
@@ -104,7 +104,7 @@ def explain(
     record: bytes,
     *,
     with_labels: bool = True,
-    missing_label: Optional[str] = None,
+    remedy: Optional[str] = None,
 ) -> Optional[str]:
     """What is wrong with one serialized record, or None if these checks find nothing.
 
@@ -112,8 +112,9 @@ def explain(
       spec: the feature spec.
       record: the serialized record.
       with_labels: whether the record needs labels.
-      missing_label: what a user can do about a record without a label. The default is a change of
-        the spec, which is not possible if the spec belongs to an export.
+      remedy: what a user can do about a record that lacks a value, or has an id that a column does
+        not accept. The default is a change of the spec, which is not possible if the spec belongs
+        to an export.
     """
     try:
         features = stored_records.read(spec, record)
@@ -121,8 +122,9 @@ def explain(
         return str(error)
     filtered = spec.filter_features() if with_labels else ()
     for name in dict.fromkeys([*spec.used_features(), *filtered]):
-        reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
-        reason = reason or _identity_reason(spec, name, features.get(name))
+        what, stored = f"feature {name!r}", features.get(name)
+        reason = _feature_reason(what, spec.features[name], stored, remedy)
+        reason = reason or _identity_reason(spec, name, stored, remedy)
         if reason:
             return reason
     for name in spec.used_features():
@@ -138,20 +140,25 @@ def explain(
         return reason
     if with_labels:
         for name in {o.group: None for o in spec.objectives.values() if o.group is not None}:
-            reason = _feature_reason(f"feature {name!r}", spec.features[name], features.get(name))
+            stored = features.get(name)
+            reason = _feature_reason(f"feature {name!r}", spec.features[name], stored, remedy)
             if reason:
                 return reason
         for name, label in spec.labels.items():
-            reason = _label_reason(spec, name, label, features, missing_label)
+            reason = _label_reason(spec, name, label, features, remedy)
             if reason:
                 return reason
     return None
 
 
-def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
+def _feature_reason(
+    what: str, feature: Feature, stored: Any, remedy: Optional[str]
+) -> Optional[str]:
     kind = stored.WhichOneof("kind") if stored is not None else None
     values = stored_records.values(stored)
     if feature.feature_list and feature.is_required and stored is None:
+        if remedy is not None:
+            return f"{what} is missing from its feature_lists. {remedy}"
         return (
             f"{what} is missing from its feature_lists, and the spec says required: true; remove "
             "that if records may lack it (and if these are tf.train.Examples, which have no "
@@ -159,6 +166,8 @@ def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
         )
     if not values:
         if feature.is_required and not feature.feature_list:
+            if remedy is not None:
+                return f"{what} is missing. {remedy}"
             return (
                 f"{what} is missing, and it has no default in the spec; "
                 "give it one if records may lack it"
@@ -178,7 +187,9 @@ def _feature_reason(what: str, feature: Feature, stored: Any) -> Optional[str]:
     return None
 
 
-def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]:
+def _identity_reason(
+    spec: FeatureSpec, name: str, stored: Any, remedy: Optional[str]
+) -> Optional[str]:
     if stored is None:
         return None
     for column in spec.columns.values():
@@ -186,10 +197,10 @@ def _identity_reason(spec: FeatureSpec, name: str, stored: Any) -> Optional[str]
         if accepted is not None:
             for value in stored.int64_list.value:
                 if value not in accepted:
-                    return (
-                        f"feature {name!r} is {value}, expected {accepted.expected}; "
-                        f"{accepted.remedy}"
-                    )
+                    reason = f"feature {name!r} is {value}, expected {accepted.expected}"
+                    if remedy is not None:
+                        return f"{reason}. {remedy}"
+                    return f"{reason}; {accepted.remedy}"
     return None
 
 
@@ -238,12 +249,12 @@ def _steps_reason(spec: FeatureSpec, features: Any) -> Optional[str]:
 
 
 def _label_reason(
-    spec: FeatureSpec, name: str, label: Label, features: Any, missing_label: Optional[str]
+    spec: FeatureSpec, name: str, label: Label, features: Any, remedy: Optional[str]
 ) -> Optional[str]:
     what = f"label {name!r}"
     values = stored_records.values(features.get(name))
     if values or label.missing is None:
-        reason = _stored_label_reason(what, label, features.get(name), missing_label)
+        reason = _stored_label_reason(what, label, features.get(name), remedy)
         if reason:
             return reason
         accepted = accepted_values.of_head(spec, name)
@@ -253,7 +264,7 @@ def _label_reason(
     if label.weight is not None and label.weight in spec.features:
         weight = spec.features[label.weight]
         reason = _feature_reason(
-            f"weight {label.weight!r} of {what}", weight, features.get(label.weight)
+            f"weight {label.weight!r} of {what}", weight, features.get(label.weight), remedy
         )
         if reason:
             return reason
@@ -269,22 +280,21 @@ def _label_reason(
 
 
 def _stored_label_reason(
-    what: str, label: Label, stored: Any, missing_label: Optional[str]
+    what: str, label: Label, stored: Any, remedy: Optional[str]
 ) -> Optional[str]:
     if label.variable and not stored_records.values(stored):
-        if missing_label is not None:
-            return f"{what} is missing or an empty list. {missing_label}"
+        if remedy is not None:
+            return f"{what} is missing or an empty list. {remedy}"
         return (
             f"{what} is missing or an empty list; say missing: no_class in the spec if that means "
             "no class, or missing: mask to give such rows no weight"
         )
-    reason = _feature_reason(what, Feature(dtype=label.dtype, shape=label.shape), stored)
+    feature = Feature(dtype=label.dtype, shape=label.shape)
+    reason = _feature_reason(what, feature, stored, remedy)
     if reason is None:
         return None
     reason, may_lack_it, _ = reason.partition(", and it has no default")
-    if may_lack_it and missing_label is not None:
-        reason += f". {missing_label}"
-    elif may_lack_it:
+    if may_lack_it:
         reason += "; if records may lack it, say missing: mask in the spec, to give them no weight"
     return reason
 

@@ -24,8 +24,8 @@ NO_LOSS = (
     "contains neither"
 )
 
-LABELS = (
-    "To score an export, use records that have all labels, or leave out those that do not with "
+REMEDY = (
+    "Use records that fit the spec of the export, or leave out the other records with "
     "--corrupt_data_policy=skip_record."
 )
 
@@ -282,13 +282,13 @@ def test_exports_that_cannot_be_scored(ads, export, score, tmp_path):
     del rows[1]["click"]
     writing.write_examples(unlabeled, rows)
     assert refused(ek.DataError, eval_files=(unlabeled,)) == (
-        f"{unlabeled}: {place(unlabeled, 1)}: label 'click' is missing. {LABELS}"
+        f"{unlabeled}: {place(unlabeled, 1)}: label 'click' is missing. {REMEDY}"
     )
     assert score(eval_files=(unlabeled,), corrupt_data_policy="skip_record").rows_evaluated == 2
     text = refused(
         ek.DataError, eval_files=(unlabeled,), corrupt_data_policy="skip_record", max_bad_records=0
     )
-    assert text.endswith(f": label 'click' is missing. {LABELS}")
+    assert text.endswith(f": label 'click' is missing. {REMEDY}")
     kept = export / "assets.extra" / "feature_spec"
     kept.rename(tmp_path / "kept")
     assert refused() == (

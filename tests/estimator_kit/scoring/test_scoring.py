@@ -416,8 +416,10 @@ def test_bad_rows_are_named_and_finished_files_stay(made, tmp_path):
             if kind == "tfrecord":
                 where = f"{folder}/b.{kind}: {place(f'{folder}/b.{kind}', 20)}"
                 if what == "city":
-                    reason = ("feature 'city' is missing, and it has no default in the spec; give "
-                              "it one if records may lack it")  # fmt: skip
+                    reason = (
+                        "feature 'city' is missing. Use records that fit the spec of the export, "
+                        "or leave out the other records with --corrupt_data_policy=skip_record."
+                    )
             elif what == "city":
                 spec = f"{made.export}/assets.extra/feature_spec/spec.json"
                 reason = (f"column 'city' has no value, which is required, as {spec} says; "

@@ -71,6 +71,20 @@ def test_the_record_is_named(spec, tmp_path, change, message):
     assert found == f"{files[1]}: {place(files[1], 1100)}: {message}"
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"city": None}, "feature 'city' is missing. Use an old record."),
+        ({"age": 100}, "feature 'age' is 100, expected 0 to 99. Use an old record."),
+        ({"click": None}, "label 'click' is missing. Use an old record."),
+        ({"price": 3}, "feature 'price' is int64, expected float32"),
+    ],
+)
+def test_another_remedy_replaces_a_change_of_the_spec(spec, change, message):
+    record = writing.example({**good_rows()[0], **change}).SerializeToString()
+    assert diagnosis.explain(spec, record, remedy="Use an old record.") == message
+
+
 def test_what_the_normalizer_makes_infinite_is_named_too(spec, tmp_path):
     rows = good_rows()
     rows[3]["price"] = -1.0
