@@ -97,6 +97,8 @@ class AfterEvaluation(estimator.Exporter):
     ):
         self._config = config
         self._model_dir = config.model_dir
+        # `--mode=train` evaluates and exports nothing, and reads no setting of exporters.
+        self._exporters = config.exporters if config.mode != "train" else ()
         self._exports = RunExports(config, spec, files, damaged)
         self._request = request
         self._history = EvaluationHistory(config.model_dir)
@@ -107,26 +109,29 @@ class AfterEvaluation(estimator.Exporter):
     def read_records(self) -> None:
         """Reads the records of the exporters again, since an evaluator may have changed them."""
         config = self._config
-        # The configuration requires a direction for every metric except a loss.
-        direction = config.best_direction or "min"
         self._best: Optional[BestRecord] = None
-        if "best" in config.exporters:
+        if "best" in self._exporters:
             folder = export_folder(self._model_dir, "best")
-            self._best = BestRecord(folder, config.best_metric, direction)
+            self._best = BestRecord(folder, config.best_metric, self._direction)
         self._best_k: Optional[BestKRecord] = None
-        if "best_k" in config.exporters:
+        if "best_k" in self._exporters:
             folder = export_folder(self._model_dir, "best_k")
-            self._best_k = BestKRecord(folder, config.best_metric, direction, config.best_k)
+            self._best_k = BestKRecord(folder, config.best_metric, self._direction, config.best_k)
         self._step: Optional[StepRecord] = None
-        if "step" in config.exporters:
+        if "step" in self._exporters:
             folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
 
     @property
+    def _direction(self) -> str:
+        # The configuration requires a direction for every metric except a loss.
+        return self._config.best_direction or "min"
+
+    @property
     def exports(self) -> dict[str, str]:
         found = {}
-        for exporter in {"latest", "step"}.intersection(self._config.exporters):
+        for exporter in {"latest", "step"}.intersection(self._exporters):
             paths = versions(export_folder(self._model_dir, exporter))
             if paths:
                 found[exporter] = paths[-1]
@@ -152,7 +157,7 @@ class AfterEvaluation(estimator.Exporter):
         self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
         self._history.add(step, self.metrics)
-        if "latest" in self._config.exporters:
+        if "latest" in self._exporters:
             self._export(trained, "latest", checkpoint_path)
         if self._best is not None:
             value = self._watched(self._config.best_metric)
