@@ -383,6 +383,8 @@ def test_the_other_kind_of_record_is_refused(config, tmp_path, mode, sequence_ex
     update = {"mode": mode, files.get(mode, "train_files"): (first, path)}
     if mode == "validate":
         update.update(validate_rows=1, train_files=(path,))
+    if mode == "predict":
+        update.update(predict_output=str(tmp_path / "predictions.jsonl"))
     with pytest.raises((ek.DataError, ek.ConfigError)) as error:
         ek.run(config.model_copy(update=update))
     assert f"{path}: record 0: {message}" in str(error.value).splitlines()

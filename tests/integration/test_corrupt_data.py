@@ -228,8 +228,9 @@ def test_limits_need_a_policy_that_has_some(config):
     with pytest.raises(ek.ConfigError) as error:
         config(max_bad_records=3)
     assert str(error.value) == (
-        "--max_bad_records is a limit for --corrupt_data_policy=skip_record or quarantine; fail "
-        "stops at the first bad record"
+        "--max_bad_records is a limit for --corrupt_data_policy=skip_record or quarantine, but the "
+        "policy fail stops at the first bad record. Choose another policy, or remove "
+        "--max_bad_records."
     )
 
 

@@ -106,7 +106,7 @@ def test_validate_looks_at_the_file_while_no_checkpoint_has_the_table(config, tm
         "the "
         "path. It is relative to the folder of the spec.\n" in text
     )
-    with pytest.raises(ek.SpecError, match=r"spec.yaml:1: columns.city_emb.pretrained: there is"):
+    with pytest.raises(ek.SpecError, match=r"spec.yaml:1: columns.city_emb.pretrained: the file "):
         ek.run(config(mode="validate"))
     (tmp_path / "model").mkdir()
     (tmp_path / "model/checkpoint").write_text("")

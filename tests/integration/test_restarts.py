@@ -88,7 +88,7 @@ def test_a_checkpoint_without_its_data_is_named(config, trained):
         ("result.json", "{", "/result.json is not JSON: .*. Repair or remove it."),
         ("result.json", '{"rows_lost": "x"}',
          "/result.json: rows_lost: got 'x', expected a valid integer. Repair or remove it."),
-        ("input.json", "[]", "/input.json: the top level: got [], expected an object; repair"),
+        ("input.json", "[]", "/input.json: the top level: got [], expected an object. Repair"),
         ("input.json", '{"whole": [1]}',
          "/input.json: whole[1] is missing. Repair or remove it."),
         ("eval_history.jsonl", "{",

@@ -209,7 +209,7 @@ def test_what_is_wrong_is_not_tried_again():
 
 
 def test_clients_say_what_is_missing():
-    with pytest.raises(RowError, match=r"give rows=Rows.of_export\(<export>\)"):
+    with pytest.raises(RowError, match=r"Pass rows=Rows.of_export\(<export>\)"):
         GrpcClient("localhost:1", "ads").predict([{}])
     with pytest.raises(ValueError, match="got 'localhost:8501', expected http://host:port"):
         RestClient("localhost:8501", "ads")

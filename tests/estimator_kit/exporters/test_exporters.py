@@ -91,7 +91,7 @@ def test_the_best_k_over_starts(tmp_path):
     with pytest.raises(ConfigError, match=r"expected the metric loss \(min\), got auc/y \(max\)"):
         BestKRecord(folder, "loss", "min", 2)
     (tmp_path / "best_k.json").write_text("[]")
-    message = r"best_k.json: the top level: got \[\], expected an object; r"
+    message = r"best_k.json: the top level: got \[\], expected an object\. R"
     with pytest.raises(ConfigError, match=message):
         BestKRecord(folder, "auc/y", "max", 2)
 

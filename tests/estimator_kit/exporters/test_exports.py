@@ -342,7 +342,7 @@ def test_inspecting_a_checkpoint_and_other_folders(trained, tmp_path):
         inspect.inspect(config_of(tmp_path))
     assert str(error.value) == (
         f"--inspect_path={tmp_path}: expected an export (with saved_model.pb), a checkpoint (a "
-        "path without .index) or a model directory with a checkpoint"
+        "path without .index) or a model directory with a checkpoint."
     )
     with pytest.raises(ek.ConfigError, match=r"--graph_dir: .* has no graph"):
         inspect.inspect(config_of(checkpoint, graph_dir=str(tmp_path)))
@@ -374,7 +374,7 @@ def test_inspecting_a_model_directory_whose_graph_is_damaged(trained, tmp_path, 
     folder = tmp_path / "model"
     shutil.copytree(trained[0].model_dir, folder)
     (folder / "graph.pbtxt").write_bytes(graph)
-    with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*; remove it, or train"):
+    with pytest.raises(ek.ConfigError, match=r"graph\.pbtxt is damaged: .*\. Remove it, or train"):
         inspect.inspect(config_of(folder))
 
 

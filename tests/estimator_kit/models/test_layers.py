@@ -206,7 +206,10 @@ def test_what_a_wrong_option_is_told(document, params, message):
 
 
 def test_two_normalizations_are_one_too_many():
-    with pytest.raises(pydantic.ValidationError, match="exclude each other; choose one"):
+    with pytest.raises(
+        pydantic.ValidationError,
+        match=r"batch_norm and layer_norm cannot be combined\. Choose one\.",
+    ):
         DNNParams(batch_norm=True, layer_norm=True)
 
 

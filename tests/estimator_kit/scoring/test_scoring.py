@@ -245,7 +245,7 @@ def test_csv_as_the_export_says(made, tmp_path):
     at = [name.strip('"') for name in header.split(",")].index("click/logits")
     found = [float(line.split(",")[at]) for line in lines]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-    with pytest.raises(ek.ConfigError, match=r"^--csv_missing: got .* leave the flag out"):
+    with pytest.raises(ek.ConfigError, match=r"^--csv_missing: expected .* Remove the flag"):
         predict(told, tmp_path / "a.csv", tmp_path / "other", csv_missing=("NA",))
 
 

@@ -144,7 +144,7 @@ def test_between_sigterm_and_the_end(made, tmp_path, monkeypatch):
     monkeypatch.setattr(server, "until_signalled", lambda: contextlib.nullcontext(ended))
     monkeypatch.setattr(server, "running", running)
     thread = threading.Thread(
-        target=server.serve, args=(config(tmp_path, serving_lame_duck_secs=10 * LONG),)
+        target=server.serve, args=(config(tmp_path, serving_lame_duck_secs=10 * LONG), print)
     )
     thread.start()
     try:

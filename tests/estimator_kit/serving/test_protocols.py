@@ -300,7 +300,7 @@ def test_clients_send_numbers_of_python_as_the_signature_has_them(server, kind, 
         assert len(asked) == 1
         with pytest.raises(RowError) as error:
             client.predict_tensors({"x": [[1e39, 0.0]], "name": ["a"]})
-        assert str(error.value) == "input x: got 1e+39, which float32 cannot hold"
+        assert str(error.value) == "input x: expected a value that fits into float32, got 1e+39"
 
 
 # --- Errors --------------------------------------------------------------------------------------

@@ -403,7 +403,7 @@ def test_other_files_under_the_number_of_a_live_version_take_its_place(
 def test_a_label_of_a_version_that_is_not_live_is_warned_of(versions, made, folder, said):
     found = versions(labels={"stable": 1, "canary": 2})
     found.poll()
-    assert said() == ["model ads: the label canary is version 2, which is not served; live: 1"]
+    assert said() == ["model ads: the label canary means version 2, which is not served; live: 1"]
     shutil.copytree(made / "2", folder / "2")
     polled(found)
     assert said()[1:] == ["model ads: the label stable is version 1, which is not served; live: 2"]

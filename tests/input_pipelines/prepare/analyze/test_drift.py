@@ -426,7 +426,8 @@ def test_in_your_own_program(folder):
     "arguments, status, message",
     [
         (["--baseline_files={0}/before.tfrecord"], 2,
-         "error: --train_files is missing. --validate_rows, --baseline_files and "),
+         "error: --train_files is missing. --validate_rows, --baseline_files and "
+         "--baseline_statistics look at its rows."),
         (["--baseline_files={0}/gone*", "--train_files={0}/now.tfrecord"], 65,
          "error: no file matches '{0}/gone*' of --baseline_files"),
         (["--baseline_statistics={0}/gone.json", "--train_files={0}/now.tfrecord"], 2,
@@ -437,8 +438,9 @@ def test_in_your_own_program(folder):
          "error: --baseline_statistics: '{0}/spec.yaml' has the version None, expected 1. Write "
          "it again with run.py --mode=analyze."),
         (["--baseline_statistics=a", "--baseline_files=b", "--train_files=c"], 2,
-         "error: give --baseline_files or --baseline_statistics, not both"),
-        (["--baseline_files=b,", "--train_files=c"], 2, "error: --baseline_files: a name is empty"),
+         "error: --baseline_files and --baseline_statistics do not go together. Give one of them."),
+        (["--baseline_files=b,", "--train_files=c"], 2,
+         "error: --baseline_files: got an empty name. Remove it."),
     ],
 )  # fmt: skip
 def test_mistakes(folder, capsys, arguments, status, message):
