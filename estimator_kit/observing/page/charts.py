@@ -73,7 +73,10 @@ def losses(numbers: Numbers) -> Any:
     points = [(e["step"], e["loss"]) for e in numbers.training if e.get("loss") is not None]
     if points:
         steps, values = zip(*points)
-        line(fig, steps, values, "training, one batch", line={"color": _GRAY, "width": 1})
+        fig.add_trace(
+            go.Scatter(x=steps, y=values, mode="lines+markers", name="training, one batch",
+                       line={"color": _GRAY, "width": 1}, marker={"size": 3})
+        )  # fmt: skip
     series = numbers.series("loss")
     if series:
         steps, values = zip(*series)
@@ -88,7 +91,7 @@ def training_series(numbers: Numbers, key: str, title: str) -> Any:
         return None
     fig = figure(title, "step", title.lower())
     steps, values = zip(*points)
-    line(fig, steps, values, title)
+    fig.add_trace(go.Scatter(x=steps, y=values, mode="lines+markers", name=title))
     return fig
 
 

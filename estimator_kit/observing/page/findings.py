@@ -20,6 +20,7 @@ FEW_POSITIVES = 100
 _CALIBRATION = 0.1
 _LARGE_TABLE, _LITTLE_IMPORTANCE = 0.95, 0.01
 _WAITING = 0.5
+_LEAST_EVALUATIONS = 3
 
 
 class Finding(NamedTuple):
@@ -82,6 +83,16 @@ def _overfitting(numbers: Numbers) -> Iterator[str]:
             f"{objective}: {metric} was best at step {peak[0]:,} ({peak[1]:.4f}) and is "
             f"{series[-1][1]:.4f} now, so the model has overfitted since then. "
             f"{_export(numbers, metric)}"
+        )
+
+
+def _few_evaluations(numbers: Numbers) -> Iterator[str]:
+    count = len(numbers.evaluations)
+    if 0 < count < _LEAST_EVALUATIONS:
+        yield (
+            f"The training has only {count} evaluation{'s' if count > 1 else ''}, so the learning "
+            "curves cannot show whether the model still improves. Evaluate more often with a "
+            "smaller --save_checkpoints_steps."
         )
 
 
@@ -160,6 +171,7 @@ _RULES: tuple[Callable[[Numbers], Iterator[str]], ...] = (
     _no_effect,
     _idle_tables,
     _few_positives,
+    _few_evaluations,
     _slow_input,
 )
 

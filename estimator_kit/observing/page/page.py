@@ -23,6 +23,15 @@ FILE = "report.html"
 COMPARISON = "compare.html"
 HISTORY = "history.html"
 
+# How a training ended, by the stop_reason of `result.json`.
+_ENDS = {
+    "already_done": "finished already: nothing was left to train",
+    "early_stopped": "stopped early: the watched metric did not improve",
+    "input_exhausted": "finished: all epochs are done",
+    "max_steps": "finished: --max_steps is reached",
+    "sigterm": "stopped by SIGTERM",
+}
+
 
 def check_installed() -> None:
     """Raises ConfigError if the extra `report` is not installed."""
@@ -130,6 +139,6 @@ def _render(
 
 
 def _headline(result: Mapping[str, Any]) -> str:
-    step, status = result.get("global_step"), result.get("status")
-    reason = f" ({result['stop_reason']})" if result.get("stop_reason") else ""
-    return f"{status}{reason} at step {step:,}" if step is not None else f"{status}{reason}"
+    step, reason = result.get("global_step"), result.get("stop_reason")
+    text = _ENDS.get(reason or "", result.get("status") or "unfinished")
+    return f"{text} (step {step:,})" if step is not None else text

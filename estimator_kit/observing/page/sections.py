@@ -161,8 +161,8 @@ def _model(numbers: Numbers) -> Optional[Section]:
     total = sum(table.parameters for table in weights)
     section = with_charts(
         "Model",
-        f"{total:,} parameters ({_bytes(4 * total)} as float32) and {slots:,} numbers of the "
-        f"optimizer ({_bytes(4 * slots)}) in training.",
+        f"{total:,} parameters ({_bytes(4 * total)} as float32). In training, the optimizer keeps "
+        f"{slots:,} more numbers ({_bytes(4 * slots)}).",
         [charts.parameters(numbers)],
     )
     if section is None:
@@ -200,7 +200,7 @@ def _query(numbers: Numbers) -> Optional[Section]:
 
 def with_charts(title: str, intro: str, figures: Sequence[Any]) -> Optional[Section]:
     """A section with the figures that are not None, or None if it would have no figures."""
-    config = {"displaylogo": False, "responsive": True}
+    config = {"displayModeBar": False, "responsive": True}
     drawn = [
         figure.to_html(full_html=False, include_plotlyjs=False, config=config)
         for figure in figures

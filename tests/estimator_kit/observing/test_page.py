@@ -167,6 +167,12 @@ def test_overfitting_is_named_with_its_step(read, values, told):
         assert "auc/click was best at step 2 (0.7500) and is 0.7200 now" in found["overfitting"]
 
 
+def test_few_evaluations_are_named(read):
+    found = changed(read, evaluations=history(0.7, 0.71))
+    assert found["few_evaluations"].startswith("The training has only 2 evaluations")
+    assert "few_evaluations" not in changed(read, evaluations=history(0.7, 0.71, 0.72))
+
+
 def test_few_positives_are_named(read):
     found = changed(read, curves=binary(99, 5000), evaluations=[])
     assert "only 99 positive rows" in found["few_positives"]

@@ -406,7 +406,9 @@ def test_a_label_of_a_version_that_is_not_live_is_warned_of(versions, made, fold
     assert said() == ["model ads: the label canary means version 2, which is not served; live: 1"]
     shutil.copytree(made / "2", folder / "2")
     polled(found)
-    assert said()[1:] == ["model ads: the label stable is version 1, which is not served; live: 2"]
+    assert said()[1:] == [
+        "model ads: the label stable means version 1, which is not served; live: 2"
+    ]
 
 
 def test_states_of_versions_that_ended_do_not_pile_up(versions, made, folder):
