@@ -55,8 +55,8 @@ class RetrainingSettings(Settings):
     keep_cycles: PositiveInt = setting(
         7,
         "Keep the checkpoints, exports and vocabularies of this many of the newest cycles. "
-        "They also stay for the live model, its parent and pinned cycles (with a file PINNED in "
-        "their folder) stay too. Reports and lineage are never removed.",
+        "What belongs to the live model, to its parent, and to pinned cycles (with a file PINNED "
+        "in their folder) always stays. Reports and lineage are never removed.",
     )
     keep_cycle_days: Optional[PositiveInt] = setting(
         None,
