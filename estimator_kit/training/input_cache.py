@@ -47,7 +47,9 @@ def check(
             f"--input_cache_dir: expected a folder on a local disk, got {config.input_cache_dir!r}"
         )
     try:
-        input_fns.check_cacheable(spec, mixed=bool(config.train_mix), negatives=negatives)
+        # An evaluation reads no mix.
+        mixed = config.mode != "evaluate" and bool(config.train_mix)
+        input_fns.check_cacheable(spec, mixed=mixed, negatives=negatives)
         RowLayout.of(spec, Transform(spec))
     except ValueError as error:
         raise ConfigError(f"--input_cache_dir: {error}. Remove --input_cache_dir.") from error

@@ -83,7 +83,9 @@ def test_a_run_prints_its_table_and_a_query_that_works(flagfile, tmp_path):
     noise = re.compile(r"WARNING: All log messages before absl|I0000 .* (port|cudart_stub)\.cc")
     printed = [line for line in done.stderr.splitlines() if not noise.match(line)]
     assert not [line for line in printed if "deprecat" in line.lower() or "WARNING" in line]
-    command = done.stdout.strip().splitlines()[-1].strip()
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("report: ")
+    (command,) = [line.strip() for line in lines if "--mode=predict" in line]
     interpreter, script, *arguments = shlex.split(command)
     assert (pathlib.Path(interpreter).name, script) == (
         pathlib.Path(sys.executable).name, str(ROOT / "run.py"),

@@ -17,8 +17,8 @@ ADULT = os.environ.get("ESTIMATOR_KIT_ADULT", str(DATA / "adult"))
 BIKES = os.environ.get("ESTIMATOR_KIT_BIKES", str(DATA / "bike_sharing"))
 
 RIVALS = (
-    "mmoe, purchase alone, rate 0.2", "dnn, purchase alone, rate 0.1",
-    "dnn, purchase alone, rate 0.2",
+    "mmoe, only purchase, rate 0.2", "dnn, only purchase, rate 0.1",
+    "dnn, only purchase, rate 0.2",
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def test_a_tiny_run_prints_its_lines_writes_the_report_and_repeats_nothing(tmp_p
     auc, best = line["metrics"]["auc/purchase"], line["metrics"]["bayes_auc/purchase"]
     report = (tmp_path / "quality.md").read_text()
     assert f"| 1 | {best:.4f} | {auc:.4f} | 0.5000 | {auc - 0.5:+.4f} |" in report
-    assert "| dnn, purchase alone, rate 0.1 | 0.1250 | 0.1250 | 0.1250 | 0.1250 |" in report
+    assert "| dnn, only purchase, rate 0.1 | 0.1250 | 0.1250 | 0.1250 | 0.1250 |" in report
     assert not list((tmp_path / "work" / "models").iterdir())
 
 

@@ -148,7 +148,7 @@ def test_of_two_commands_at_once_one_works_and_the_other_names_it(ready):
     assert sorted(codes) == [0, 75], texts
     other = both[codes.index(0)].pid
     assert f"is locked by {getpass.getuser()} on " in texts[codes.index(75)]
-    assert f"process {other}; one start works" in texts[codes.index(75)]
+    assert f"process {other}. Only one start works" in texts[codes.index(75)]
     assert whole_versions() == [1, 2]
 
 

@@ -82,7 +82,9 @@ def draw(rng: random.Random, place: Place) -> Drawn:
     elif roll < 0.8:
         what, text = _cluster(rng)
     run = rng.choices([run for _, run in _RUNS], [weight for weight, _ in _RUNS])[0]
-    arguments = ["--flagfile=run.flags", *run, "--cluster_timeout_secs=1"]
+    # Only modes that train read the time limit of a cluster.
+    limit = ["--cluster_timeout_secs=1"] if "train" in run[0] else []
+    arguments = ["--flagfile=run.flags", *run, *limit]
     return Drawn(arguments, f"{what[:200]}: {text[:300]}", tf_config=text)
 
 
