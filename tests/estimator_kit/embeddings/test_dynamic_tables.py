@@ -281,7 +281,7 @@ def test_a_frozen_table_is_refused(train):
     spec = spec_of(dynamic(), {"known": {"identity": "id", "size": 9}},
                    {"fixed": {"embedding": "known", "dimension": 2}})  # fmt: skip
     with pytest.raises(
-        ek.ConfigError, match=r"^freeze: .*/emb/.* is a dynamic embedding, whose rows are made"
+        ek.ConfigError, match=r"^freeze: .*/emb/.* is a dynamic embedding, which cannot be frozen"
     ):
         train(spec, freeze=[".*/emb/"])
 
