@@ -53,6 +53,7 @@ MODEL_DIR: Mapping[str, str] = {
     "export/<exporter>/keep.json": "Versions that are never deleted: those that you pinned and "
     "those that are live.",
     "export/<exporter>/<version>/**": "An export: see the next table.",
+    "serving.json": "The `--serving_dir` of the last promotion; null for the default.",
     "cycles/<cycle>/**": "A cycle of `--mode=retrain`: the result of each stage, its spec, the "
     "model directory of its training (`train/`) and its report (`report.md`, `report.html`).",
 }

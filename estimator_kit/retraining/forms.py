@@ -63,6 +63,7 @@ class _Words(Form):
 class _Vocabularies(_Stage):
     spec: str
     files: dict[str, _Words] = Field({})
+    kept: list[str] = Field([])
 
 
 class _CheckFinding(Form):

@@ -30,6 +30,7 @@ import tensorflow as tf
 from estimator_kit import storage
 from estimator_kit.config.rules.serving import LARGEST_VERSION
 from estimator_kit.errors import ConfigError, Locked
+from estimator_kit.retraining import serving_dir
 
 _log = logging.getLogger("estimator_kit")
 
@@ -77,7 +78,7 @@ class Serving:
 
     Args:
       folder: the folder that TensorFlow Serving watches. The first promotion makes it.
-      model_dir: the folder of `versions.json`.
+      model_dir: the folder of `versions.json` and `serving.json`.
       check: called just before a rename makes a model live. It raises an error to prevent that, for
         example if another process has taken over the lock.
     """
@@ -85,6 +86,7 @@ class Serving:
     def __init__(self, folder: str, model_dir: str, check: Callable[[], None] = lambda: None):
         self.folder = folder
         self._check = check
+        self._model_dir = model_dir
         self._past = os.path.join(model_dir, "versions.json")
 
     def versions(self) -> list[Version]:
@@ -170,6 +172,7 @@ class Serving:
                 _sync(staging)
             verify(staging)
             self._check()
+            serving_dir.remember(self.folder, self._model_dir)
             with self._writing():
                 os.rename(staging, final)
         except Locked:

@@ -43,6 +43,7 @@ def document(
         },
         "checks": (folder.read("checks") or {}).get("findings", []),
         "vocabularies": (folder.read("vocabularies") or {}).get("files", {}),
+        "kept_statistics": (folder.read("vocabularies") or {}).get("kept", []),
         "start": train.get("start"),
         "warm_start": train.get("warm_start", {}),
         "global_step": train.get("global_step"),
@@ -98,6 +99,10 @@ def markdown(report: dict[str, Any]) -> str:
             f"- {name}: {words['words']:,} words, {words['new']:,} new, {words['moved']:,} moved, "
             f"{words['dropped']:,} dropped"
         )
+    lines += [
+        f"- {name}: statistics of the model that training starts from"
+        for name in report.get("kept_statistics", ())
+    ]
     start = report["start"]
     if start is not None:
         source = f" ({start['cycle'] or start['source']})" if start["source"] else ""

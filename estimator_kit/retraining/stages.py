@@ -18,12 +18,13 @@ from estimator_kit.retraining import (
     gate_stage,
     publication,
     retention,
+    serving_dir,
     state,
     training_stage,
     vocabularies,
 )
 from estimator_kit.retraining.facts import Facts
-from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.promotion import Serving, Version
 from estimator_kit.retraining.state import CycleFolder
 from estimator_kit.retraining.window import Window
 from estimator_kit.training.lock import Lock
@@ -38,7 +39,7 @@ _Document = dict[str, Any]
 
 def serving_of(config: ModelDirConfig, held: Optional[Lock] = None) -> Serving:
     """The serving directory of a config. With `held`, nothing goes live after the lock is lost."""
-    folder = config.serving_dir or os.path.join(config.model_dir, "serving")
+    folder = serving_dir.chosen(config.serving_dir, config.model_dir)
     return Serving(folder, config.model_dir, *([held.check] if held is not None else []))
 
 
@@ -111,34 +112,44 @@ def check(cycle: Cycle) -> _Document:
 
 
 def grow_vocabularies(cycle: Cycle) -> _Document:
-    live, folder = cycle.serving.live, None
-    if live is not None:
-        # Retention may have removed the spec of an old cycle, but its model has one too.
-        folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
-        if not os.path.isdir(folder):
-            folder = os.path.join(live.path, "assets.extra", "feature_spec")
+    live, start = cycle.serving.live, _start(cycle)
+    of_live = _spec_folder(cycle, live) if live is not None else None
+    of_last = cycle.last.at("spec") if cycle.last is not None else None
     return vocabularies.make(
         cycle.spec,
         cycle.folder.at("spec"),
         files=[file.path for file in cycle.window.train_files],
         min_count=cycle.config.min_count,
-        live=folder,
+        live=of_live,
+        start={"live": of_live, "last": of_last}.get(start.kind),
     )
 
 
-def train(cycle: Cycle) -> _Document:
-    start = training_stage.choose_start(
+def _spec_folder(cycle: Cycle, live: Version) -> str:
+    """The folder of the live model's spec."""
+    folder = CycleFolder(cycle.config.model_dir, live.cycle or "none").at("spec")
+    # Retention may have removed the spec of an old cycle, but its model has one too.
+    return (
+        folder if os.path.isdir(folder) else os.path.join(live.path, "assets.extra", "feature_spec")
+    )
+
+
+def _start(cycle: Cycle) -> training_stage.Start:
+    return training_stage.choose_start(
         cycle.spec,
         live=cycle.serving.live,
         last=cycle.last,
         cycles=state.cycles(cycle.config.model_dir),
     )
+
+
+def train(cycle: Cycle) -> _Document:
     return training_stage.train(
         cycle.config,
         cycle.folder,
         cycle.window,
         spec=cycle.output("vocabularies")["spec"],
-        start=start,
+        start=_start(cycle),
         warm_start_epochs=cycle.spec.retraining.warm_start_epochs,
     )
 

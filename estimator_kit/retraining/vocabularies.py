@@ -4,9 +4,10 @@
     re_rank    words by falling frequency in the window; rare words are dropped
     keep       the vocabulary files stay unchanged
 
-Statistics that the spec refers to are updated together with the words.
-`input_pipelines.prepare.analyze.refresh` counts the words; this module finds the old words. It
-never changes the given spec or its files.
+Statistics that the spec refers to are updated together with the words. With `append`, a feature
+keeps the statistics of the model that the training starts from. So its boundaries and normalizers
+stay the same, and the warm start fits. `input_pipelines.prepare.analyze.refresh` counts the words;
+this module finds the old words. It never changes the given spec or its files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+from feature_specs import statistics as statistics_file
 from feature_specs.kinds import Vocabulary
 from feature_specs.parser import parser
 from feature_specs.parser.yaml_reader import read_text
@@ -36,6 +38,7 @@ def make(
     files: Sequence[str],
     min_count: int,
     live: Optional[str] = None,
+    start: Optional[str] = None,
 ) -> dict[str, Any]:
     """Writes the spec of a cycle into a folder, and returns how the words changed.
 
@@ -46,9 +49,12 @@ def make(
       min_count: how often a new word must occur.
       live: the folder of the live model's spec, which has the old words. Without it, the given spec
         has the old words.
+      start: the folder of the spec of the model that the training starts from. None if it starts
+        from scratch.
 
     Returns:
-      `{"spec": path, "files": {file: {"words", "new", "moved", "dropped", "examples"}}}`.
+      `{"spec": path, "files": {file: {"words", "new", "moved", "dropped", "examples"}}, "kept":
+      [statistics files]}`. `kept` lists the files with statistics of the model of `start`.
     """
     source = pathlib.Path(spec.source)
     place = pathlib.Path(target)
@@ -61,6 +67,7 @@ def make(
     named = [c.file for c in spec.of_kind(Vocabulary).values() if c.file]
     old = {name: read_words(_first(live, name, source)) for name in dict.fromkeys(named)}
     growth = spec.retraining.vocabularies
+    kept: list[str] = []
     if growth != "keep" and (named or "statistics" in _keys(source)):
         refresh.refresh(str(path), files, min_count=min_count)
         if growth == "append":
@@ -68,9 +75,26 @@ def make(
                 known = set(words)
                 more = [word for word in read_words(place / name) if word not in known]
                 analysis_folder.replace(place / name, "\n".join([*words, *more, ""]))
+            if start is not None:
+                kept = _keep_statistics(source, place, pathlib.Path(start))
     parser.load(path)  # Checks the new spec.
     changes = {name: _changes(words, read_words(place / name)) for name, words in old.items()}
-    return {"spec": str(path), "files": changes}
+    return {"spec": str(path), "files": changes, "kept": kept}
+
+
+def _keep_statistics(source: pathlib.Path, place: pathlib.Path, start: pathlib.Path) -> list[str]:
+    """Gives the features in new statistics files the statistics that they have in the start's.
+
+    A feature that is new in the spec keeps the statistics of the window. Returns the changed files.
+    """
+    named = dict.fromkeys(name for key, name in _references(source) if key == "statistics")
+    kept = [name for name in named if (start / name).is_file()]
+    for name in kept:
+        new = statistics_file.load(place / name)
+        features = {**new.features, **statistics_file.load(start / name).features}
+        merged = new.model_copy(update={"features": features})
+        analysis_folder.replace(place / name, merged.text())
+    return kept
 
 
 def referred_to(spec: pathlib.Path) -> list[str]:

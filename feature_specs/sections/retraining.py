@@ -28,6 +28,7 @@ does not import TensorFlow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Literal, Optional
 
@@ -49,6 +50,16 @@ ROW_METRICS: Mapping[str, tuple[str, ...]] = {
     "poisson": ("mean_absolute_error", "mean_squared_error", "calibration"),
     "regression": ("mean_absolute_error", "mean_squared_error"),
     "multi_class": ("accuracy", "log_loss"),
+}
+
+# The smallest and the largest possible value of each metric of the gate.
+RANGES: Mapping[str, tuple[float, float]] = {
+    "auc": (0, 1),
+    "accuracy": (0, 1),
+    **dict.fromkeys(
+        ("log_loss", "calibration", "mean_absolute_error", "mean_squared_error", *MODEL_METRICS),
+        (0, math.inf),
+    ),
 }
 
 
@@ -157,7 +168,34 @@ class Condition(Entry):
                 f"{self.metric} is a metric of a model, not of rows. Set only min or max, and "
                 "remove max_loss and slice."
             )
+        self._check_range()
         return self
+
+    def _check_range(self) -> None:
+        """Checks that the metric can have the values that the bounds ask for."""
+        name = self.metric.partition("/")[0]
+        if name not in RANGES:
+            return  # The check of the whole spec says which metrics exist.
+        least, most = RANGES[name]
+        expected = "at least 0" if most == math.inf else f"between {least:g} and {most:g}"
+        for key, bound in (("min", self.min), ("max", self.max)):
+            if bound is not None and not least <= bound <= most:
+                raise ValueError(
+                    f"{key}: {name} is always {expected}, got {bound:g}.{_as_share(bound, most)}"
+                )
+        # The difference of two models is not larger than the range.
+        if self.max_loss is not None and abs(self.max_loss) > most - least:
+            raise ValueError(
+                f"max_loss: {name} is always {expected}, so the loss is at most {most:g}, got "
+                f"{self.max_loss:g}.{_as_share(self.max_loss, most)}"
+            )
+
+
+def _as_share(bound: float, most: float) -> str:
+    """The remedy for a percentage that should be a share."""
+    if most == 1 and 1 < abs(bound) <= 100:
+        return f" Write a percentage as a fraction: {bound / 100:g}."
+    return " Correct the bound."
 
 
 class Gate(Entry):
@@ -186,7 +224,9 @@ class Retraining(Entry):
     vocabularies: Growth = Field(
         "append",
         description="How the vocabulary files change: `append` adds new words and keeps the ids of "
-        "old words, `re_rank` sorts by frequency and drops rare words, and `keep` changes nothing.",
+        "old words, `re_rank` sorts by frequency and drops rare words, and `keep` changes nothing. "
+        "With `append`, a training with a warm start keeps the statistics, such as boundaries, of "
+        "the model that it starts from. Other trainings take the statistics of their window.",
     )
     warm_start: Start = Field(
         "live",

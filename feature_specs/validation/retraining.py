@@ -5,8 +5,8 @@ As in `validation`, the checks are generators of problems. This module does not 
 
 from __future__ import annotations
 
-from feature_specs.errors import Path, Problem, did_you_mean, unknown
-from feature_specs.sections.retraining import MODEL_METRICS, ROW_METRICS, Condition
+from feature_specs.errors import Path, Problem, did_you_mean, nearest, unknown
+from feature_specs.sections.retraining import MODEL_METRICS, RANGES, ROW_METRICS, Condition
 from feature_specs.spec import FeatureSpec
 from feature_specs.validation.validation import Problems
 
@@ -41,7 +41,7 @@ def _check_feature(spec: FeatureSpec, path: Path, name: str) -> Problems:
 def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Problems:
     if condition.metric in MODEL_METRICS:
         return
-    objective = condition.metric.partition("/")[2]
+    metric, _, objective = condition.metric.partition("/")
     known = [
         f"{name}/{key}"
         for key, entry in spec.objectives.items()
@@ -56,6 +56,15 @@ def _check_metric(spec: FeatureSpec, path: Path, condition: Condition) -> Proble
             path,
             f"the gate has no metric of the head {entry.head} yet"
             + (" with steps" if entry.steps_in_row is not None else ""),
+        )
+    elif entry is not None:
+        own = [f"{name}/{objective}" for name in ROW_METRICS[entry.head]]
+        # A metric of another head is not a typing mistake, so no similar name is suggested.
+        hint = nearest(metric, ROW_METRICS[entry.head]) if metric not in RANGES else ""
+        yield Problem(
+            path,
+            f"got {condition.metric!r}, expected a metric that the gate has for the head "
+            f"{entry.head}" + (hint or f". Use one of: {', '.join(own)}."),
         )
     else:
         hint = did_you_mean(condition.metric, [*known, *MODEL_METRICS])

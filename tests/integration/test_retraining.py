@@ -16,6 +16,7 @@ from estimator_kit.errors import Refused, TimedOut
 from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
 from estimator_kit.retraining.forms import FORMS
 from estimator_kit.retraining.promotion import Serving
+from input_pipelines.prepare.analyze.scan import scan
 from tests.integration.retraining_data import config, write_day, write_spec
 
 
@@ -95,7 +96,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     # The parent of the live model is kept, whatever --keep_cycles says.
     assert (folder / "model/cycles/0001/train/checkpoint").exists()
 
-    write_spec(folder, gate={"conditions": [{"metric": "auc/click", "min": 1.01}]})
+    write_spec(folder, gate={"conditions": [{"metric": "log_loss/click", "max": 0}]})
     changed = config(as_of="2026-01-04")
     with pytest.raises(Refused) as error:
         cycle.run(changed)
@@ -122,6 +123,24 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     (folder / "data/dt=2026-01-02/part-1.tfrecord").write_bytes(b"")
     with pytest.raises(ek.ConfigError, match=r"cannot be reproduced: \S*part-1.tfrecord has chan"):
         reproduction.reproduce(config(mode="reproduce", cycle="2"))
+
+
+@pytest.mark.ci
+def test_a_warm_start_fits_with_boundaries_from_statistics(fresh):
+    path = fresh / "spec.yaml"
+    document = json.loads(path.read_text())
+    columns = document["columns"]
+    del columns["price"]["normalizer"]
+    columns["prices"] = {"bucketized": "price", "quantiles": 4, "statistics": "statistics.json"}
+    document["groups"]["wide"].append("prices")
+    path.write_text(json.dumps(document))
+    first = scan([str(fresh / "data/dt=2026-01-01/part-0.tfrecord")]).statistics(1)
+    (fresh / "statistics.json").write_text(first.text())
+    cycle.run(config(fresh))
+    write_day(fresh, 4, price=9.5)
+    _, text = cycle.run(config(fresh, as_of="2026-01-04"))
+    assert "- started from live (0001); variables: " in text
+    assert "- statistics.json: statistics of the model that training starts from\n" in text
 
 
 @pytest.fixture

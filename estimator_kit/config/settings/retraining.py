@@ -44,8 +44,8 @@ class RetrainingSettings(Settings):
     )
     serving_dir: Optional[str] = setting(
         None,
-        "The folder that TensorFlow Serving watches; by default model_dir/serving. The highest "
-        "version in it is the live model.",
+        "The folder that TensorFlow Serving watches. The highest version in it is the live model. "
+        "The default is the folder of the last promotion, and at first model_dir/serving.",
     )
     force: bool = setting(
         False,

@@ -13,6 +13,7 @@ import pytest
 
 from estimator_kit import exit_codes
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.errors import ConfigError, Locked
 from estimator_kit.retraining import stages
 from estimator_kit.retraining.promotion import Serving
@@ -243,3 +244,33 @@ def test_a_reader_never_sees_a_broken_or_missing_model_in_50_promotions(serving,
     reader.join()
     assert problems == [] and seen == sorted(seen)
     assert serving.live.number == 51
+
+
+@pytest.mark.parametrize("given", ["live/ads", None])
+def test_the_serving_dir_of_the_last_promotion_is_remembered(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+
+    def serving(folder):
+        return stages.serving_of(
+            ModelDirConfig(mode="history", model_dir="model", serving_dir=folder)
+        )
+
+    assert serving(None).folder == "model/serving"
+    first = serving(given)
+    assert not (tmp_path / "model").exists()  # Only a promotion is remembered.
+    first.publish(export(tmp_path, "a"), cycle="0001", verify=fine)
+    found = serving(None)
+    assert found.folder == (str(tmp_path / given) if given else "model/serving")
+    assert found.live is not None and found.live.number == 1
+    assert serving("elsewhere").folder == "elsewhere"
+
+
+def test_a_candidate_that_fails_its_check_does_not_change_the_serving_dir(tmp_path):
+    def refuse(path):
+        raise ConfigError("other answers")
+
+    with pytest.raises(ConfigError, match="other answers"):
+        Serving(str(tmp_path / "live"), str(tmp_path / "model")).publish(
+            export(tmp_path, "a"), cycle="0001", verify=refuse
+        )
+    assert not (tmp_path / "model" / "serving.json").exists()

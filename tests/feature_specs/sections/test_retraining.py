@@ -24,6 +24,23 @@ pytestmark = pytest.mark.no_tensorflow
         ({"gate": {"conditions": [{"metric": "size_mib", "max_loss": 1}]}},
          "retraining.gate.conditions[0]: size_mib is a metric of a model, not of rows. Set only "
          "min or max, and remove max_loss and slice."),
+        ({"gate": {"conditions": [{"metric": "auc/click", "min": 55}]}},
+         "retraining.gate.conditions[0]: min: auc is always between 0 and 1, got 55. Write a "
+         "percentage as a fraction: 0.55."),
+        ({"gate": {"conditions": [{"metric": "auc/click", "max_loss": 500}]}},
+         "retraining.gate.conditions[0]: max_loss: auc is always between 0 and 1, so the loss is "
+         "at most 1, got 500. Correct the bound."),
+        ({"gate": {"conditions": [{"metric": "log_loss/click", "max": -0.5}]}},
+         "retraining.gate.conditions[0]: max: log_loss is always at least 0, got -0.5. Correct "
+         "the bound."),
+        # A metric of another head: the nearest name, calibration/click, would not help.
+        ({"gate": {"conditions": [{"metric": "accuracy/click", "min": 0.5}]}},
+         "retraining.gate.conditions[0].metric: got 'accuracy/click', expected a metric that the "
+         "gate has for the head binary. Use one of: auc/click, log_loss/click, "
+         "calibration/click."),
+        ({"gate": {"conditions": [{"metric": "ac/click", "min": 0.5}]}},
+         "retraining.gate.conditions[0].metric: got 'ac/click', expected a metric that the "
+         "gate has for the head binary. Did you mean 'auc'?"),
         ({"gate": {"conditions": [{"metric": "auc/click", "min": 0.5, "slice": "price"}]}},
          "retraining.gate.conditions[0].slice: feature 'price' must be a single string or integer "
          "per row"),
