@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -27,11 +28,19 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
     if config.mode == "history":
         text = modes.history(complete(config, ModelDirConfig))
     elif config.mode == "rollback":
-        text = modes.roll_back(complete(config, RollbackConfig))
+        text = _roll_back(complete(config, RollbackConfig))
     else:
         text = reproduction.reproduce(complete(config, ReproduceConfig))
     tell(text)
     return RunResult(mode=config.mode)
+
+
+def _roll_back(config: RollbackConfig) -> str:
+    """A rollback. It also brings an existing history page up to date."""
+    text = modes.roll_back(config)
+    if not os.path.exists(os.path.join(config.model_dir, page.HISTORY)):
+        return text
+    return f"{text}\n{page.attempt(lambda: pages.write(config.model_dir, config.serving_dir))}"
 
 
 def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
@@ -42,4 +51,4 @@ def _retrain(config: RetrainConfig, tell: Callable[[str], None]) -> RunResult:
         return result
     finally:
         if config.report == "on":
-            tell(page.attempt(lambda: pages.write(config.model_dir)))
+            tell(page.attempt(lambda: pages.write(config.model_dir, config.serving_dir)))

@@ -19,6 +19,7 @@ from feature_specs.spec import FeatureSpec
 from feature_specs.statistics import Statistics
 from input_pipelines.integrity import spec_check
 from input_pipelines.prepare.analyze import drift
+from input_pipelines.prepare.analyze.drift import DriftReport
 
 # How many records of the newest days are compared with the spec.
 _ROWS = 1000
@@ -45,7 +46,7 @@ def run(
     facts: Facts,
     *,
     before: Optional[Window] = None,
-    statistics: Optional[Statistics] = None,
+    drift_found: Optional[DriftReport] = None,
     other_files: bool = False,
 ) -> list[Finding]:
     """Runs all checks, and returns their findings.
@@ -54,8 +55,8 @@ def run(
       spec: the feature spec.
       window: the days of this cycle.
       facts: the facts of their files.
-      before: the window of the cycle before. New days are compared with it.
-      statistics: the statistics of its training files; None if they are no longer available.
+      before: the window of the cycle before.
+      drift_found: how far the new days are from it; None if it has no statistics any more.
       other_files: whether evaluation reads other files of a day than training. Then the sizes of
         days are compared separately for training and evaluation.
 
@@ -65,7 +66,7 @@ def run(
     """
     return [
         *_against_spec(spec, window),
-        *_drift(spec, window, facts, before, statistics),
+        *_drift(spec, before, drift_found),
         *_label_rates(spec, window, facts),
         *_sizes(spec, window, other_files),
         *_equal_files(window),
@@ -79,16 +80,40 @@ def _against_spec(spec: FeatureSpec, window: Window) -> Iterator[Finding]:
     yield from (Finding("spec", "warn", text) for text in report.warnings)
 
 
+def measure_drift(
+    spec: FeatureSpec, window: Window, facts: Facts, before: Window, statistics: Statistics
+) -> DriftReport:
+    """Compares the new days of a window with the training files of the cycle before.
+
+    Args:
+      spec, window, facts: see `run`.
+      before: the window of the cycle before.
+      statistics: the statistics of its training files.
+    """
+    known = {day.digest for day in (*before.train, *before.evaluate)}
+    days = [day for day in (*window.train, *window.evaluate) if day.digest not in known]
+    files = [file for day in days for file in day.files] or window.train_files
+    return drift.compare(spec, statistics, facts.statistics(files))
+
+
+def label_means(spec: FeatureSpec, window: Window, facts: Facts) -> dict[str, dict[str, float]]:
+    """`{label: {day: mean}}` of the days whose statistics are stored. It reads no records."""
+    found: dict[str, dict[str, float]] = {label: {} for label in spec.labels}
+    for day in (*window.train, *window.evaluate):
+        statistics = facts.known_statistics(day.files) if day.files else None
+        for label, means in found.items():
+            feature = statistics.features.get(label) if statistics is not None else None
+            if feature is not None and feature.numbers is not None:
+                means[day.name] = feature.numbers.mean
+    return {label: means for label, means in found.items() if means}
+
+
 def _drift(
-    spec: FeatureSpec,
-    window: Window,
-    facts: Facts,
-    before: Optional[Window],
-    statistics: Optional[Statistics],
+    spec: FeatureSpec, before: Optional[Window], report: Optional[DriftReport]
 ) -> Iterator[Finding]:
     if not spec.drift.any or before is None:
         return
-    if statistics is None:
+    if report is None:
         yield Finding(
             "drift",
             "warn",
@@ -96,10 +121,6 @@ def _drift(
             f"{before.as_of} has no statistics, and its files were removed or changed",
         )
         return
-    known = {day.digest for day in (*before.train, *before.evaluate)}
-    days = [day for day in (*window.train, *window.evaluate) if day.digest not in known]
-    files = [file for day in days for file in day.files] or window.train_files
-    report = drift.compare(spec, statistics, facts.statistics(files))
     yield from (Finding("drift", spec.retraining.drift, text) for text in report.errors)
     yield from (Finding("drift", "warn", text) for text in report.warnings)
 

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional
 
+from estimator_kit import exit_codes
 from estimator_kit.config.mode_configs import RetrainConfig
 from estimator_kit.config.rules.retraining import stage_limits
 from estimator_kit.errors import ConfigError, Locked, NothingToDo, Refused, Stopped, TimedOut
@@ -45,7 +46,6 @@ from estimator_kit.training import lock
 from estimator_kit.training.lock import Lock
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
-from input_pipelines.errors import DataError
 from input_pipelines.synthetic import impression_log
 
 _log = logging.getLogger("estimator_kit")
@@ -102,8 +102,7 @@ def _run(
                 before=stages.window_of(last),
             )
     except BaseException as error:  # The cycle has no folder yet for a report.
-        text = str(error) if isinstance(error, DataError) else f"{type(error).__name__}: {error}"
-        _tell_of_failure(config, None, _outcome(error), text)
+        _tell_of_failure(config, None, _outcome(error), _words(error))
         raise
     identity = lineage.identity(config, spec.fingerprint(), window.digest)
     died = _died_when_judged(config, there, identity)
@@ -127,14 +126,19 @@ def _run(
         raise
     except BaseException as error:
         if folder.outcome is None:  # Otherwise the cycle has ended and was reported.
-            text = f"{type(error).__name__}: {error}"
-            _tell_of_failure(config, folder, _outcome(error), text)
+            _tell_of_failure(config, folder, _outcome(error), _words(error))
         raise
 
 
 def _outcome(error: BaseException) -> str:
     """The outcome in the report of a cycle that ended with this error."""
     return "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
+
+
+def _words(error: BaseException) -> str:
+    """The error for a report. A user can act on the errors of the kit, so they need no type."""
+    is_bug = exit_codes.exit_code(error) == exit_codes.BUG
+    return f"{type(error).__name__}: {error}" if is_bug or not str(error) else str(error)
 
 
 def _last(there: list[CycleFolder]) -> Optional[CycleFolder]:
@@ -181,8 +185,7 @@ def _finish(
     except Locked:
         raise
     except BaseException as error:
-        outcome = "stopped" if isinstance(error, (Stopped, TimedOut)) else "failed"
-        _tell_of_failure(config, folder, outcome, f"{type(error).__name__}: {error}")
+        _tell_of_failure(config, folder, _outcome(error), _words(error))
         raise
 
 
@@ -257,7 +260,7 @@ def _run_stages(
         _log.warning("cycle %s could not be reported: %s", cycle.folder.name, type(error).__name__)
     text = report.markdown(found)
     if outcome == "refused":
-        raise Refused(text)
+        raise Refused(text.removeprefix("# "))
     train, path = cycle.output("train"), cycle.output("promote")["path"]
     result = RunResult(
         mode="retrain",

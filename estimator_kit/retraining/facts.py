@@ -101,7 +101,7 @@ class Facts:
         """
         if not files:
             raise DataError("statistics need at least one file, got none")
-        kept = self._kept_statistics(files)
+        kept = self.known_statistics(files)
         if kept is not None:
             return kept
         found = scan.scan([file.path for file in files]).statistics(len(files))
@@ -114,12 +114,13 @@ class Facts:
         Raises:
           MissingPackageError: the package for sketches is not installed.
         """
-        kept = self._kept_statistics(files)
+        kept = self.known_statistics(files)
         if kept is None and all(self._is_as_it_was(file) for file in files):
             return self.statistics(files)
         return kept
 
-    def _kept_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
+    def known_statistics(self, files: Sequence[FileFacts]) -> Optional[Statistics]:
+        """The statistics of some files if they are stored. It reads no records."""
         kept = storage.read_json(self._place_of_statistics(files))
         try:
             return Statistics.model_validate_json(json.dumps(kept)) if kept is not None else None

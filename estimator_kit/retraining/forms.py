@@ -73,6 +73,31 @@ class _CheckFinding(Form):
 
 class _Checks(_Stage):
     findings: list[_CheckFinding]
+    label_means: dict[str, dict[str, float]] = Field({})
+
+
+class _DriftPart(Form):
+    name: str
+    before: float
+    now: float
+
+
+class _DriftMeasure(Form):
+    kind: str
+    name: str
+    measure: str
+    distance: float
+    warn: Optional[float]
+    stop: Optional[float]
+    verdict: str
+    parts: list[_DriftPart]
+
+
+class _Drift(Form):
+    compared_with: Optional[str]
+    rows_before: Optional[int]
+    rows: Optional[int]
+    measures: list[_DriftMeasure]
 
 
 class _Start(Form):
@@ -115,6 +140,8 @@ class _Gate(_Stage):
     findings: list[_GateFinding] = Field([])
     metrics: dict[str, _Both] = Field({})
     measured: _Metrics = Field({})
+    intervals: dict[str, dict[str, list[float]]] = Field({})
+    label_means: _Metrics = Field({})
 
 
 class _Promote(_Stage):
@@ -185,6 +212,7 @@ FORMS: dict[str, Any] = {
     "window": _Window,
     "vocabularies": _Vocabularies,
     "checks": _Checks,
+    "drift": _Drift,
     "start": _Start,
     "train": _Train,
     "gate": _Gate,

@@ -19,7 +19,7 @@ import tensorflow as tf
 from estimator_kit.embeddings import dynamic_package
 from estimator_kit.errors import ConfigError
 from estimator_kit.exporters import loading
-from estimator_kit.retraining import gate
+from estimator_kit.retraining import gate, intervals
 from estimator_kit.retraining.gate import Scored
 from estimator_kit.retraining.promotion import Version
 from estimator_kit.scoring import row_metrics
@@ -105,7 +105,17 @@ def run(
         ],
         "metrics": _metrics(spec, scored),
         "measured": measured,
+        "intervals": intervals.of_conditions(section, scored, values),
+        "label_means": {name: _mean(found) for name, found in scored.items()},
     }
+
+
+def _mean(rows: Scored) -> Optional[float]:
+    """The mean label of an objective that has one number as its label."""
+    total = float(np.sum(rows.weights))
+    if not total or rows.labels.ndim != 1:
+        return None
+    return float(np.sum(rows.labels * rows.weights) / total)
 
 
 def _metrics(spec: FeatureSpec, scored: dict[str, Scored]) -> dict[str, dict[str, Any]]:

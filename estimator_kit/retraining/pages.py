@@ -1,23 +1,87 @@
-"""The pages of a retraining: `cycles/NNNN/report.html` of a training, `history.html` of all cycles.
+"""The pages of a retraining: `cycles/NNNN/report.html` of a cycle, `history.html` of all cycles.
 
 They are made from what cycles have written and can be made again. Nothing reads them.
 """
 
 from __future__ import annotations
 
+import datetime
+import os
+from typing import Any, Optional
+
 from estimator_kit import result_file
 from estimator_kit.observing.page import page
-from estimator_kit.retraining import state
+from estimator_kit.retraining import report, state
+from estimator_kit.retraining.promotion import Serving
+from estimator_kit.retraining.state import CycleFolder
 
 
-def write(model_dir: str) -> str:
-    """Writes the history, and the page of the newest cycle where it has trained.
+def write(model_dir: str, serving_dir: Optional[str] = None) -> str:
+    """Writes the history, and the page of the newest cycle.
+
+    Args:
+      model_dir: the model directory of the retraining.
+      serving_dir: the folder that is served; by default `serving` in the model directory.
 
     Returns:
       The path of the history.
     """
     cycles = state.cycles(model_dir)
-    if cycles and result_file.read_result(cycles[-1].train_dir) is not None:
-        page.write(cycles[-1].train_dir, to=cycles[-1].at(page.FILE))
-    reports = [cycle.read("report") for cycle in cycles]
-    return page.write_history(model_dir, [report for report in reports if report is not None])
+    serving = Serving(serving_dir or os.path.join(model_dir, "serving"), model_dir)
+    if cycles:
+        _write_cycle(cycles[-1], serving)
+    return page.write_history(model_dir, [_with_drift(c) for c in cycles], _versions(serving))
+
+
+def _write_cycle(cycle: CycleFolder, serving: Serving) -> None:
+    has_trained = result_file.read_result(cycle.train_dir) is not None
+    live = serving.live
+    document = {**_with_drift(cycle), "live_now": live.number if live is not None else None}
+    page.write_cycle(
+        cycle.at(page.FILE),
+        report.headline(document),
+        document,
+        train_dir=cycle.train_dir if has_trained else None,
+    )
+
+
+def _with_drift(cycle: CycleFolder) -> dict[str, Any]:
+    document = report.of_cycle(cycle)
+    return {**document, "drift": cycle.read("drift"), "reasons": report.reasons(document)}
+
+
+def _versions(serving: Serving) -> list[dict[str, Any]]:
+    """All versions that were ever live, the oldest first."""
+    there = {version.number for version in serving.versions()}
+    live = serving.live
+    known: dict[int, dict[str, Any]] = {entry["version"]: entry for entry in serving.past()}
+    for version in serving.versions():
+        known[version.number] = {
+            "version": version.number,
+            "cycle": version.cycle,
+            "rollback_of": version.rollback_of,
+            "parent": version.parent,
+            "at": version.at,
+        }
+    return [
+        {
+            "version": number,
+            "cycle": entry.get("cycle"),
+            "rollback_of": entry.get("rollback_of"),
+            "parent": entry.get("parent"),
+            "at": _time(entry.get("at")),
+            "state": _state(number, live.number if live is not None else None, there),
+        }
+        for number, entry in sorted(known.items())
+    ]
+
+
+def _state(number: int, live: Optional[int], there: set[int]) -> str:
+    return "live" if number == live else "kept" if number in there else "removed"
+
+
+def _time(seconds: Optional[float]) -> str:
+    if seconds is None:
+        return "unknown"
+    at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return at.strftime("%Y-%m-%d %H:%M UTC")

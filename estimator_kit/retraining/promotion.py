@@ -22,6 +22,7 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Optional
 
@@ -48,6 +49,7 @@ class _Mark(storage.Form):
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
+    at: Optional[float] = None
 
 
 class _Noted(_Mark):
@@ -64,6 +66,7 @@ class Version:
       cycle: the cycle that made the model; None if another program made it.
       rollback_of: the version that it is a copy of, after a rollback.
       parent: the version that was live before it.
+      at: when it was published, in seconds since 1970; None if that is not known.
     """
 
     number: int
@@ -71,6 +74,7 @@ class Version:
     cycle: Optional[str] = None
     rollback_of: Optional[int] = None
     parent: Optional[int] = None
+    at: Optional[float] = dataclasses.field(default=None, compare=False)
 
 
 class Serving:
@@ -163,6 +167,7 @@ class Serving:
             "cycle": cycle,
             "rollback_of": rollback_of,
             "parent": before.number if before is not None else None,
+            "at": time.time(),
         }
         try:
             with self._writing():
@@ -234,7 +239,8 @@ class Serving:
             mark = {} if storage.form_problem(text, _Mark) else json.loads(text)
         except (FileNotFoundError, ValueError):
             mark = {}
-        return Version(number, path, mark.get("cycle"), mark.get("rollback_of"), mark.get("parent"))
+        keys = ("cycle", "rollback_of", "parent", "at")
+        return Version(number, path, *(mark.get(key) for key in keys))
 
     def _note(self) -> None:
         past = self.past()
@@ -248,6 +254,7 @@ class Serving:
                 "cycle": version.cycle,
                 "rollback_of": version.rollback_of,
                 "parent": version.parent,
+                "at": version.at,
             }
             for version in new
         ]

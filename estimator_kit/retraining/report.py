@@ -28,6 +28,7 @@ def document(
     window = folder.read("window") or {}
     train = folder.read("train") or {}
     gate = folder.read("gate") or {}
+    checks = folder.read("checks") or {}
     return {
         "cycle": folder.name,
         "outcome": outcome,
@@ -41,7 +42,8 @@ def document(
             "late": window.get("late", []),
             "rewritten": window.get("rewritten", []),
         },
-        "checks": (folder.read("checks") or {}).get("findings", []),
+        "checks": checks.get("findings", []),
+        "label_means": _label_means(window, checks, gate),
         "vocabularies": (folder.read("vocabularies") or {}).get("files", {}),
         "kept_statistics": (folder.read("vocabularies") or {}).get("kept", []),
         "start": train.get("start"),
@@ -49,6 +51,7 @@ def document(
         "global_step": train.get("global_step"),
         "rows_evaluated": gate.get("rows"),
         "metrics": gate.get("metrics", {}),
+        "intervals": gate.get("intervals", {}),
         "measured": gate.get("measured", {}),
         "gate": gate.get("findings", []),
         "live_before": gate.get("live_version"),
@@ -57,6 +60,17 @@ def document(
         "removed": (folder.read("clean") or {}).get("removed", []),
         "seconds": lineage.seconds(folder),
     }
+
+
+def _label_means(
+    window: dict[str, Any], checks: dict[str, Any], gate: dict[str, Any]
+) -> dict[str, dict[str, float]]:
+    """`{label: {day: mean}}`. Without statistics of the days, the mean of the rows of the gate."""
+    found = checks.get("label_means") or {}
+    names = [day["name"] for day in window.get("evaluate", [])]
+    days = " to ".join(dict.fromkeys([*names[:1], *names[-1:]]))
+    of_gate = gate.get("label_means") or {}
+    return found or {name: {days: mean} for name, mean in of_gate.items() if mean is not None}
 
 
 def write(folder: CycleFolder, report: dict[str, Any]) -> None:
@@ -106,11 +120,11 @@ def markdown(report: dict[str, Any]) -> str:
     start = report["start"]
     if start is not None:
         source = f" ({start['cycle'] or start['source']})" if start["source"] else ""
-        reason = f": {start['reason']}" if start["reason"] else ""
+        reason = f": {_indented(start['reason'])}" if start["reason"] else ""
         counts = ", ".join(f"{n} {what}" for what, n in report["warm_start"].items())
         lines.append(
             f"- started from {start['kind']}{source}{reason}"
-            + (f"; variables: {counts}" if counts else "")
+            + (f"; weights: {counts}" if counts else "")
         )
     if report["metrics"]:
         lines += ["", f"| metric, {report['rows_evaluated']:,} rows | live | candidate |"]
@@ -129,46 +143,68 @@ def markdown(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _indented(text: str) -> str:
+    """A text of several lines inside an item of a list."""
+    return text.rstrip().replace("\n", "\n  ")
+
+
 def _number(value: Optional[float]) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
+def reasons(report: dict[str, Any]) -> list[str]:
+    """Why a cycle was not promoted: the failed conditions with their values, or the error."""
+    failed = [found["sentence"] for found in report["gate"] if found.get("passed") is False]
+    return failed or ([report["problem"]] if report["problem"] else [])
+
+
+def main_metrics(reports: Sequence[dict[str, Any]]) -> list[str]:
+    """The metrics of the gate's conditions, and the first metric of each other objective."""
+    compared = dict.fromkeys(name for report in reports for name in report["metrics"])
+    judged = {found.get("text", "").partition(" ")[0] for r in reports for found in r["gate"]}
+    shown = [name for name in compared if name in judged]
+    covered = {name.partition("/")[2] for name in shown}
+    for name in compared:
+        if name.partition("/")[2] not in covered:
+            shown.append(name)
+            covered.add(name.partition("/")[2])
+    return shown
+
+
 def history(cycles: Sequence[CycleFolder], live: Optional[int]) -> str:
-    """The table of all cycles, the oldest first."""
-    head = (
-        "cycle",
-        "as of",
-        "train days",
-        "rows",
-        "start",
-        "metric",
-        "live",
-        "candidate",
-        "outcome",
-        "version",
-    )
-    rows = [head]
-    for cycle in cycles:
-        report = cycle.read("report") or document(cycle, "unfinished")
-        days = report["window"]["train"]
-        name = next(iter(report["metrics"]), "")
-        both: dict[str, Any] = report["metrics"].get(name, {})
+    """The table of all cycles, the oldest first, and why cycles were not promoted."""
+    reports = [(cycle, of_cycle(cycle)) for cycle in cycles]
+    metrics = main_metrics([report for _, report in reports])
+    shared = ("cycle", "as of", "train days", "rows", "start", "warnings", "outcome", "version")
+    rows = [(*shared, *(f"{name} {whose}" for name in metrics for whose in ("live", "candidate")))]
+    for cycle, report in reports:
         version = report["version"]
         rows.append(
             (
                 cycle.name,
                 report["as_of"] or "",
-                f"{len(days)}",
+                f"{len(report['window']['train'])}",
                 f"{report['window']['rows']:,}",
                 (report["start"] or {}).get("kind", ""),
-                name,
-                _number(both.get("live")),
-                _number(both.get("candidate")),
+                f"{len(report['checks'])}",
                 cycle.outcome or report["outcome"],
                 "" if version is None else f"{version}{' live' if version == live else ''}",
+                *(
+                    _number(report["metrics"].get(name, {}).get(whose))
+                    for name in metrics
+                    for whose in ("live", "candidate")
+                ),
             )
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join(
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows
-    )
+    ]
+    for cycle, report in reports:
+        lines += [f"cycle {cycle.name}: {_indented(text)}" for text in reasons(report)]
+    return "\n".join(lines)
+
+
+def of_cycle(folder: CycleFolder) -> dict[str, Any]:
+    """The report of a cycle; if it has written none, what its finished stages say."""
+    return folder.read("report") or document(folder, folder.outcome or "unfinished")

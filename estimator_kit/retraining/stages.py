@@ -31,6 +31,7 @@ from estimator_kit.training.lock import Lock
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze.drift import DriftReport
 
 _log = logging.getLogger("estimator_kit")
 
@@ -90,16 +91,19 @@ def look_again_at_live(cycle: Cycle) -> None:
 def check(cycle: Cycle) -> _Document:
     before = window_of(cycle.last)
     spec, facts = parser.load(cycle.output("vocabularies")["spec"]), cycle.facts
-    statistics = None
+    measured = None
     if spec.drift.any:
         facts.statistics(cycle.window.train_files)  # Stored for the next cycle.
         statistics = facts.old_statistics(before.train_files) if before is not None else None
+        if before is not None and statistics is not None:
+            measured = checks.measure_drift(spec, cycle.window, facts, before, statistics)
+    cycle.folder.write("drift", _drift_document(measured, before))
     findings = checks.run(
         spec,
         cycle.window,
         facts,
         before=before,
-        statistics=statistics,
+        drift_found=measured,
         other_files=bool(cycle.config.eval_files),
     )
     for found in findings:
@@ -108,7 +112,34 @@ def check(cycle: Cycle) -> _Document:
     stops = [found.text for found in findings if found.verdict == "stop"]
     if stops:
         raise DataError("\n".join(["the checks before training stopped this cycle:", *stops]))
-    return {"findings": [dataclasses.asdict(found) for found in findings]}
+    return {
+        "findings": [dataclasses.asdict(found) for found in findings],
+        "label_means": checks.label_means(spec, cycle.window, facts),
+    }
+
+
+def _drift_document(measured: Optional[DriftReport], before: Optional[Window]) -> _Document:
+    """The content of `drift.json`. It is written before a finding can stop the cycle."""
+    if measured is None:
+        return {"compared_with": None, "rows_before": None, "rows": None, "measures": []}
+    return {
+        "compared_with": before.as_of if before is not None else None,
+        "rows_before": measured.rows_before,
+        "rows": measured.rows,
+        "measures": [
+            {
+                "kind": found.kind,
+                "name": found.name,
+                "measure": found.measure,
+                "distance": found.distance.value,
+                "warn": found.thresholds.warn,
+                "stop": found.thresholds.stop,
+                "verdict": found.verdict,
+                "parts": [dataclasses.asdict(part) for part in found.distance.parts],
+            }
+            for found in measured.findings
+        ],
+    }
 
 
 def grow_vocabularies(cycle: Cycle) -> _Document:

@@ -13,6 +13,7 @@ import math
 import os
 from typing import Any, Optional
 
+import tensorflow as tf
 from pydantic import Field
 
 from estimator_kit import storage
@@ -35,6 +36,7 @@ CYCLE_FIELDS = (*RetrainingSettings.model_fields, "exit_code_style", "generate_d
 
 
 class _WarmStarted(storage.Form):
+    name: str
     status: str
 
 
@@ -180,7 +182,7 @@ def train(
         if start.source is None or os.path.exists(os.path.join(folder.train_dir, "checkpoint")):
             raise
         _log.warning("the warm start does not fit, so training starts from scratch: %s", error)
-        start = Start("scratch", reason=f"a warm start does not fit: {str(error).splitlines()[0]}")
+        start = Start("scratch", reason=f"a warm start does not fit: {error}")
         _run(with_start(start), folder, start, True)
     result = read_result(folder.train_dir) or {}
     kept_keys = ("global_step", "metrics", "export_path", "rows_trained", "rows_evaluated")
@@ -202,11 +204,13 @@ def _run(config: ModelDirConfig, folder: CycleFolder, start: Start, is_new: bool
 
 
 def _warm_start_counts(folder: CycleFolder) -> dict[str, int]:
-    """How many variables of the new model have each status in the warm start report."""
+    """How many weights of the new model have each status in the warm start report."""
     report = storage.read_json(
         os.path.join(folder.train_dir, "warm_start_report.json"), _WarmStartReport
     )
     counts: dict[str, int] = {}
     for entry in (report or {}).get("variables", []):
+        if entry["name"] == tf.compat.v1.GraphKeys.GLOBAL_STEP:
+            continue  # The steps of a training always start at 0.
         counts[entry["status"]] = counts.get(entry["status"], 0) + 1
     return counts

@@ -13,7 +13,7 @@ import tensorflow as tf
 import estimator_kit as ek
 from estimator_kit.distributed import tasks
 from estimator_kit.errors import Refused, TimedOut
-from estimator_kit.retraining import cycle, gate_stage, modes, reproduction, state
+from estimator_kit.retraining import cycle, gate_stage, modes, pages, reproduction, state
 from estimator_kit.retraining.forms import FORMS
 from estimator_kit.retraining.promotion import Serving
 from input_pipelines.prepare.analyze.scan import scan
@@ -100,9 +100,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     changed = config(as_of="2026-01-04")
     with pytest.raises(Refused) as error:
         cycle.run(changed)
-    assert str(error.value).startswith(
-        "# cycle 0003 was refused by the gate: version 2 stays live\n"
-    )
+    assert str(error.value).startswith("cycle 0003 was refused by the gate: version 2 stays live\n")
     assert served(folder) == [1, 2]
     assert (folder / "model/cycles/0003/train/export/final").is_dir()
     with pytest.raises(ek.NothingToDo, match=r"cycle 0003 .* was refused by the gate\. Use --f"):
@@ -116,6 +114,11 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     lines = modes.history(config(mode="history")).splitlines()
     assert [line.split()[0] for line in lines[1:4]] == ["0001", "0002", "0003"]
     assert "version 3: cycle 0001, copy of version 1, live" in lines
+    with open(pages.write(f"{folder}/model"), encoding="utf-8") as file:
+        page = file.read()
+    assert "3 cycles of retraining; version 3 is live (rollback to version 1, cycle 0001" in page
+    assert "<td>auc/click min 1.01</td>" in page
+    assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
     text = reproduction.reproduce(config(mode="reproduce", cycle="2"))
     assert text.startswith("cycle 0002, trained again:\n")
@@ -221,6 +224,7 @@ def test_a_warm_start_that_does_not_fit_becomes_one_from_scratch(promoted):
     start = outputs(promoted, "2")["train"]["start"]
     assert (start["kind"], start["source"]) == ("scratch", None)
     assert start["reason"].startswith("a warm start does not fit: cannot warm start from ")
+    assert "[20, " in start["reason"] and "[25, " in start["reason"]  # The whole error.
     assert served(promoted) == [1, 2]
 
 

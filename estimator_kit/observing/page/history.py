@@ -1,6 +1,7 @@
 """`history.html` of a retraining directory: all cycles in one page.
 
-It draws the reports that the cycles have written (`retraining.report`), and reads nothing else.
+It draws the reports that the cycles have written (`retraining.report`) with their `drift.json`, and
+the versions of the serving directory. It reads nothing else.
 """
 
 from __future__ import annotations
@@ -11,20 +12,45 @@ from typing import Any, Optional
 import plotly.graph_objects as go
 
 from estimator_kit.observing.page import charts
-from estimator_kit.observing.page.sections import Section, with_charts
+from estimator_kit.observing.page.cycle import start_of
+from estimator_kit.observing.page.sections import Section, number, with_charts
 
 _COLORS = {"promoted": charts.COLORS[2], "refused": charts.COLORS[7]}
+# How many features the chart of drift shows, and how many labels of days an axis has.
+_MOST_LINES, _MOST_TICKS = 8, 12
 
 Report = Mapping[str, Any]
 
 
-def sections(reports: Sequence[Report]) -> list[Section]:
+def headline(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -> str:
+    """What is live, in one sentence."""
+    count = f"{len(reports)} cycle{'s' * (len(reports) != 1)} of retraining"
+    live = next((entry for entry in versions if entry["state"] == "live"), None)
+    if live is None:
+        return f"{count}; no model is live yet"
+    return f"{count}; version {live['version']} is live ({_origin(live)}, since {live['at']})"
+
+
+def sections(reports: Sequence[Report], versions: Sequence[Mapping[str, Any]]) -> list[Section]:
     """The sections of the page.
 
     Args:
-      reports: the reports of all cycles, the oldest first. See `retraining.report.document`.
+      reports: the reports of all cycles, the oldest first; see `retraining.report.document`. Each
+        one also has `reasons`, and `drift` with the content of `drift.json`.
+      versions: the versions that were ever live, the oldest first: `version`, `cycle`,
+        `rollback_of`, `parent`, `at` and `state` (`live`, `kept` or `removed`).
     """
-    made = [_cycles(reports), _metrics(reports), _data(reports), _seconds(reports)]
+    made = [
+        _cycles(reports),
+        _not_promoted(reports),
+        _metrics(reports),
+        _versions(versions),
+        _labels(reports),
+        _drift(reports),
+        _data(reports),
+        _warnings(reports),
+        _seconds(reports),
+    ]
     return [section for section in made if section is not None]
 
 
@@ -36,105 +62,207 @@ def _cycles(reports: Sequence[Report]) -> Section:
             report["outcome"],
             str(report["version"] or ""),
             f"{report['window']['rows']:,}",
-            reason(report),
+            start_of(report),
+            str(len(report["checks"])),
+            "; ".join(f"{day}: {why}" for day, why in report["window"]["left_out"].items()),
         ]
         for report in reports[::-1]
     ]
-    names = ["cycle", "as of", "outcome", "version", "rows", "why"]
+    names = ["cycle", "as of", "outcome", "version", "rows", "started from", "warnings", "left out"]
     return Section("Cycles, the newest first", table=(names, rows))
 
 
-def reason(report: Report) -> str:
-    """Why a cycle was not promoted: the failed conditions with their values, or the error."""
-    failed = [found["sentence"] for found in report["gate"] if found["passed"] is False]
-    stopped = [found["text"] for found in report["checks"] if found["verdict"] == "stop"]
-    return "; ".join([*failed, *stopped]) or (report["problem"] or "")
+def _not_promoted(reports: Sequence[Report]) -> Optional[Section]:
+    """A row for each failed condition, and for each error."""
+    rows = []
+    for report in reports[::-1]:
+        place = [report["cycle"], report["as_of"] or "", report["outcome"]]
+        failed = [found for found in report["gate"] if found.get("passed") is False]
+        for found in failed:
+            difference = ""
+            if found.get("low") is not None:
+                difference = f"{found['low']:+.4g} to {found['high']:+.4g}"
+            condition = f"{found['text']} ({found['slice']})" if found["slice"] else found["text"]
+            values = [number(found.get("value")), number(found.get("live"))]
+            rows.append([*place, condition, *values, difference, found.get("note") or ""])
+        if not failed and report["problem"]:
+            rows.append([*place, "", "", "", "", report["problem"]])
+    if not rows:
+        return None
+    names = [
+        "cycle", "as of", "outcome", "failed condition", "candidate", "live",
+        "candidate - live", "problem",
+    ]  # fmt: skip
+    return Section("Refused, stopped and failed cycles", table=(names, rows))
 
 
 def _metrics(reports: Sequence[Report]) -> Optional[Section]:
     names = dict.fromkeys(name for report in reports for name in report["metrics"])
     return with_charts(
         "Live and candidate by cycle",
-        "Bars show the interval of the difference from the live model, if the gate measured one. "
-        "A cross marks a cycle that was not promoted.",
+        "Both models are scored on the same rows, which are newer than the training. Bars show the "
+        "interval of a metric, if a condition of the gate names it. A cross marks a cycle that was "
+        "not promoted.",
         [_metric(reports, name) for name in names],
     )
 
 
 def _metric(reports: Sequence[Report], name: str) -> Any:
     found = [report for report in reports if name in report["metrics"]]
-    days = [report["as_of"] or report["cycle"] for report in found]
-    fig = charts.figure(name, "as of", name)
-    live = [report["metrics"][name].get("live") for report in found]
-    candidate = [report["metrics"][name].get("candidate") for report in found]
-    fig.add_trace(go.Scatter(x=days, y=live, mode="lines+markers", name="live"))
-    intervals = [_interval(report, name) for report in found]
-    shown = [
-        (before + low, before + high) if None not in (before, low, high) else (value, value)
-        for before, value, (low, high) in zip(live, candidate, intervals)
-    ]
-    fig.add_trace(
-        go.Scatter(
-            x=days,
-            y=candidate,
-            mode="lines+markers",
-            name="candidate",
-            text=[f"{report['outcome']} {reason(report)}" for report in found],
-            marker={
+    fig = _by_cycle(reports, name, name)
+    for whose in ("live", "candidate"):
+        values = [report["metrics"][name].get(whose) for report in found]
+        intervals = [report.get("intervals", {}).get(name, {}).get(whose) for report in found]
+        marker: dict[str, Any] = {"size": 7}
+        if whose == "candidate":
+            marker = {
                 "size": 9,
                 "symbol": ["circle" if r["outcome"] == "promoted" else "x" for r in found],
                 "color": [_COLORS.get(r["outcome"], charts.COLORS[3]) for r in found],
-            },
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [_above(high, v) for (_, high), v in zip(shown, candidate)],
-                "arrayminus": [_above(v, low) for (low, _), v in zip(shown, candidate)],
-            },
-        )
-    )
+            }
+        fig.add_trace(
+            go.Scatter(
+                x=_days(reports, found), y=values, mode="lines+markers", name=whose,
+                text=[" ".join([r["outcome"], *r["reasons"]]) for r in found], marker=marker,
+                error_y={
+                    "type": "data", "symmetric": False,
+                    "array": [i[1] - v if i and v is not None else 0.0
+                              for i, v in zip(intervals, values)],
+                    "arrayminus": [v - i[0] if i and v is not None else 0.0
+                                   for i, v in zip(intervals, values)],
+                },
+            )
+        )  # fmt: skip
     return fig
 
 
-def _interval(report: Report, name: str) -> tuple[Optional[float], Optional[float]]:
-    for found in report["gate"]:
-        of_metric = found["text"].startswith(f"{name} ") and not found["slice"]
-        if of_metric and found["low"] is not None:
-            return found["low"], found["high"]
-    return None, None
+def _versions(versions: Sequence[Mapping[str, Any]]) -> Optional[Section]:
+    rows = [
+        [
+            str(entry["version"]),
+            entry["state"],
+            entry["at"],
+            _origin(entry),
+            str(entry["parent"] or ""),
+        ]
+        for entry in versions[::-1]
+    ]
+    if not rows:
+        return None
+    rollbacks = sum(entry["rollback_of"] is not None for entry in versions)
+    return Section(
+        "Versions and rollbacks",
+        f"Versions that went live: {len(rows)}, of them by a rollback: {rollbacks}.",
+        table=(["version", "state", "live since", "made by", "replaced version"], rows),
+    )
 
 
-def _above(high: Optional[float], low: Optional[float]) -> float:
-    return max(0.0, high - low) if high is not None and low is not None else 0.0
+def _origin(version: Mapping[str, Any]) -> str:
+    made = f"cycle {version['cycle']}" if version["cycle"] else "another program"
+    if version["rollback_of"] is None:
+        return made
+    return f"rollback to version {version['rollback_of']}, {made}"
+
+
+def _labels(reports: Sequence[Report]) -> Optional[Section]:
+    means: dict[str, dict[str, float]] = {}
+    for report in reports:
+        for label, by_day in report.get("label_means", {}).items():
+            means.setdefault(label, {}).update(by_day)
+    figures = []
+    for label, by_day in means.items():
+        days = sorted(by_day)
+        fig = _figure(f"Mean of the label {label}", "day of the data", "mean")
+        fig.add_trace(
+            go.Scatter(x=days, y=[by_day[day] for day in days], mode="lines+markers", name=label)
+        )
+        figures.append(fig)
+    text = "For a label that is 0 or 1, the mean is the share of positives."
+    return with_charts("Label rates", text, figures)
+
+
+def _drift(reports: Sequence[Report]) -> Optional[Section]:
+    """The distance of each feature, as a share of its threshold."""
+    found: dict[str, dict[str, float]] = {}
+    days = dict(zip((r["cycle"] for r in reports), _days(reports, reports)))
+    for report in reports:
+        for entry in (report.get("drift") or {}).get("measures", []):
+            threshold = entry["stop"] if entry["stop"] is not None else entry["warn"]
+            if threshold:
+                name = f"{entry['name']} {entry['measure']}"
+                found.setdefault(name, {})[days[report["cycle"]]] = entry["distance"] / threshold
+    if not found:
+        return None
+    worst = sorted(found, key=lambda name: -max(found[name].values()))[:_MOST_LINES]
+    fig = _by_cycle(reports, "Distance as a share of the threshold", "distance / threshold")
+    for name in worst:
+        by_day = found[name]
+        fig.add_trace(
+            go.Scatter(x=list(by_day), y=list(by_day.values()), mode="lines+markers", name=name)
+        )
+    fig.add_hline(y=1.0, line_dash="dot", line_color=charts.COLORS[7])
+    text = (
+        "How far the new days of a cycle are from the training days of the cycle before. Above the "
+        "dotted line, a distance is over its threshold: `stop` in the spec, or `warn` if it has no "
+        f"`stop`. The {len(worst)} features with the largest values are shown."
+    )
+    return with_charts("Drift by cycle", text, [fig])
 
 
 def _data(reports: Sequence[Report]) -> Optional[Section]:
-    days = [report["as_of"] or report["cycle"] for report in reports]
-    rows = charts.figure("Rows of the training window", "as of", "rows")
+    days = _days(reports, reports)
+    rows = _by_cycle(reports, "Rows of the training window", "rows")
     rows.add_trace(go.Bar(x=days, y=[r["window"]["rows"] for r in reports], name="rows"))
     figures = [rows]
-    names = dict.fromkeys(name for report in reports for name in report["measured"])
-    for name in names:
-        fig = charts.figure(name, "as of", name)
+    for name in dict.fromkeys(name for report in reports for name in report["measured"]):
+        fig = _by_cycle(reports, name, name)
         values = [report["measured"].get(name) for report in reports]
         fig.add_trace(go.Scatter(x=days, y=values, mode="lines+markers", name=name))
         figures.append(fig)
-    warnings = [
-        [report["as_of"] or "", found["verdict"], found["text"]]
+    return with_charts("Data and size by cycle", "", figures)
+
+
+def _warnings(reports: Sequence[Report]) -> Optional[Section]:
+    rows = [
+        [report["cycle"], report["as_of"] or "", found["verdict"], found["text"]]
         for report in reports[::-1]
         for found in report["checks"]
     ]
-    section = with_charts("Data by cycle", "", figures)
-    if section is None or not warnings:
-        return section
-    return section._replace(table=(["as of", "verdict", "finding"], warnings))
+    if not rows:
+        return None
+    return Section("Warnings", table=(["cycle", "as of", "verdict", "finding"], rows))
 
 
 def _seconds(reports: Sequence[Report]) -> Optional[Section]:
     stages = dict.fromkeys(stage for report in reports for stage in report["seconds"])
-    days = [report["as_of"] or report["cycle"] for report in reports]
-    fig = charts.figure("Seconds by stage", "as of", "seconds", barmode="stack")
+    fig = _by_cycle(reports, "Seconds by stage", "seconds", barmode="stack")
     for stage in stages:
         values = [report["seconds"].get(stage, 0.0) for report in reports]
-        fig.add_trace(go.Bar(x=days, y=values, name=stage))
+        fig.add_trace(go.Bar(x=_days(reports, reports), y=values, name=stage))
     return with_charts("Time", "", [fig] if stages else [])
+
+
+def _by_cycle(reports: Sequence[Report], title: str, y: str, **layout: Any) -> Any:
+    """A figure whose horizontal axis has all cycles in their order."""
+    fig = _figure(title, "as of", y, **layout)
+    order = _days(reports, reports)
+    fig.update_xaxes(categoryorder="array", categoryarray=order)
+    return fig
+
+
+def _figure(title: str, x: str, y: str, **layout: Any) -> Any:
+    """A figure with days as names. As dates, their axis would have hours between two days."""
+    fig = charts.figure(title, x, y, **layout)
+    fig.update_xaxes(type="category", nticks=_MOST_TICKS, tickangle=-30, automargin=True)
+    return fig
+
+
+def _days(reports: Sequence[Report], shown: Sequence[Report]) -> list[str]:
+    """The day of each cycle, with its name if several cycles have the same day."""
+    days = [report["as_of"] for report in reports]
+    return [
+        report["as_of"]
+        if report["as_of"] and days.count(report["as_of"]) == 1
+        else f"{report['as_of'] or 'no day'} ({report['cycle']})"
+        for report in shown
+    ]

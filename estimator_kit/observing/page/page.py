@@ -57,18 +57,17 @@ def attempt(write: Callable[[], str]) -> str:
         return f"no report page: {error}"
 
 
-def write(model_dir: str, *, to: Optional[str] = None) -> str:
+def write(model_dir: str) -> str:
     """Writes the page of a model directory and returns its path.
 
     Args:
       model_dir: the model directory of a training, which may still be running.
-      to: the file to write; by default `report.html` in the model directory.
 
     Raises:
       ConfigError: a package is missing, or the directory contains no run.
     """
     check_installed()
-    path = to or os.path.join(model_dir, FILE)
+    path = os.path.join(model_dir, FILE)
     storage.write_text(path, html(numbers_module.read(model_dir)))
     return path
 
@@ -89,20 +88,52 @@ def write_comparison(model_dirs: Sequence[str]) -> str:
     return path
 
 
-def write_history(model_dir: str, reports: Sequence[Mapping[str, Any]]) -> str:
+def write_cycle(
+    path: str, headline: str, report: Mapping[str, Any], *, train_dir: Optional[str]
+) -> None:
+    """Writes the page of a cycle of retraining, which begins with its gate and its drift.
+
+    Args:
+      path: the file to write.
+      headline: the outcome of the cycle.
+      report: see `cycle.sections`.
+      train_dir: the model directory of its training; None if it has not trained.
+
+    Raises:
+      ConfigError: see `write`.
+    """
+    check_installed()
+    from estimator_kit.observing.page import cycle
+    from estimator_kit.observing.page.sections import sections
+
+    made = cycle.sections(report)
+    found = None
+    if train_dir is not None:
+        numbers = numbers_module.read(train_dir)
+        made += sections(numbers)
+        found = [finding.text for finding in findings(numbers)]
+    storage.write_text(path, _render(f"Cycle {report['cycle']}", headline, made, findings=found))
+
+
+def write_history(
+    model_dir: str, reports: Sequence[Mapping[str, Any]], versions: Sequence[Mapping[str, Any]]
+) -> str:
     """Writes `history.html` into a retraining directory, and returns its path.
 
     Args:
       model_dir: the retraining directory.
-      reports: the reports of all cycles, the oldest first. See `retraining.report.document`.
+      reports, versions: see `history.sections`.
+
+    Raises:
+      ConfigError: a package is missing.
     """
     check_installed()
     from estimator_kit.observing.page import history
 
     path = os.path.join(model_dir, HISTORY)
     title = os.path.basename(os.path.abspath(model_dir))
-    headline = f"{len(reports)} cycles of retraining"
-    storage.write_text(path, _render(title, headline, history.sections(reports)))
+    headline = history.headline(reports, versions)
+    storage.write_text(path, _render(title, headline, history.sections(reports, versions)))
     return path
 
 

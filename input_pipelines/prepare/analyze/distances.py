@@ -24,9 +24,23 @@ from feature_specs.statistics import PERCENTILES, FeatureStatistics, Numbers
 # How many of the values or bins that moved most are shown.
 _EXAMPLES = 3
 
+# A distribution has the values with at least this share on one side, and no more than the most. A
+# value that few rows have may identify a person.
+_LEAST_SHARE, _MOST_PARTS = 0.01, 12
+_OTHERS = "all other values"
+
 _BINS = 10
 
 _NO_TEXT = "(no text)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A value or a bin, with its shares on both sides, each from 0 to 1."""
+
+    name: str
+    before: float
+    now: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +50,12 @@ class Distance:
     Attributes:
       value: 0 to 1.
       moved: the values or bins that moved most, with their shares before and now, as text.
+      parts: both distributions, to draw them. Rare values are one part together.
     """
 
     value: float
     moved: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = dataclasses.field(default=(), compare=False)
 
 
 # --- Categories ----------------------------------------------------------------------------------
@@ -115,7 +131,23 @@ def l_infinity(before: Shares, now: Shares) -> Distance:
             text = f"{_quoted(value)} {_share(low, high)} -> {_share(new_low, new_high)}"
             moves.append((move, text))
     moves.sort(key=lambda item: -item[0])
-    return Distance(moves[0][0] if moves else 0.0, tuple(text for _, text in moves[:_EXAMPLES]))
+    moved = tuple(text for _, text in moves[:_EXAMPLES])
+    return Distance(moves[0][0] if moves else 0.0, moved, _parts(before, now))
+
+
+def _parts(before: Shares, now: Shares) -> tuple[Part, ...]:
+    """The frequent values of both sides, the most frequent first, and all others together."""
+    found = [
+        Part(_quoted(value), before.of(value)[0], now.of(value)[0])
+        for value in sorted({*before.listed, *now.listed})
+    ]
+    frequent = [part for part in found if max(part.before, part.now) >= _LEAST_SHARE]
+    frequent.sort(key=lambda part: -max(part.before, part.now))
+    shown = frequent[:_MOST_PARTS]
+    rest = [max(0.0, 1 - math.fsum(side)) for side in zip(*((p.before, p.now) for p in shown))]
+    was, share = rest or (1.0, 1.0)
+    others = (Part(_OTHERS, was, share),) if max(was, share) > 1e-9 else ()
+    return (*shown, *others)
 
 
 def _share(low: float, high: float) -> str:
@@ -160,7 +192,8 @@ def jensen_shannon(
         for i in order[:_EXAMPLES]
         if parts[i] > 0
     )
-    return Distance(value, moved)
+    distribution = tuple(Part(name, *both) for name, both in zip(names, bins) if any(both))
+    return Distance(value, moved, distribution)
 
 
 def _has_values(found: Optional[FeatureStatistics]) -> bool:
@@ -236,4 +269,5 @@ def missing(
     """
     was = before.missing / rows_before if before is not None else 1.0
     share = now.missing / rows if now is not None else 1.0
-    return Distance(abs(share - was), (f"missing {was:.2%} -> {share:.2%}",))
+    moved = f"missing {was:.2%} -> {share:.2%}"
+    return Distance(abs(share - was), (moved,), (Part("missing", was, share),))

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from estimator_kit.errors import Stopped, TimedOut
+from estimator_kit.errors import ConfigError, Stopped, TimedOut
 from estimator_kit.retraining import cycle, lineage, stages, state
 from estimator_kit.retraining.promotion import Version
 from input_pipelines.errors import DataError
@@ -86,8 +86,9 @@ def test_what_fails_after_the_end_of_a_cycle_is_not_reported_as_its_failure(
     [
         (DataError("too few days"), "failed", "too few days"),
         (OSError("Input/output error"), "failed", "OSError: Input/output error"),
-        (Stopped("by SIGTERM"), "stopped", "Stopped: by SIGTERM"),
-        (TimedOut("over its time"), "stopped", "TimedOut: over its time"),
+        (ConfigError("no such model"), "failed", "no such model"),
+        (Stopped("by SIGTERM"), "stopped", "by SIGTERM"),
+        (TimedOut("over its time"), "stopped", "over its time"),
     ],
 )
 def test_what_ends_the_choice_of_days_is_told(folder, monkeypatch, error, outcome, problem):

@@ -58,7 +58,7 @@ def test_drift_without_statistics_of_the_last_window_is_a_warning(old, document)
     assert spec.drift.any
     day = (Day("2026-01-01", "digest", 40, tuple(files)),)
     window = Window("2026-01-01", day, day, {})
-    found = checks.run(spec, window, facts, before=window, statistics=None)
+    found = checks.run(spec, window, facts, before=window, drift_found=None)
     assert [(f.check, f.verdict, f.text) for f in found if f.check == "drift"] == [
         ("drift", "warn", "drift is not checked: the last cycle's window as of 2026-01-01 has no "
          "statistics, and its files were removed or changed"),

@@ -9,6 +9,7 @@ import pytest
 
 from feature_specs.statistics import Statistics
 from input_pipelines.prepare.analyze import distances
+from input_pipelines.prepare.analyze.distances import Part
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.wire import FeatureBlock, parse_block
 
@@ -45,6 +46,21 @@ def test_the_example_of_l_infinity():
     assert found.moved == (
         "'oslo' 50.00% -> 0.00%", "'lima' 0.00% -> 25.00%", "'rome' 50.00% -> 75.00%",
     )  # fmt: skip
+    assert found.parts == (
+        Part("'rome'", 0.5, 0.75), Part("'oslo'", 0.5, 0.0), Part("'lima'", 0.0, 0.25),
+    )  # fmt: skip
+
+
+def test_values_that_few_rows_have_are_one_part_together():
+    rare = [f"user {i}" for i in range(60)]
+    found = infinity(["rome"] * 140 + rare, ["rome"] * 20 + rare[:30])  # 1 of 200, 1 of 50 rows.
+    names = [part.name for part in found.parts]  # At most 12, and all others.
+    assert (names[0], names[-1], len(names)) == ("'rome'", "all other values", 13)
+    assert found.parts[0] == Part("'rome'", 0.7, 0.4)
+    assert math.fsum(part.before for part in found.parts) == pytest.approx(1.0)
+    assert math.fsum(part.now for part in found.parts) == pytest.approx(1.0)
+    all_rare = infinity([f"user {i}" for i in range(200)], [f"user {i}" for i in range(300)])
+    assert all_rare.parts == (Part("all other values", 1.0, 1.0),)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +137,7 @@ def test_the_example_of_jensen_shannon():
     )
     assert f"{found.value:.4f}" == "0.3113"
     assert found.moved == ("over 1 to 3 50.00% -> 0.00%", "up to 1 50.00% -> 100.00%")
+    assert found.parts == (Part("up to 1", 0.5, 1.0), Part("over 1 to 3", 0.5, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -175,6 +192,7 @@ def test_missing_by_hand():
     before, now = analysed([1, None, 2, 3]), analysed([None, 1, None, None])
     found = distances.missing(before, now, rows_before=4, rows=4)
     assert (found.value, found.moved) == (0.5, ("missing 25.00% -> 75.00%",))
+    assert found.parts == (Part("missing", 0.25, 0.75),)
     assert distances.missing(before, None, rows_before=4, rows=9).value == 0.75
 
 

@@ -1,0 +1,131 @@
+"""What the report page of a cycle of retraining shows before the sections of its training.
+
+It draws the report of the cycle (`retraining.report`) and its `drift.json`, and reads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import plotly.graph_objects as go
+
+from estimator_kit.observing.page import charts
+from estimator_kit.observing.page.sections import Section, number, with_charts
+
+# How many distributions the page shows, the worst first.
+_MOST_FEATURES = 30
+
+Report = Mapping[str, Any]
+
+
+def sections(report: Report) -> list[Section]:
+    """The sections of a cycle.
+
+    Args:
+      report: the report of the cycle; see `retraining.report.document`. It also has `drift` with
+        the content of `drift.json`.
+    """
+    made = [_cycle(report), _gate(report), _drift(report.get("drift"))]
+    return [section for section in made if section is not None]
+
+
+def start_of(report: Report) -> str:
+    """The model that a cycle started from, and the reason if it was not the first choice."""
+    start = report["start"]
+    if start is None:
+        return ""
+    source = f" (cycle {start['cycle']})" if start["cycle"] else ""
+    reason = f": {start['reason']}" if start["reason"] else ""
+    return f"{start['kind']}{source}{reason}"
+
+
+def _cycle(report: Report) -> Section:
+    window = report["window"]
+    rows = [
+        ["as of", report["as_of"] or ""],
+        ["trained on", _span(window["train"]) + f", {window['rows']:,} rows"],
+        ["evaluated on", _span(window["evaluate"])],
+        *([f"left out {day}", why] for day, why in window["left_out"].items()),
+        *([what, ", ".join(window[what])] for what in ("late", "rewritten") if window[what]),
+        *([found["verdict"], found["text"]] for found in report["checks"]),
+        ["started from", start_of(report)],
+        *([f"weights {what}", str(count)] for what, count in report["warm_start"].items()),
+        ["problem", report["problem"] or ""],
+    ]
+    return Section("Cycle", table=(["", ""], [row for row in rows if row[1]]))
+
+
+def _span(days: list[str]) -> str:
+    if not days:
+        return "no day"
+    return days[0] if len(days) == 1 else f"{len(days)} days from {days[0]} to {days[-1]}"
+
+
+def _gate(report: Report) -> Optional[Section]:
+    """Every condition with its value; without conditions, the metrics of both models."""
+    if not report["gate"]:
+        names = ["metric", "live", "candidate"]
+        metrics = [
+            [name, number(both.get("live")), number(both["candidate"])]
+            for name, both in report["metrics"].items()
+        ]
+        text = "The spec has no conditions for the gate, so every candidate goes live."
+        return Section("Gate", text, table=(names, metrics)) if metrics else None
+    verdicts = {True: "passed", False: "REFUSED", None: "not judged"}
+    rows = []
+    for found in report["gate"]:
+        low, high = found.get("low"), found.get("high")
+        rows.append(
+            [
+                found["text"],
+                found.get("slice") or "all rows",
+                verdicts[found.get("passed")],
+                number(found.get("value")),
+                number(found.get("live")),
+                "" if low is None else f"{low:+.4g} to {high:+.4g}",
+                found.get("note") or "",
+            ]
+        )
+    names = ["condition", "rows", "verdict", "candidate", "live", "candidate - live", "note"]
+    text = f"Both models are scored on the same {report['rows_evaluated'] or 0:,} rows."
+    return Section("Gate", text, table=(names, rows))
+
+
+def _drift(drift: Optional[Mapping[str, Any]]) -> Optional[Section]:
+    """Both distributions of each feature and label, with the distance and the thresholds."""
+    if drift is None or not drift["measures"]:
+        return None
+    measures = drift["measures"]
+    rows = [
+        [
+            f"{entry['kind']} {entry['name']}",
+            entry["measure"],
+            f"{entry['distance']:.4f}",
+            *("" if entry[key] is None else f"{entry[key]:g}" for key in ("warn", "stop")),
+            "" if entry["verdict"] == "-" else entry["verdict"],
+        ]
+        for entry in measures
+    ]
+    drawn = [entry for entry in measures if entry["parts"] and entry["measure"] != "missing"]
+    section = with_charts(
+        "Drift",
+        f"The {drift['rows']:,} rows of the new days, compared with {drift['rows_before']:,} rows "
+        f"that the cycle as of {drift['compared_with']} trained on. Values that less than 1% of "
+        "the rows have are not shown. The features with the largest distances come first.",
+        [_distributions(entry) for entry in drawn[:_MOST_FEATURES]],
+    )
+    table = (["what", "measure", "distance", "warn", "stop", "verdict"], rows)
+    return section._replace(table=table) if section is not None else Section("Drift", table=table)
+
+
+def _distributions(entry: Mapping[str, Any]) -> Any:
+    given = [key for key in ("warn", "stop") if entry[key] is not None]
+    limits = ", ".join(f"{key} {entry[key]:g}" for key in given)
+    title = f"{entry['name']}: {entry['measure']} {entry['distance']:.4f}"
+    fig = charts.figure(f"{title} ({limits or 'no threshold'})", "", "share", barmode="group")
+    names = [part["name"] for part in entry["parts"]]
+    for name, key in (("cycle before", "before"), ("new days", "now")):
+        fig.add_trace(go.Bar(x=names, y=[part[key] for part in entry["parts"]], name=name))
+    fig.update_xaxes(type="category", automargin=True)
+    return fig

@@ -1,0 +1,50 @@
+"""The report page of a cycle of retraining: start, gate, and drift with both distributions."""
+
+from __future__ import annotations
+
+from estimator_kit.observing.page import cycle, page
+from tests.estimator_kit.observing.page.reports import CONDITION, DRIFT, WARNING, report
+from tests.estimator_kit.observing.page.test_history import traces
+
+
+def sections(**changes):
+    return {s.title: s for s in cycle.sections(report(2, "refused", **changes))}
+
+
+def test_the_reason_of_a_start_is_whole():
+    reason = "a warm start does not fit: shapes differ:\n  user: [20] in the checkpoint, not [25]"
+    start = {"kind": "scratch", "source": None, "cycle": None, "reason": reason}
+    rows = dict(sections(start=start, checks=[WARNING])["Cycle"].table[1])
+    assert rows["started from"] == f"scratch: {reason}"
+    assert rows["warn"] == "a, b have the same content"
+    assert rows["weights restored"] == "12"
+
+
+def test_each_condition_has_its_value():
+    judged = {**CONDITION, "text": "auc/click min 0.5", "passed": True, "live": None, "low": None}
+    rows = sections(gate=[CONDITION, judged])["Gate"].table[1]
+    assert rows == [
+        ["auc/click max_loss 0.03", "all rows", "REFUSED", "0.7000", "0.7500", "-0.06 to -0.04",
+         ""],
+        ["auc/click min 0.5", "all rows", "passed", "0.7000", "", "", ""],
+    ]  # fmt: skip
+
+
+def test_drift_has_both_distributions_and_the_threshold():
+    section = sections(drift=DRIFT)["Drift"]
+    assert section.table[1] == [
+        ["feature city", "l_infinity", "0.2000", "", "0.1", "stop"],
+        ["label click", "missing", "0.0000", "", "", ""],
+    ]
+    (chart,) = section.charts
+    assert "city: l_infinity 0.2000 (stop 0.1)" in chart
+    found = traces(section)
+    assert (found["cycle before"]["y"], found["new days"]["y"]) == ([0.75], [0.55])
+
+
+def test_a_cycle_without_training_has_a_page(tmp_path):
+    path = tmp_path / "report.html"
+    found = report(3, "failed", start=None, metrics={}, drift=DRIFT, warm_start={})
+    page.write_cycle(str(path), "cycle 0003 failed: drift", found, train_dir=None)
+    text = path.read_text(encoding="utf-8")
+    assert "<p>cycle 0003 failed: drift</p>" in text and "<h2>Drift</h2>" in text
