@@ -6,28 +6,27 @@ They are made from what cycles have written and can be made again. Nothing reads
 from __future__ import annotations
 
 import datetime
-import os
 from typing import Any, Optional
 
 from estimator_kit import result_file
 from estimator_kit.observing.page import page
-from estimator_kit.retraining import report, state
+from estimator_kit.retraining import report, serving_dir, state
 from estimator_kit.retraining.promotion import Serving
 from estimator_kit.retraining.state import CycleFolder
 
 
-def write(model_dir: str, serving_dir: Optional[str] = None) -> str:
+def write(model_dir: str, given: Optional[str] = None) -> str:
     """Writes the history, and the page of the newest cycle.
 
     Args:
       model_dir: the model directory of the retraining.
-      serving_dir: the folder that is served; by default `serving` in the model directory.
+      given: the setting `serving_dir`.
 
     Returns:
       The path of the history.
     """
     cycles = state.cycles(model_dir)
-    serving = Serving(serving_dir or os.path.join(model_dir, "serving"), model_dir)
+    serving = Serving(serving_dir.chosen(given, model_dir), model_dir)
     if cycles:
         _write_cycle(cycles[-1], serving)
     return page.write_history(model_dir, [_with_drift(c) for c in cycles], _versions(serving))

@@ -117,7 +117,7 @@ def test_new_data_warm_starts_and_a_refusal_leaves_the_live_model(promoted):
     with open(pages.write(f"{folder}/model"), encoding="utf-8") as file:
         page = file.read()
     assert "3 cycles of retraining; version 3 is live (rollback to version 1, cycle 0001" in page
-    assert "<td>auc/click min 1.01</td>" in page
+    assert "<td>log_loss/click max 0</td>" in page
     assert "<h2>Gate</h2>" in (folder / "model/cycles/0003/report.html").read_text()
 
     text = reproduction.reproduce(config(mode="reproduce", cycle="2"))
@@ -142,7 +142,7 @@ def test_a_warm_start_fits_with_boundaries_from_statistics(fresh):
     cycle.run(config(fresh))
     write_day(fresh, 4, price=9.5)
     _, text = cycle.run(config(fresh, as_of="2026-01-04"))
-    assert "- started from live (0001); variables: " in text
+    assert "- started from live (0001); weights: " in text
     assert "- statistics.json: statistics of the model that training starts from\n" in text
 
 
