@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from estimator_kit.config.mode_configs import ModelDirConfig
@@ -9,10 +10,12 @@ from estimator_kit.distributed import tasks
 from estimator_kit.observing import report
 from estimator_kit.observing.page import page
 from estimator_kit.result import RunResult
-from estimator_kit.scoring import measured, slices
+from estimator_kit.scoring import flops, measured, slices
 from estimator_kit.training.eval_input import eval_paths
 from feature_specs.parser import parser
 from feature_specs.spec import FeatureSpec
+
+_log = logging.getLogger("estimator_kit")
 
 
 def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
@@ -24,9 +27,19 @@ def run(config: ModelDirConfig, tell: Callable[[str], None]) -> RunResult:
     tell(report.summary(config, spec, result))
     if result.exports and config.mode == "train_and_evaluate":
         _measure(config, spec, result)
+    if config.report == "on" and result.export_path is not None:
+        _count_flops(config.model_dir, result.export_path)
     if config.report == "on" and (result.task is None or result.metrics):
         tell(page.attempt(lambda: page.write(config.model_dir)))
     return result
+
+
+def _count_flops(model_dir: str, export: str) -> None:
+    """For the report page. The training has succeeded, so an error here is a warning."""
+    try:
+        flops.write(model_dir, export)
+    except Exception as error:
+        _log.warning("the operations of %s could not be counted: %s", export, error)
 
 
 def _measure(config: ModelDirConfig, spec: FeatureSpec, result: RunResult) -> None:

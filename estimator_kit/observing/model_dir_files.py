@@ -23,6 +23,7 @@ MODEL_DIR: Mapping[str, str] = {
     "observed/curves/<step>.json": "What the report page draws of an evaluation, by objective.",
     "observed/slices.json": "The metrics of the slices of `--slices`.",
     "observed/importance.json": "What each feature is worth to the model, by `--importance`.",
+    "observed/flops.json": "How many operations the matrix products of a prediction take.",
     "eval_history.jsonl": "The metrics of each evaluation, one line each, with the step.",
     "flags.txt": "Every flag of the last training, as a flagfile.",
     "input.json": "What the steps count: files, batch size and seed. A restart reads it to go on "

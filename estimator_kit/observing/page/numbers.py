@@ -41,6 +41,7 @@ class Table:
       name: its name in the checkpoint, without partitions.
       shape: of the whole variable.
       parameters: how many numbers it holds.
+      bytes: its size in the checkpoint.
       is_slot: whether the optimizer added it.
     """
 
@@ -48,6 +49,7 @@ class Table:
     shape: tuple[int, ...]
     parameters: int
     is_slot: bool
+    bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Numbers:
       evaluations: (step, metrics) by step.
       curves: `{step: {objective: curve}}`; see `observing.curves`.
       training: entries of `training.jsonl`; see `observing.training_log`.
-      slices, importance: as `slices.json` and `importance.json` hold them, or None.
+      slices, importance, flops: as `slices.json`, `importance.json` and `flops.json` hold them, or
+        None.
       tables: variables of the latest checkpoint, the largest first.
     """
 
@@ -79,7 +82,14 @@ class Numbers:
     training: Sequence[Mapping[str, Any]]
     slices: Optional[Mapping[str, Any]]
     importance: Optional[Mapping[str, Any]]
+    flops: Optional[Mapping[str, Any]]
     tables: Sequence[Table]
+
+    @property
+    def batch_size(self) -> Optional[int]:
+        """The rows of a training step in one process."""
+        given = [line for line in self.flags if line.startswith("--batch_size=")]
+        return int(given[-1].partition("=")[2]) if given else None
 
     def series(self, metric: str) -> list[tuple[int, float]]:
         """(step, value) of a metric in all evaluations in which it is defined."""
@@ -114,24 +124,29 @@ def read(model_dir: str) -> Numbers:
         spec=parser.load(kept),
         document=storage.read_json(kept, dict[str, Any]) or {},
         versions=storage.read_json(os.path.join(model_dir, "versions.json"), dict[str, str]) or {},
-        flags=_lines(os.path.join(model_dir, "flags.txt")),
-        evaluations=_evaluations(os.path.join(model_dir, "eval_history.jsonl")),
+        flags=read_flags(model_dir),
+        evaluations=read_evaluations(model_dir),
         curves=curves.read(model_dir),
         training=training_log.read(model_dir),
         slices=storage.read_json(os.path.join(observed, "slices.json"), dict[str, Any]),
         importance=storage.read_json(os.path.join(observed, "importance.json"), dict[str, Any]),
+        flops=storage.read_json(os.path.join(observed, "flops.json"), dict[str, Any]),
         tables=_tables(model_dir),
     )
 
 
-def _lines(path: str) -> list[str]:
+def read_flags(model_dir: str) -> list[str]:
+    """The lines of `flags.txt`. Empty if the run has not begun."""
+    path = os.path.join(model_dir, "flags.txt")
     if not tf.io.gfile.exists(path):
         return []
     with tf.io.gfile.GFile(path) as file:
         return [line for line in file.read().splitlines() if line.startswith("--")]
 
 
-def _evaluations(path: str) -> list[tuple[int, Mapping[str, float]]]:
+def read_evaluations(model_dir: str) -> list[tuple[int, Mapping[str, float]]]:
+    """(step, metrics) of each evaluation, by step."""
+    path = os.path.join(model_dir, "eval_history.jsonl")
     found = []
     if tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path) as file:
@@ -146,8 +161,10 @@ def _tables(model_dir: str) -> list[Table]:
     if checkpoint is None:
         return []
     found: dict[str, Table] = {}
+    dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
     for name, shape in tf.train.list_variables(checkpoint):
         if name == "global_step" or (not shape and _SLOT.search(name) is None and "power" in name):
             continue
-        found[name] = Table(name, tuple(shape), math.prod(shape), _SLOT.search(name) is not None)
+        count, is_slot = math.prod(shape), _SLOT.search(name) is not None
+        found[name] = Table(name, tuple(shape), count, is_slot, count * dtypes[name].size)
     return sorted(found.values(), key=lambda table: -table.parameters)

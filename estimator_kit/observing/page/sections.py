@@ -157,21 +157,62 @@ def _training(numbers: Numbers) -> Optional[Section]:
 
 def _model(numbers: Numbers) -> Optional[Section]:
     weights = [table for table in numbers.tables if not table.is_slot]
-    slots = sum(table.parameters for table in numbers.tables if table.is_slot)
-    total = sum(table.parameters for table in weights)
-    section = with_charts(
-        "Model",
-        f"{total:,} parameters ({_bytes(4 * total)} as float32). In training, the optimizer keeps "
-        f"{slots:,} more numbers ({_bytes(4 * slots)}).",
-        [charts.parameters(numbers)],
-    )
+    slots = [table for table in numbers.tables if table.is_slot]
+    sentences = [
+        f"{sum(table.parameters for table in weights):,} parameters take "
+        f"{_bytes(sum(table.bytes for table in weights))}. In training, the optimizer keeps "
+        f"{sum(table.parameters for table in slots):,} more numbers "
+        f"({_bytes(sum(table.bytes for table in slots))}).",
+        _flops(numbers),
+        _step_time(numbers),
+    ]
+    section = with_charts("Model", " ".join(filter(None, sentences)), [charts.parameters(numbers)])
     if section is None:
         return None
+    whole = sum(table.bytes for table in weights)
     rows = [
-        [table.name, " x ".join(map(str, table.shape)) or "1", f"{table.parameters:,}"]
+        [
+            table.name,
+            " x ".join(map(str, table.shape)) or "1",
+            f"{table.parameters:,}",
+            _bytes(table.bytes),
+            f"{table.bytes / whole:.1%}" if whole else "",
+        ]
         for table in weights[:_PARAMETERS_SHOWN]
     ]
-    return section._replace(table=(["variable", "shape", "parameters"], rows))
+    names = ["variable", "shape", "parameters", "size", "share of the size"]
+    return section._replace(table=(names, rows))
+
+
+def _flops(numbers: Numbers) -> str:
+    """How much a prediction of one row computes, and what the number leaves out."""
+    if numbers.flops is None:
+        return ""
+    varying = (
+        " Sizes that differ between rows, such as the steps of a list, count as 1."
+        if numbers.flops["varying"]
+        else ""
+    )
+    return (
+        f"The matrix products of a prediction take {numbers.flops['a_row']:,} floating-point "
+        "operations a row; a multiplication and an addition count as two. Lookups of embeddings "
+        f"and activations are not counted.{varying}"
+    )
+
+
+def _step_time(numbers: Numbers) -> str:
+    """How long a training step takes, and how much of it is waiting for input."""
+    profile = numbers.result.get("input_profile") or {}
+    share = profile.get("share_waiting")
+    waiting = (
+        f"In {profile['steps']:,} profiled steps, it waited for its input {share:.0%} of the time."
+        if share is not None
+        else "Train with --profile_input to measure how long it waits for its input."
+    )
+    rate, rows = numbers.result.get("examples_per_second"), numbers.batch_size
+    if not rate or rows is None:
+        return waiting if share is not None else ""
+    return f"A training step takes {1000 * rows / rate:,.2f} ms for {rows:,} rows. {waiting}"
 
 
 def _data(numbers: Numbers) -> Section:

@@ -81,6 +81,25 @@ def test_the_page_holds_metrics_and_flags_as_text(run, read, text):
     assert f"estimator-kit predict --export_dir={run}/export/final/" in text
 
 
+def test_the_page_says_what_a_step_and_a_row_cost(read):
+    flops = {"a_row": 5120, "by_op": {"MatMul": 5120}, "varying": 0}
+    result = {**read.result, "examples_per_second": 25_000.0}  # 50 rows of a batch take 2 ms.
+    tables = [numbers.Table("t", (30, 2), 60, False, 240), numbers.Table("b", (20,), 20, False, 80)]
+    shown = dataclasses.replace(read, flops=flops, result=result, tables=tables)
+    text = page.html(shown)
+    assert "80 parameters take 320 bytes." in text
+    assert "<td>t</td><td>30 x 2</td><td>60</td><td>240 bytes</td><td>75.0%</td>" in text
+    assert "take 5,120 floating-point operations a row" in text
+    assert "A training step takes 2.00 ms for 50 rows. Train with --profile_input to" in text
+    profile = {"steps": 100, "share_waiting": 0.25, "busiest": None, "advice": ""}
+    waited = dataclasses.replace(shown, result={**result, "input_profile": profile})
+    assert "In 100 profiled steps, it waited for its input 25% of the time." in page.html(waited)
+
+
+def test_the_size_of_a_table_is_its_bytes_in_the_checkpoint(read):
+    assert {table.bytes for table in read.tables} == {4 * t.parameters for t in read.tables}
+
+
 def test_words_of_a_spec_are_no_markup(run, read):
     shown = dataclasses.replace(read, flags=["--spec=<b>.yaml"])
     assert "--spec=&lt;b&gt;.yaml" in page.html(shown)
