@@ -29,7 +29,7 @@ OLDEST_PY := $(shell $(OLDEST) -c 'import sys; print("%d.%d" % sys.version_info[
 PLAIN := .venv/no-tensorflow-py$(OLDEST_PY)
 PLAIN_CONSTRAINTS := constraints/$(if $(filter 3.9 3.10 3.11,$(OLDEST_PY)),tf215,tf221).txt
 PLAIN_PACKAGES := absl-py datasketches google-crc32c grpcio hypothesis jsonschema numpy protobuf \
-  pyarrow pydantic pyphen pytest pytest-xdist PyYAML scikit-learn
+  pyarrow pydantic pyphen pytest pytest-xdist PyYAML rich scikit-learn
 
 
 # The environment of the documentation, which needs no TensorFlow.

@@ -22,6 +22,7 @@ from estimator_kit.config.flags import config_from_flags, read_command_line
 from estimator_kit.config.modes import TRAINING_MODES
 from estimator_kit.distributed import launcher
 from estimator_kit.errors import NothingToDo, Refused
+from estimator_kit.observing import console
 from input_pipelines.errors import first_line
 
 
@@ -54,6 +55,8 @@ def _reader_is_gone() -> bool:
 
 def _main(arguments: list[str]) -> int:
     style = "kit"
+    # Now, so that an error in another flag is written as JSON, too.
+    console.use("json" if "--log_format=json" in arguments else "text")
     try:
         given = with_mode(arguments[1:])
         line = read_command_line(given)
@@ -68,10 +71,14 @@ def _main(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:  # Only here do errors become exit statuses.
+        console.finish()
         return exit_codes.styled(_report(error), style)
     except KeyboardInterrupt:
-        print(exit_codes.MEANING[exit_codes.INTERRUPTED], file=sys.stderr)
+        console.finish()
+        console.complain(exit_codes.MEANING[exit_codes.INTERRUPTED])
         return exit_codes.INTERRUPTED
+    finally:
+        console.finish()
 
 
 def program() -> NoReturn:
@@ -89,27 +96,29 @@ def program() -> NoReturn:
 
 
 def _run(config: ExperimentConfig, arguments: Sequence[str]) -> int:
+    console.use(config.log_format)
     if config.launch_local and config.mode in TRAINING_MODES:
         return launcher.launch(config, arguments)
-    # The lines of a server are read later than they are written.
-    _quiet_tensorflow("%(asctime)s %(message)s" if config.mode == "serve" else "%(message)s")
+    console.configure(config.log_format, timestamps=config.mode == "serve")
     # If answers go to standard output, what is for people goes to standard error.
     beside = config.mode == "predict" and config.predict_dir is None
     beside |= config.mode == "evaluate" and config.model_dir is None
     people = sys.stderr if beside else sys.stdout
-    tell = functools.partial(print, file=people, flush=True)
-    commands.run(config, tell, answers=sys.stdout)
+    with console.hidden_import_notes():
+        commands.load(config.mode)
+    commands.run(config, functools.partial(console.say, file=people), answers=sys.stdout)
     return exit_codes.DONE
 
 
 def _report(error: Exception) -> int:
     code = exit_codes.exit_code(error)
     if code == exit_codes.BUG:
-        traceback.print_exception(type(error), error, error.__traceback__)
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        console.complain("".join(lines).rstrip("\n"))
     else:
         kind = "nothing to do" if isinstance(error, NothingToDo) else "error"
         kind = "refused" if isinstance(error, Refused) else kind
-        print(f"{kind}: {_words(error)}", file=sys.stderr)
+        console.complain(f"{kind}: {_words(error)}")
     return code
 
 
@@ -118,17 +127,3 @@ def _words(error: Exception) -> str:
     if not hasattr(error, "node_def"):
         return str(error)
     return first_line(error)
-
-
-def _quiet_tensorflow(form: str = "%(message)s") -> None:
-    """Hides TensorFlow's notes and deprecation warnings; keeps its other warnings and errors.
-
-    TensorFlow calls all parts of an Estimator deprecated.
-    """
-    # An error that C++ logs and that matters is also an exception.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    logging.basicConfig(format=form, level=logging.WARNING)
-    logging.getLogger("estimator_kit").setLevel(logging.INFO)
-    logger = logging.getLogger("tensorflow")
-    logger.setLevel(logging.WARNING)
-    logger.addFilter(lambda record: "deprecat" not in record.getMessage().lower())

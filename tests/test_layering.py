@@ -57,7 +57,7 @@ WITHOUT_TENSORFLOW = {
         "config/cluster", "config/experiment_config", "config/flagfile", "config/flags",
         "config/modes", "config/rules/*", "config/settings/*",
         "distributed/__init__", "distributed/launcher", "errors", "exit_codes", "main",
-        "result",
+        "observing/__init__", "observing/console", "observing/progress", "result",
     },
 }  # fmt: skip
 

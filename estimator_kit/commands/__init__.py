@@ -12,6 +12,7 @@ import importlib
 import logging
 import typing
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Optional, TextIO
 
 from estimator_kit.config.experiment_config import ExperimentConfig, complete
@@ -20,6 +21,14 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.result import RunResult
 
 _log = logging.getLogger("estimator_kit")
+
+
+def load(mode: str) -> ModuleType:
+    """Imports the module of a mode, and TensorFlow if the mode needs it."""
+    entry = MODES[mode]
+    if entry.estimators:
+        importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
+    return importlib.import_module(f"estimator_kit.commands.{entry.module}")
 
 
 def run(
@@ -48,9 +57,7 @@ def run(
             "local cluster with the program, `python run.py --launch_local=...`, or remove "
             "launch_local."
         )
-    if mode.estimators:
-        importlib.import_module("estimator_kit.compat")  # Before TensorFlow: which Keras.
-    module = importlib.import_module(f"estimator_kit.commands.{mode.module}")
+    module = load(config.mode)
     kind = typing.get_type_hints(module.run)["config"]
     more: dict[str, Any] = {"answers": answers} if mode.answers else {}
     return module.run(complete(config, kind), tell, **more)

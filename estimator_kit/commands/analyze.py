@@ -6,10 +6,12 @@ Passes the settings to `input_pipelines/prepare/analyze`, which does the work.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError
+from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from input_pipelines.prepare.analyze import first_spec, refresh
@@ -40,20 +42,18 @@ def run_analysis(config: ExperimentConfig) -> str:
     beam = config.beam_flags()
     spec = parser.load(config.spec) if config.spec else None
     csv = table_settings.csv_options(config, spec, paths)
+    reads = ShardProgress("analyze", "{} groups of files", config.log_every_secs)
+    how: dict[str, Any] = {
+        "min_count": config.min_count, "csv": csv, "beam": beam, "on_progress": reads,
+    }  # fmt: skip
     try:
-        if config.spec:
-            return refresh.refresh(
-                config.spec, paths, min_count=config.min_count, csv=csv, beam=beam
+        with reads:
+            if config.spec:
+                return refresh.refresh(config.spec, paths, **how)
+            assert config.analysis_dir is not None
+            return first_spec.write(
+                paths, labels=config.labels, directory=config.analysis_dir, **how
             )
-        assert config.analysis_dir is not None
-        return first_spec.write(
-            paths,
-            labels=config.labels,
-            directory=config.analysis_dir,
-            min_count=config.min_count,
-            csv=csv,
-            beam=beam,
-        )
     except BeamFlagsError as error:
         raise ConfigError(f"--beam_options: {error}") from error
     except FolderError as error:

@@ -6,13 +6,13 @@ no effect here.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.observing.progress import ScanProgress
 from estimator_kit.result import RunResult
 from estimator_kit.result_file import read_result, result_path, write_to
 from estimator_kit.training import bad_data
@@ -24,8 +24,6 @@ from input_pipelines.integrity.file_check import FileReport
 from input_pipelines.reading import files
 from input_pipelines.reading.mixing import Mix
 from input_pipelines.record_files import file_bytes
-
-_log = logging.getLogger("estimator_kit")
 
 # How many bad records of each file are printed.
 _PRINTED = 3
@@ -53,9 +51,10 @@ def run_check(config: ExperimentConfig) -> tuple[RunResult, str]:
     spec = parser.load(config.spec) if config.spec else None
     learned = _expand(config, ("train_files", "train_mix", "eval_files"))
     predicted = [path for path in _expand(config, ("predict_files",)) if path not in learned]
-    progress = _Progress([*learned, *predicted], config.log_every_secs)
+    size = sum(map(file_bytes.size, [*learned, *predicted]))
     started = time.perf_counter()
-    reports = _scan(learned, spec, True, progress) + _scan(predicted, spec, False, progress)
+    with ScanProgress("check_data", size, config.log_every_secs) as progress:
+        reports = _scan(learned, spec, True, progress) + _scan(predicted, spec, False, progress)
     text = _report(reports, time.perf_counter() - started, spec is not None)
     bad = [report for report in reports if report.bad_records]
     counts: dict[str, Any] = {
@@ -91,7 +90,7 @@ def _expand(config: ExperimentConfig, flags: Sequence[str]) -> list[str]:
 
 
 def _scan(
-    paths: list[str], spec: Optional[FeatureSpec], with_labels: bool, progress: _Progress
+    paths: list[str], spec: Optional[FeatureSpec], with_labels: bool, progress: ScanProgress
 ) -> list[FileReport]:
     if not paths:
         return []
@@ -134,28 +133,3 @@ def _report(reports: Sequence[FileReport], seconds: float, with_spec: bool) -> s
         f"{sum(r.bad_records for r in reports):,} bad records in {len(bad):,} files"
     )
     return "\n".join(lines)
-
-
-class _Progress:
-    """Logs every few seconds how far the reading is."""
-
-    def __init__(self, paths: Sequence[str], every_secs: float):
-        self._total = sum(map(file_bytes.size, paths))
-        self._read = self._bad = 0
-        self._every = every_secs
-        self._told = time.monotonic()
-
-    def __call__(self, size: int, bad: int) -> None:
-        self._read += size
-        self._bad += bad
-        now = time.monotonic()
-        if now - self._told >= self._every:
-            self._told = now
-            share = self._read / max(self._total, 1)
-            _log.info(
-                "read %s of %s MB (%.0f%%); %s bad records so far",
-                f"{self._read / _MB:,.0f}",
-                f"{self._total / _MB:,.0f}",
-                100 * share,
-                f"{self._bad:,}",
-            )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from estimator_kit.config import table_settings
 from estimator_kit.config.mode_configs import ConvertConfig
 from estimator_kit.errors import ConfigError, NothingToDo
-from estimator_kit.observing.progress import Progress
+from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from feature_specs.parser import parser
 from input_pipelines.prepare.beam.flags import BeamFlagsError
@@ -44,16 +44,17 @@ def run_conversion(config: ConvertConfig) -> str:
     spec = parser.load(config.spec) if config.spec else None
     csv = table_settings.csv_options(config, spec, paths, written=True)
     try:
-        result = conversion.convert(
-            paths,
-            directory=config.convert_dir,
-            options=config.convert_options(),
-            spec=spec,
-            csv=csv,
-            workers=config.convert_processes,
-            beam=config.beam_flags(),
-            on_progress=Progress(every_secs=config.log_every_secs),
-        )
+        with ShardProgress("convert", "{} shards", config.log_every_secs) as progress:
+            result = conversion.convert(
+                paths,
+                directory=config.convert_dir,
+                options=config.convert_options(),
+                spec=spec,
+                csv=csv,
+                workers=config.convert_processes,
+                beam=config.beam_flags(),
+                on_progress=progress,
+            )
     except FolderError as error:
         raise ConfigError(f"--convert_dir: {error}") from error
     except BeamFlagsError as error:

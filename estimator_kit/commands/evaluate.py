@@ -19,6 +19,7 @@ from estimator_kit.scoring import export_evaluation
 from estimator_kit.training import bad_data, input_cache
 from estimator_kit.training.eval_input import EvalInput, eval_paths
 from estimator_kit.training.hooks.curves import CurvesHook
+from estimator_kit.training.hooks.progress import EvaluationProgressHook
 from estimator_kit.training.preparation import check_surroundings, prepared, trained_estimator
 from estimator_kit.training.records import summary
 from feature_specs.spec import FeatureSpec
@@ -64,7 +65,10 @@ def _evaluate(config: ModelDirConfig, spec: FeatureSpec, model: ModelFn, trained
         input_cache.opened(config) as cache,
         explained(spec, given.files, damaged=given.damaged, model=model, cache=cache),
     ):
-        hooks = [CurvesHook(config.model_dir, config.eval_name)]
+        hooks = [
+            CurvesHook(config.model_dir, config.eval_name),
+            EvaluationProgressHook(every_secs=config.log_every_secs),
+        ]
         evaluation = trained.evaluate(given.input_fn(cache), hooks=hooks, name=config.eval_name)
         metrics = read_metrics(evaluation)
     result = RunResult(

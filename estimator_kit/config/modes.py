@@ -52,7 +52,7 @@ class ModeEntry:
     answers: bool = False
 
 
-EVERY_MODE_READS = ("mode", "exit_code_style")
+EVERY_MODE_READS = ("mode", "exit_code_style", "log_format", "log_every_secs")
 _MODEL = ("spec", "model", "model_params", "model_dir", "generate_default_data")
 _TRAIN_DATA = ("train_files", "train_days", "train_mix")
 _EVAL_DATA = ("eval_files", "eval_days")
@@ -60,7 +60,6 @@ _EVAL_DATA = ("eval_files", "eval_days")
 _TRAINING = (
     *_MODEL, *_TRAIN_DATA, "batch_size", "shuffle", "keep_negatives", "BadDataSettings",
     "InputCacheSettings", "TrainingSettings", "MachineSettings", "lock_stale_secs",
-    "log_every_secs",
 )  # fmt: skip
 _CLUSTER = ("ClusterSettings", "data_service", "data_service_timeout_secs")
 _ONE_MODEL = (*_MODEL, "BadDataSettings", "MachineSettings", "seed", "deterministic")
@@ -77,14 +76,14 @@ MODES: Mapping[str, ModeEntry] = {
         "prepare data", "write tables (Parquet, CSV, JSON lines) as sharded TFRecord files",
         "convert",
         {"convert_files": (), "convert_dir": ()},
-        ("spec", "seed", "beam_options", "ConversionSettings", "TableSettings", "log_every_secs"),
+        ("spec", "seed", "beam_options", "ConversionSettings", "TableSettings"),
         estimators=False,
     ),
     "check_data": ModeEntry(
         "prepare data", "read all records, and list those that are damaged or do not fit the spec",
         "check_data",
         {"train_files": ("train_mix", "eval_files", "predict_files")},
-        ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files", "log_every_secs"),
+        ("spec", "model_dir", *_TRAIN_DATA, *_EVAL_DATA, "predict_files"),
         estimators=False,
     ),
     "import_schema": ModeEntry(
@@ -145,8 +144,8 @@ MODES: Mapping[str, ModeEntry] = {
         "predict",
         {"spec": ("export_dir", "predict_dir"), "model_dir": ("export_dir", "predict_dir"),
          "predict_files": ()},
-        (*_ONE_MODEL, "predict_files", "eval_batch_size", "PredictionSettings", "TableSettings",
-         "log_every_secs"),
+        (*_ONE_MODEL, "predict_files", "eval_batch_size", "PredictionSettings",
+         "TableSettings"),
         answers=True,
     ),
     "validate": ModeEntry(

@@ -33,11 +33,9 @@ from estimator_kit.result_file import read_result, result_path
 from estimator_kit.training import bad_data, finish
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.stop import (
     EARLY_STOPPED,
     SIGTERM,
-    InterruptHook,
     StopRequest,
     stop_on_sigterm,
 )
@@ -83,9 +81,8 @@ class _Evaluator:
             with explained(
                 self._spec, self._given.files, damaged=self._given.damaged, model=self._model
             ):
-                hooks = [InterruptHook(self.request), CurvesHook(self.model_dir)]
                 metrics = self.trained.evaluate(
-                    self._input, hooks=hooks, checkpoint_path=checkpoint
+                    self._input, hooks=self.after.hooks(), checkpoint_path=checkpoint
                 )
                 self.after.export(self.trained, "", checkpoint, metrics, False)
         except (tf.errors.NotFoundError, tf.errors.DataLossError, ValueError):
@@ -98,9 +95,6 @@ class _Evaluator:
             )
             return
         self.scored = checkpoint
-        _log.info(
-            "scored step %d: loss %.5f", int(metrics["global_step"]), self.after.metrics["loss"]
-        )
         if self.request.reason == EARLY_STOPPED:
             Marks(self.model_dir).write("stop")
 

@@ -22,6 +22,7 @@ from typing import Any, Optional
 from estimator_kit.config.cluster import CHIEF, EVALUATOR, PS, WORKER, ClusterView
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.config.rules.cluster import local_jobs
+from estimator_kit.observing import console
 
 # How many seconds tasks have to end after the chief.
 _LEAVE = 40.0
@@ -110,10 +111,10 @@ class _Tasks:
     def _follow(self, name: str, process: subprocess.Popen[str], width: int) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            print(f"[{name:<{width}}] {line}", end="", flush=True)
+            console.relay(name, line.rstrip("\n"), width)
         process.stdout.close()
         code = process.wait()
-        print(f"[{name:<{width}}] exit status {code}", flush=True)
+        console.relay(name, f"exit status {code}", width)
         with self._ended:
             self.codes[name] = code
             self._ended.notify_all()

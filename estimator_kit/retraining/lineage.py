@@ -39,6 +39,7 @@ _WITHOUT_EFFECT = {
     "webhook_timeout_secs",
     "exit_code_style",
     "log_every_secs",
+    "log_format",
     "to",
     "cycle",
     "mode",

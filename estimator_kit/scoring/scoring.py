@@ -16,7 +16,7 @@ import tensorflow as tf
 from estimator_kit.config import table_settings
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
-from estimator_kit.observing.progress import Progress
+from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.result import RunResult
 from estimator_kit.scoring import export as exports
 from estimator_kit.scoring import work
@@ -267,18 +267,22 @@ def _predicted(
         )
     workers = _processes(config, missing)
     context = _context(config, plan, output, fields, screened.damaged, workers)
-    progress = Progress(every_secs=config.log_every_secs, what="files")
     written: dict[str, Written] = dict(whole)
     rounded: Counter[str] = Counter()
+
+    progress = ShardProgress("predict", "{} files", config.log_every_secs)
 
     def on_rows(rows: int) -> None:
         progress(rows, len(written), len(plan.shards))
 
     tasks = [work.FileTask(file, _part(table, file)) for file in missing]
     try:
-        with processes.Workers(
-            workers, context, on_rows, perform=work.perform, killed=_KILLED
-        ) as pool:
+        with (
+            progress,
+            processes.Workers(
+                workers, context, on_rows, perform=work.perform, killed=_KILLED
+            ) as pool,
+        ):
             for done in pool.run(tasks):
                 written[done.written.name] = done.written
                 rounded.update(done.rounded)

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf
@@ -25,8 +25,11 @@ from estimator_kit.exporters.run_exports import RunExports, export_folder
 from estimator_kit.exporters.step import StepRecord
 from estimator_kit.exporters.versions import delete, delete_old, versions
 from estimator_kit.model.model_fn import read_metrics
+from estimator_kit.observing.progress import Progress
+from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.early_stopping import has_stalled
-from estimator_kit.training.hooks.stop import EARLY_STOPPED, StopRequest
+from estimator_kit.training.hooks.progress import EvaluationProgressHook
+from estimator_kit.training.hooks.stop import EARLY_STOPPED, InterruptHook, StopRequest
 from feature_specs.spec import FeatureSpec
 from input_pipelines.record_files import tfrecords
 
@@ -70,6 +73,33 @@ class EvaluationHistory:
         storage.write_text(self._path, text)
 
 
+def evaluation_line(
+    step: int,
+    metrics: Mapping[str, float],
+    watched: str,
+    direction: str,
+    earlier: Sequence[Optional[float]],
+) -> str:
+    """One line on an evaluation: the metric that chooses the best export, and the loss or an AUC.
+
+    Args:
+      step: the global step of the checkpoint.
+      metrics: its metrics.
+      watched: the name of the metric that chooses the best export.
+      direction: "max" or "min", where this metric is best.
+      earlier: this metric in the earlier evaluations; None or NaN where it is undefined.
+    """
+    aucs = [name for name in metrics if name.startswith("auc")]
+    shown = [name for name in (watched, "loss", *aucs) if name in metrics]
+    texts = {name: f"{name} {metrics[name]:.4f}" for name in dict.fromkeys(shown)}
+    value = metrics.get(watched, math.nan)
+    known = [each for each in earlier if each is not None and not math.isnan(each)]
+    better = all(value > each if direction == "max" else value < each for each in known)
+    if known and better:
+        texts[watched] += " (best so far)"
+    return f"step {step} evaluated: {', '.join(list(texts.values())[:2])}"
+
+
 class AfterEvaluation(estimator.Exporter):
     """Writes the history and all exports except the final one, and requests an early stop.
 
@@ -105,6 +135,7 @@ class AfterEvaluation(estimator.Exporter):
         self._history.read()  # Finds a damaged history before training, not after it.
         self.read_records()
         self.metrics: dict[str, float] = {}
+        self._progress = EvaluationProgressHook(every_secs=config.log_every_secs)
 
     def read_records(self) -> None:
         """Reads the records of the exporters again, since an evaluator may have changed them."""
@@ -122,6 +153,10 @@ class AfterEvaluation(estimator.Exporter):
             folder = export_folder(self._model_dir, "step")
             assert config.export_every_steps is not None
             self._step = StepRecord(folder, config.export_every_steps)
+
+    def hooks(self) -> list[tf.compat.v1.train.SessionRunHook]:
+        """The hooks of an evaluation: they answer SIGTERM, write curves, and show the progress."""
+        return [InterruptHook(self._request), CurvesHook(self._model_dir), self._progress]
 
     @property
     def _direction(self) -> str:
@@ -156,6 +191,7 @@ class AfterEvaluation(estimator.Exporter):
         trained = estimator
         self.metrics = read_metrics(eval_result)
         step = int(eval_result["global_step"])
+        self._say(step)
         self._history.add(step, self.metrics)
         if "latest" in self._exporters:
             self._export(trained, "latest", checkpoint_path)
@@ -166,7 +202,7 @@ class AfterEvaluation(estimator.Exporter):
         if self._best_k is not None:
             value = self._watched(self._config.best_metric)
             if self._best_k.improves(value):
-                path = self._exports.write(trained, "best_k", checkpoint_path, self.metrics)
+                path = self._write(trained, "best_k", checkpoint_path)
                 for version in self._best_k.add(value, step, path):
                     delete(os.path.dirname(path), version)
         if self._step is not None and self._step.is_due(step):
@@ -185,7 +221,26 @@ class AfterEvaluation(estimator.Exporter):
 
     def export_final(self, trained: Any) -> str:
         """Writes the `final` export from the latest checkpoint, and returns its path."""
-        return self._exports.write(trained, "final", metrics=self.metrics)
+        return self._write(trained, "final")
+
+    def _write(self, trained: Any, exporter: str, checkpoint: Optional[str] = None) -> str:
+        with Progress("export", exporter):
+            return self._exports.write(trained, exporter, checkpoint, self.metrics)
+
+    def _say(self, step: int) -> None:
+        """Logs the evaluation as one line; see `evaluation_line`."""
+        watched, direction = self._config.best_metric, self._direction
+        earlier = [
+            entry["metrics"].get(watched)
+            for entry in self._history.read()
+            if entry["global_step"] < step
+        ]
+        line = evaluation_line(step, self.metrics, watched, direction, earlier)
+        seconds = self._progress.seconds
+        if seconds is not None:
+            line += f", {seconds:.1f} s"
+        numbers = {"phase": "evaluate", "step": step, "metrics": self.metrics, "seconds": seconds}
+        _log.info("%s", line, extra={"numbers": numbers})
 
     def _watched(self, metric: str) -> float:
         value = self.metrics[metric]
@@ -195,6 +250,6 @@ class AfterEvaluation(estimator.Exporter):
 
     def _export(self, trained: Any, exporter: str, checkpoint: str) -> str:
         folder = export_folder(self._model_dir, exporter)
-        path = self._exports.write(trained, exporter, checkpoint, self.metrics)
+        path = self._write(trained, exporter, checkpoint)
         delete_old(folder, self._config.exports_to_keep)
         return path

@@ -22,11 +22,12 @@ from typing import Any, Optional
 
 from estimator_kit import storage
 from estimator_kit.config.experiment_config import ExperimentConfig
+from estimator_kit.observing.progress import ScanProgress
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
 from input_pipelines.integrity import data_scan
 from input_pipelines.integrity.file_check import FileReport
-from input_pipelines.record_files import tfrecords
+from input_pipelines.record_files import file_bytes, tfrecords
 
 _log = logging.getLogger("estimator_kit")
 
@@ -90,7 +91,11 @@ def screen(
         return Screened({flag: list(paths) for flag, paths in files.items()})
     every = sorted({path for paths in files.values() for path in paths})
     _log.info("looking for bad records in %d files (--corrupt_data_policy=%s)", len(every), policy)
-    found = data_scan.scan(every, spec=spec, with_labels=with_labels, remedy=remedy)
+    size = sum(map(file_bytes.size, every))
+    with ScanProgress("check_data", size, config.log_every_secs) as progress:
+        found = data_scan.scan(
+            every, spec=spec, with_labels=with_labels, remedy=remedy, progress=progress
+        )
     reports = {report.path: report for report in found}
     counts: dict[str, Any] = {"policy": policy}
     kept: dict[str, list[str]] = {}

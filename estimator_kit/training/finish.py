@@ -7,8 +7,6 @@ from typing import Any
 from estimator_kit.checkpoints import reading
 from estimator_kit.config.mode_configs import ModelDirConfig
 from estimator_kit.training.after_evaluation import AfterEvaluation
-from estimator_kit.training.hooks.curves import CurvesHook
-from estimator_kit.training.hooks.stop import InterruptHook, StopRequest
 
 
 def final_exports(
@@ -27,12 +25,9 @@ def is_evaluated(after_evaluation: AfterEvaluation, model_dir: str) -> bool:
     return step is not None and int(step) == reading.latest_step(model_dir)
 
 
-def evaluate_now(
-    trained: Any, eval_input: Any, request: StopRequest, after_evaluation: AfterEvaluation
-) -> None:
+def evaluate_now(trained: Any, eval_input: Any, after_evaluation: AfterEvaluation) -> None:
     """Evaluates the last checkpoint, after a kill that came between it and its evaluation."""
     checkpoint = reading.latest(trained.model_dir)
     assert checkpoint is not None
-    hooks = [InterruptHook(request), CurvesHook(trained.model_dir)]
-    metrics = trained.evaluate(eval_input, hooks=hooks)
+    metrics = trained.evaluate(eval_input, hooks=after_evaluation.hooks())
     after_evaluation.export(trained, "", checkpoint, metrics, is_the_final_export=True)

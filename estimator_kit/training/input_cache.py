@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, Stopped
+from estimator_kit.observing.progress import ShardProgress
 from estimator_kit.training.hooks.stop import SIGTERM, StopRequest
 from feature_specs.spec import FeatureSpec
 from input_pipelines import input_fns
@@ -85,7 +86,9 @@ def opened(
 
     gib = DEFAULT_GIB if config.input_cache_gib is None else config.input_cache_gib
     limit = int(gib * 2**30)
-    with RowCache(config.input_cache_dir, limit=limit, check=look) as cache:
+    progress = ShardProgress("input cache", "{} files", config.log_every_secs)
+    folder = config.input_cache_dir
+    with RowCache(folder, limit=limit, check=look, on_progress=progress) as cache:
         try:
             yield cache
         finally:

@@ -123,7 +123,7 @@ def make_model(config: ExperimentConfig, spec: FeatureSpec) -> ModelFn:
         raise ConfigError(f"the model {config.model!r} cannot be built: {error}") from error
     unused = [group for group in spec.groups if group not in model.groups()]
     if unused:
-        _log.warning("the model %s does not read the group %s", config.model, ", ".join(unused))
+        _log.info("the model %s does not read the group %s", config.model, ", ".join(unused))
     return model
 
 

@@ -39,13 +39,11 @@ from estimator_kit.result_file import write_result
 from estimator_kit.training import bad_data, data_service, finish, input_cache, model_dir
 from estimator_kit.training.after_evaluation import AfterEvaluation
 from estimator_kit.training.eval_input import EvalInput, eval_paths
-from estimator_kit.training.hooks.curves import CurvesHook
 from estimator_kit.training.hooks.input_profile import InputProfile
 from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
 from estimator_kit.training.hooks.stop import (
     EARLY_STOPPED,
     SIGTERM,
-    InterruptHook,
     StopHook,
     stop_on_sigterm,
 )
@@ -217,7 +215,7 @@ class Training:
         after.read_records()
         if not finish.is_evaluated(after, self._model_dir):
             eval_input = self._evaluated.input_fn(self._cache)
-            finish.evaluate_now(self._estimator, eval_input, self._trainer.request, after)
+            finish.evaluate_now(self._estimator, eval_input, after)
         self._note(exports=finish.final_exports(self._config, self._estimator, after))
 
     def _steps(self) -> Steps:
@@ -235,7 +233,7 @@ class Training:
                 steps=None,  # Until the input_fn ends. TensorFlow's default is 100 batches.
                 start_delay_secs=0,
                 throttle_secs=config.eval_throttle_secs,
-                hooks=[InterruptHook(request), CurvesHook(self._model_dir)],
+                hooks=self._after_evaluation.hooks(),
                 exporters=[self._after_evaluation],
             )
         return Steps(

@@ -38,9 +38,6 @@ from input_pipelines.transform.transforms import Transform
 
 _log = logging.getLogger("estimator_kit")
 
-# Seconds between two log messages about progress.
-_EVERY = 10.0
-
 
 @dataclasses.dataclass(frozen=True)
 class CachedRows:
@@ -86,6 +83,8 @@ class RowCache:
       limit: the most bytes of all cached shards together. Shards that were used longest ago are
         removed first.
       check: called now and then while rows are transformed. It stops the work by raising an error.
+      on_progress: called with the number of rows that were transformed since the last call, of
+        files that are done, and of files to do. Calls never overlap.
 
     Attributes:
       counts: what was found in the cache.
@@ -94,8 +93,16 @@ class RowCache:
       DataError: the folder cannot be used.
     """
 
-    def __init__(self, folder: str, *, limit: int, check: Optional[Callable[[], None]] = None):
+    def __init__(
+        self,
+        folder: str,
+        *,
+        limit: int,
+        check: Optional[Callable[[], None]] = None,
+        on_progress: Callable[[int, int, int], None] = lambda rows, done, files: None,
+    ):
         self.counts = CacheCounts()
+        self._on_progress = on_progress
         self._check = check or (lambda: None)
         self._name = folder
         self._used: dict[str, str] = {}
@@ -154,7 +161,7 @@ class RowCache:
                     len(files),
                     len(missing),
                 )
-            progress = _Progress(len(missing))
+            progress = _Progress(len(missing), self._on_progress)
             count = min(cores(), len(missing))
             parts = [dict(list(missing.items())[i::count]) for i in range(count)]
             made: dict[str, str] = {}
@@ -283,33 +290,27 @@ class _Maker:
 
 
 class _Progress:
-    """Counts the rows that several threads transform, and logs the number now and then."""
+    """Counts the rows that several threads transform, and reports them."""
 
-    def __init__(self, files: int):
+    def __init__(self, files: int, report: Callable[[int, int, int], None]):
         self.rows = 0
         self.stopped = False
         self._files = files
+        self._report = report
         self._done = 0
         self._lock = threading.Lock()
-        self._said = time.monotonic()
 
     def add(self, rows: int) -> None:
         with self._lock:
             if self.stopped:
                 raise _Ended
             self.rows += rows
-            if time.monotonic() - self._said > _EVERY:
-                self._said = time.monotonic()
-                _log.info(
-                    "input cache: %d of %d files, %s rows",
-                    self._done,
-                    self._files,
-                    f"{self.rows:,}",
-                )
+            self._report(rows, self._done, self._files)
 
     def done(self) -> None:
         with self._lock:
             self._done += 1
+            self._report(0, self._done, self._files)
 
 
 class _Ended(Exception):

@@ -20,7 +20,6 @@ from estimator_kit import exit_codes
 from estimator_kit.commands.convert import run_conversion
 from estimator_kit.config.experiment_config import ExperimentConfig
 from estimator_kit.errors import ConfigError, NothingToDo
-from estimator_kit.observing.progress import Progress
 from examples.adult import prepare
 from input_pipelines.prepare.analyze import first_spec
 from input_pipelines.prepare.convert import places
@@ -272,15 +271,3 @@ def test_nothing_left_to_do(tmp_path, monkeypatch):
 def test_a_full_disk_is_temporary():
     error = places.full_disk(OSError(28, "No space left on device"), "out/_unfinished/a")
     assert exit_codes.exit_code(error) == exit_codes.TEMPORARY
-
-
-def test_lines_of_progress():
-    import io
-
-    stream, now = io.StringIO(), [0.0]
-    progress = Progress(every_secs=10, stream=stream, clock=lambda: now[0])
-    for now[0], rows, done in ((4.0, 500, 0), (10.0, 1500, 1), (12.0, 10, 1), (20.0, 990, 2)):
-        progress(rows, done, 3)
-    assert stream.getvalue() == (
-        "1 of 3 shards, 2,000 rows read, 200 rows/s\n2 of 3 shards, 3,000 rows read, 150 rows/s\n"
-    )

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 import estimator_kit as ek
 from estimator_kit import exit_codes, main
-from estimator_kit.commands import check_data
 from estimator_kit.result_file import read_result
 from estimator_kit.training import bad_data
 from estimator_kit.training.position import find_position
@@ -325,19 +324,6 @@ def test_check_data_without_a_spec_looks_at_framing_and_form(data, capsys):
         "90 records in 1 files, not compared with a spec, because --spec is missing; "
     )
     assert out.endswith("; 0 bad records in 0 files\n")
-
-
-def test_the_progress_line_says_how_many_records_are_bad_so_far(data, caplog):
-    path = str(data / "train-0.tfrecord")
-    size = pathlib.Path(path).stat().st_size
-    caplog.set_level("INFO", "estimator_kit")
-    progress = check_data._Progress([path], 0.0)
-    progress(size // 2, 1200)
-    progress(size - size // 2, 34)
-    assert [record.getMessage() for record in caplog.records] == [
-        "read 0 of 0 MB (50%); 1,200 bad records so far",
-        "read 0 of 0 MB (100%); 1,234 bad records so far",
-    ]
 
 
 @pytest.mark.ci

@@ -128,7 +128,7 @@ def test_sigterm_is_answered_with_143_and_the_next_start_goes_on(ready):
     ) as process:  # fmt: skip
         assert process.stderr is not None
         for line in process.stderr:
-            if line.startswith("step "):
+            if " train: step " in line:
                 break
         process.send_signal(signal.SIGTERM)
         process.stderr.read()

@@ -58,6 +58,11 @@ class RunSettings(Settings):
         "A folder for the default data, a synthetic advertising log (200,000 rows in 8 days). "
         "If the data do not exist there, the program generates them first.",
     )
+    log_format: Literal["text", "json"] = setting(
+        "text",
+        "json: write each line as one JSON object with time, level and message, and the numbers of "
+        "progress and evaluations under their names.",
+    )
     log_every_secs: PositiveFloat = setting(
         10.0,
         "Seconds between two lines of progress, if the output is not a terminal.",

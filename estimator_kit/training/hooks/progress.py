@@ -1,23 +1,23 @@
-"""Progress of training, for a person and for the result.
+"""Progress of training and of evaluations, for a person and for the result.
 
-On a terminal it updates one line; elsewhere it prints a plain line every few seconds. It counts the
-rows and seconds of training only: the time for checkpoints, evaluations and exports is not part of
-the rate.
+`ProgressHook` counts the rows and seconds of training only: the time for checkpoints, evaluations
+and exports is not part of its rate. `observing.progress` shows the numbers.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from typing import Any, Optional, TextIO
+from typing import Any, Optional
 
 import tensorflow as tf
 
 from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
+from estimator_kit.observing.progress import Progress
 
-_TERMINAL_SECS = 0.5
+# Time left is shown after so many steps; the first steps are slower than later ones.
+_STEPS_BEFORE_TIME_LEFT = 10
 
 
 class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
@@ -31,12 +31,11 @@ class PauseAtSave(tf.compat.v1.train.CheckpointSaverListener):
 
 
 class ProgressHook(tf.compat.v1.train.SessionRunHook):
-    """Counts rows and seconds, and prints the progress.
+    """Counts rows and seconds, and shows the progress.
 
     Args:
       max_steps: the step at which training ends, to show the time left; None if it is not known.
-      every_secs: seconds between plain lines.
-      stream: where the lines are printed; standard error by default.
+      every_secs: seconds between log lines.
       clock: a monotonic clock in seconds. It is an argument so that tests need not wait.
       shared: whether other processes also increase the global step.
 
@@ -50,7 +49,6 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         max_steps: Optional[int],
         *,
         every_secs: float = 10.0,
-        stream: Optional[TextIO] = None,
         clock: Callable[[], float] = time.monotonic,
         shared: bool = False,
     ):
@@ -58,17 +56,16 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._shared = shared
         self.seconds = 0.0
         self._max_steps = max_steps
-        self._stream = stream if stream is not None else sys.stderr
-        self._terminal = self._stream.isatty()
-        self._every = min(_TERMINAL_SECS, every_secs) if self._terminal else every_secs
         self._clock = clock
+        self._progress = Progress(
+            "train", "step {}", total=max_steps, every_secs=every_secs, clock=clock
+        )
         self._steps = 0
         self._step = 0
         self._started = 0.0
         self._ended: Optional[float] = None
         self._loss = float("nan")
         self._first_rows = 0
-        self._shown = clock()
 
     @property
     def examples_per_second(self) -> Optional[float]:
@@ -106,11 +103,10 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
         self._loss = loss
         if self._steps == 2:
             self._check_step_counts(run_context)
-        if now - self._shown >= self._every:
-            self._shown = now
+        if self._progress.due():
             if self._shared:
                 self._step = self._counted(run_context)
-            self._show("\r" if self._terminal else "")
+            self._show()
 
     def _check_step_counts(self, run_context: Any) -> None:
         """Raises ConfigError if the training op does not increase the global step."""
@@ -129,33 +125,60 @@ class ProgressHook(tf.compat.v1.train.SessionRunHook):
             if self._shared:
                 step = tf.compat.v1.train.get_global_step(session.graph)
                 self._step = int(session.run(step))
-            self._show("\r" if self._terminal else "")
-            if self._terminal:
-                print(file=self._stream, flush=True)
+            self._show(last=True)
+        self._progress.close()
 
-    def _show(self, start: str) -> None:
-        text = f"step {self._step}"
-        if self._max_steps is not None:
-            text += f" of {self._max_steps}"
-        text += f"  loss {self._loss:.5f}"
-        rate = self.examples_per_second
-        if rate:
-            text += f"  {rate:,.0f} examples/s"
-            left = self._time_left()
-            if left is not None:
-                text += f"  {_duration(left)} left"
-        print(
-            f"{start}{text:<78}" if start else text,
-            end="" if start else "\n",
-            file=self._stream,
-            flush=True,
+    def _show(self, *, last: bool = False) -> None:
+        self._progress.update(
+            self._step,
+            left_secs=self._time_left(),
+            last=last,
+            loss=self._loss,
+            examples_per_second=self.examples_per_second,
         )
 
     def _time_left(self) -> Optional[float]:
-        if self._max_steps is None or self._steps < 2:
+        if self._max_steps is None or self._steps <= _STEPS_BEFORE_TIME_LEFT:
             return None
         made = self._step - self._start_step if self._shared else self._steps
         return max(0, self._max_steps - self._step) * self.seconds / max(1, made - 1)
+
+
+class EvaluationProgressHook(tf.compat.v1.train.SessionRunHook):
+    """Shows how many batches of an evaluation are done, and measures how long it takes.
+
+    Use one for all evaluations of a run: it then knows the number of batches from the one before.
+
+    Args:
+      every_secs: seconds between log lines.
+      clock: a monotonic clock in seconds.
+
+    Attributes:
+      seconds: how long the last evaluation took; None before it has ended.
+    """
+
+    def __init__(self, *, every_secs: float = 10.0, clock: Callable[[], float] = time.monotonic):
+        self.seconds: Optional[float] = None
+        self._clock = clock
+        self._every = every_secs
+        self._total: Optional[int] = None
+
+    def begin(self) -> None:
+        self.seconds = None
+        self._started = self._clock()
+        self._batches = 0
+        self._progress = Progress(
+            "evaluate", "batch {}", total=self._total, every_secs=self._every, clock=self._clock
+        )
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._batches += 1
+        self._progress.update(self._batches)
+
+    def end(self, session: Any) -> None:
+        self._total = self._batches
+        self.seconds = self._clock() - self._started
+        self._progress.close()
 
 
 def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
@@ -169,9 +192,3 @@ def _of_devices(graph: tf.Graph, name: str) -> list[tf.Tensor]:
                 return found
             raise
         prefix = f"replica_{len(found)}/"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds + 0.5), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -20,7 +20,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import columns, folder, spec_text
 from input_pipelines.prepare.analyze import labels as label_rules
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, VOCABULARY_FOLDER
-from input_pipelines.prepare.analyze.scan import scan
+from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords, choose_words
@@ -38,6 +38,7 @@ def write(
     exact_limit: int = EXACT_LIMIT,
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
+    on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> str:
     """Analyzes TFRecord files or the files of a table, writes the folder, and returns a report.
 
@@ -49,6 +50,7 @@ def write(
       exact_limit: how many different values of a feature are counted exactly.
       csv: how CSV files are written.
       beam: flags of an Apache Beam pipeline that reads the files; see `scan`.
+      on_progress: see `scan`.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
@@ -57,7 +59,7 @@ def write(
     """
     target = pathlib.Path(directory)
     folder.check(target)  # Fail now, not after an hour.
-    summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam)
+    summary = scan(files, exact_limit=exact_limit, csv=csv, beam=beam, on_progress=on_progress)
     statistics = summary.statistics(len(files))
     label_rules.check_labels(labels, statistics)
     words = vocabulary_words(summary, statistics, min_count)

@@ -29,7 +29,7 @@ from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import folder
 from input_pipelines.prepare.analyze.columns import STATISTICS_FILE, number, percent
 from input_pipelines.prepare.analyze.first_spec import words_of
-from input_pipelines.prepare.analyze.scan import scan
+from input_pipelines.prepare.analyze.scan import OnProgress, scan
 from input_pipelines.prepare.tables.options import CsvOptions
 
 _EXAMPLES = 5
@@ -42,11 +42,13 @@ def refresh(
     min_count: int = 5,
     csv: CsvOptions = CsvOptions(),
     beam: Optional[Sequence[str]] = None,
+    on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> str:
     """Analyzes TFRecord files or the files of a table, and refreshes the files of a spec.
 
     Columns of text are read with the types in the spec. `beam` has flags of an Apache Beam
-    pipeline that reads the files; see `scan`. Returns a report of the changes.
+    pipeline that reads the files, and `on_progress` is called as they are read; see `scan`.
+    Returns a report of the changes.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags. Nothing was written.
@@ -58,7 +60,7 @@ def refresh(
     spec = feature_specs.load(path)
     entries: dict[str, Union[Feature, Label]] = {**spec.features, **spec.labels}
     dtypes = {name: entry.dtype for name, entry in entries.items()}
-    summary = scan(files, csv=csv, dtypes=dtypes, beam=beam)
+    summary = scan(files, csv=csv, dtypes=dtypes, beam=beam, on_progress=on_progress)
     statistics = summary.statistics(len(files))
     _check_types(spec, statistics)
     report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]

@@ -34,6 +34,9 @@ from input_pipelines.record_files import kinds
 
 ScanGroup = Callable[[Sequence[Any], int], RecordSummary]
 
+# Gets the rows read since the last call, the groups of files that are done, and all groups.
+OnProgress = Callable[[int, int, int], None]
+
 # Bytes of a group of files. A group takes several seconds, and starting a process takes some, too.
 _GROUP = 128 * 2**20
 
@@ -47,6 +50,7 @@ def scan(
     csv: CsvOptions = CsvOptions(),
     dtypes: Optional[Mapping[str, str]] = None,
     beam: Optional[Sequence[str]] = None,
+    on_progress: OnProgress = lambda rows, done, groups: None,
 ) -> RecordSummary:
     """Reads all records of some files once.
 
@@ -61,6 +65,7 @@ def scan(
       dtypes: for tables, the types in a spec; see `reader.open_table`.
       beam: flags of an Apache Beam pipeline (`flags.split`) that reads the files instead of
         processes on this machine. The result is the same.
+      on_progress: see `OnProgress`. Not used by a pipeline, which shows its progress itself.
 
     Raises:
       BeamFlagsError: a pipeline cannot be made with the flags.
@@ -92,7 +97,9 @@ def scan(
         parts = _in_processes(scan_group, groups, exact_limit, workers)
     with contextlib.closing(parts):  # Releases their resources even after an error.
         summary = next(parts)
-        for part in parts:
+        on_progress(summary.rows, 1, len(groups))
+        for done, part in enumerate(parts, start=2):
+            on_progress(part.rows, done, len(groups))
             summary.merge(part)
     summary.csv = written
     summary.notes = [*notes, *reader.rounding_notes(summary.rounded)]

@@ -55,7 +55,7 @@ def test_every_setting_is_read_by_a_mode_that_does_something_with_it():
         ("train", ("eval_files", "eval_days", "eval_batch_size", "exporters", "best_metric",
                    "early_stopping_metric", "predict_files", "export_check_rows")),
         ("train_and_evaluate", ("eval_name",)),
-        ("evaluate", ("batch_size", "strategy", "exporters", "train_files", "log_every_secs")),
+        ("evaluate", ("batch_size", "strategy", "exporters", "train_files")),
         ("export", ("exporters", "best_metric", "best_k", "exports_to_keep", "eval_batch_size",
                     "job_name")),
         ("predict", ("eval_files", "mirrored_devices", "input_cache_dir")),

@@ -231,6 +231,7 @@ def test_resolved_flags_are_a_sorted_flagfile():
         --nolisten_on_all_interfaces
         --lock_stale_secs=120.0
         --log_every_secs=2.5
+        --log_format=text
         --max_steps=5
         --memory_growth
         --min_count=5
@@ -329,6 +330,7 @@ configs = st.fixed_dictionaries(
         "predict_outputs": lists,
         "export_dir": st.none() | texts,
         "log_every_secs": st.floats(0, exclude_min=True, allow_infinity=False),
+        "log_format": st.sampled_from(["text", "json"]),
         "intra_op_threads": st.integers(0, 64),
     },
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import os
 import signal
@@ -14,7 +13,11 @@ from estimator_kit.errors import Stopped
 from estimator_kit.exporters.best import BestRecord, ConfigError, is_better
 from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.training.hooks.early_stopping import has_stalled
-from estimator_kit.training.hooks.progress import PauseAtSave, ProgressHook
+from estimator_kit.training.hooks.progress import (
+    EvaluationProgressHook,
+    PauseAtSave,
+    ProgressHook,
+)
 from estimator_kit.training.hooks.stop import (
     SIGTERM,
     InterruptHook,
@@ -32,9 +35,8 @@ class Clock:
         return self.now
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+def said(caplog):
+    return [each.getMessage() for each in caplog.records if each.name == "estimator_kit"]
 
 
 def train(hook, clock, steps, *, seconds, start=0, save_after=(), pause=100.0):
@@ -62,31 +64,45 @@ def train(hook, clock, steps, *, seconds, start=0, save_after=(), pause=100.0):
                 session.run(train_op)
 
 
-def test_plain_lines_every_so_often():
-    clock, stream = Clock(), io.StringIO()
-    hook = ProgressHook(100, every_secs=4.0, stream=stream, clock=clock)
-    train(hook, clock, 6, seconds=2.0, start=90)
+def test_a_line_every_few_seconds_with_the_time_left_after_ten_steps(caplog):
+    clock = Clock()
+    caplog.set_level("INFO", "estimator_kit")
+    hook = ProgressHook(100, every_secs=8.0, clock=clock)
+    train(hook, clock, 14, seconds=2.0, start=82)
     # Ten rows in two seconds. The rate leaves out the first step, which builds the graph.
-    assert stream.getvalue().splitlines() == [
-        "step 92 of 100  loss 0.25000  5 examples/s  0:16 left",
-        "step 94 of 100  loss 0.25000  5 examples/s  0:12 left",
-        "step 96 of 100  loss 0.25000  5 examples/s  0:08 left",
-        "step 96 of 100  loss 0.25000  5 examples/s  0:08 left",
+    assert said(caplog) == [
+        "train: step 86 of 100, loss 0.25000, 5 examples/s",
+        "train: step 90 of 100, loss 0.25000, 5 examples/s",
+        "train: step 94 of 100, loss 0.25000, 5 examples/s, 0:12 left",
+        "train: step 96 of 100, loss 0.25000, 5 examples/s, 0:08 left",
     ]
-    assert (hook.rows, hook.examples_per_second) == (60, 5.0)
+    assert caplog.records[-1].numbers == {
+        "phase": "train", "done": 96, "total": 100, "loss": 0.25, "examples_per_second": 5.0,
+        "seconds_left": 8.0,
+    }  # fmt: skip
+    assert (hook.rows, hook.examples_per_second) == (140, 5.0)
 
 
-def test_one_line_that_renews_itself_on_a_terminal():
-    clock, stream = Clock(), Terminal()
-    train(ProgressHook(None, stream=stream, clock=clock), clock, 3, seconds=2.0)
-    text = stream.getvalue()
-    assert text.count("\r") == 4 and text.count("\n") == 1 and text.endswith("\n")
-    assert text.split("\r")[1].rstrip() == "step 1  loss 0.25000"
+def test_an_evaluation_knows_its_length_from_the_one_before(caplog):
+    clock = Clock()
+    caplog.set_level("INFO", "estimator_kit")
+    hook = EvaluationProgressHook(every_secs=4.0, clock=clock)
+    for batches in (4, 2):
+        with tf.Graph().as_default():
+            hook.begin()
+            for _ in range(batches):
+                clock.now += 2.0
+                hook.after_run(None, None)
+            hook.end(None)
+        assert hook.seconds == 2.0 * batches
+    assert said(caplog) == [
+        "evaluate: batch 2", "evaluate: batch 4", "evaluate: batch 2 of 4",
+    ]  # fmt: skip
 
 
 def test_time_spent_on_checkpoints_and_evaluations_is_not_training():
     clock = Clock()
-    hook = ProgressHook(None, stream=io.StringIO(), clock=clock)
+    hook = ProgressHook(None, clock=clock)
     train(hook, clock, 5, seconds=2.0, save_after=(2, 4))
     assert hook.seconds == 8.0
 
