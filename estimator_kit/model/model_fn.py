@@ -24,7 +24,13 @@ import tensorflow as tf
 from estimator_kit.compat.tf_estimator import ModeKeys, estimator
 from estimator_kit.embeddings import dynamic_problems, dynamic_tables
 from estimator_kit.errors import ConfigError
-from estimator_kit.model import group_checks, initial_values, input_layer, tensor_equality
+from estimator_kit.model import (
+    group_checks,
+    initial_values,
+    input_layer,
+    tensor_equality,
+    user_code,
+)
 from estimator_kit.model.keras import layers
 from estimator_kit.model.logits import Logits as Logits
 from estimator_kit.model.logits import check_rows, split_logits
@@ -284,7 +290,9 @@ class ModelFn(abc.ABC):
             if name in self.spec.columns and self.spec.columns[name].is_numbers(self.spec):
                 input_places.mark(name, values)
         widths = {name: o.logits_dimension for name, o in self.objectives.items()}
-        logits = split_logits(type(self).__name__, self.logits(features, mode), widths)
+        with user_code.explained(self, "logits", "features", features):
+            returned = self.logits(features, mode)
+        logits = split_logits(type(self).__name__, returned, widths)
         # Cleared, because TensorFlow would try to write the collection into each MetaGraph.
         outputs = dict(tf.compat.v1.get_collection_ref(_OUTPUTS))
         tf.compat.v1.get_default_graph().clear_collection(_OUTPUTS)
@@ -307,11 +315,13 @@ class ModelFn(abc.ABC):
             for name, objective in self.objectives.items()
         }
         if mode == ModeKeys.TRAIN:
-            losses.update(self.training_losses(labels, weights))
+            with user_code.explained(self, "training_losses", "labels", labels):
+                losses.update(self.training_losses(labels, weights))
         if mode == ModeKeys.TRAIN and not isinstance(self._combination, Weights):
             loss = self._combination.total(losses, self.spec)
         else:
-            loss = self.loss(losses)
+            with user_code.explained(self, "loss", "losses", losses):
+                loss = self.loss(losses)
         if not isinstance(loss, tf.Tensor) or loss.shape.rank != 0:
             raise ConfigError(f"{model}.loss returned {loss}, expected one number, as a tensor")
         regularization = tf.compat.v1.losses.get_regularization_losses()
@@ -372,7 +382,8 @@ class ModelFn(abc.ABC):
         weights = {n: joint.weights_of(o, labels) for n, o in self.objectives.items()}
         if padding is not None:
             weights = {n: tf.where(padding, tf.zeros_like(w), w) for n, w in weights.items()}
-        return self.checked_labels(labels, weights), weights
+        with user_code.explained(self, "checked_labels", "labels", labels):
+            return self.checked_labels(labels, weights), weights
 
     def _step(
         self, loss: tf.Tensor, losses: Mapping[str, tf.Tensor], regularization: Sequence[tf.Tensor]

@@ -16,6 +16,7 @@ from typing import Any, Optional
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import row_places, streams
 from input_pipelines.prepare.tables.csv_stream import CsvStream
+from input_pipelines.prepare.tables.lent_stream import LentStream
 from input_pipelines.prepare.tables.library import arrow, one_line, reading
 from input_pipelines.prepare.tables.options import CsvOptions
 from input_pipelines.prepare.tables.row_places import CsvRows
@@ -42,9 +43,9 @@ def names(path: str, options: CsvOptions) -> tuple[str, ...]:
     """
     if options.columns:
         return options.columns
-    with _opened(path, options, ()) as (table, _):
+    with _opened(path, options, ()) as (lent, _):
         try:
-            found = tuple(table.schema.names)
+            found = tuple(lent.table.schema.names)
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: the names of its columns are not UTF-8: {error}") from error
     for i, name in enumerate(found):
@@ -70,8 +71,8 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
     """
     last, row = None, 0
     places = CsvRows(options, empty_rows=len(columns) == 1)
-    with _opened(path, options, columns) as (table, stream):
-        for batch in table:
+    with _opened(path, options, columns) as (lent, stream):
+        for batch in lent.table:
             if batch.num_rows:
                 if not row and options.columns:
                     _check_no_names(batch, path, places)
@@ -88,15 +89,16 @@ def batches(path: str, options: CsvOptions, columns: Sequence[str]) -> Iterator[
 @contextlib.contextmanager
 def _opened(
     path: str, options: CsvOptions, columns: Sequence[str]
-) -> Iterator[tuple[Any, CsvStream]]:
+) -> Iterator[tuple[LentStream, CsvStream]]:
     """Opens a file with pyarrow's batch reader, which guesses the types of unnamed columns."""
     csv, pa = arrow("csv"), arrow()
     with reading(path), contextlib.ExitStack() as stack:
         stream = CsvStream(streams.open_text(path), path, options)
         stack.callback(stream.close)
+        lent = stack.enter_context(LentStream(stream))
         try:
-            table = csv.open_csv(
-                stream,
+            lent.table = csv.open_csv(
+                lent.feed(),
                 # With threads, pyarrow does not know the number of an invalid row.
                 csv.ReadOptions(
                     use_threads=False, block_size=_BLOCK, column_names=options.columns or None
@@ -113,8 +115,7 @@ def _opened(
                     quoted_strings_can_be_null=False,
                 ),
             )
-            stack.callback(table.close)
-            yield table, stream
+            yield lent, stream
         except pa.ArrowInvalid as error:
             places = CsvRows(options, empty_rows=len(columns) == 1)
             message = _wrong_row(str(error), path, places)

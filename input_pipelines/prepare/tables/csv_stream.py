@@ -79,8 +79,6 @@ class LineCleaner:
 class CsvStream:
     """A file of cleaned bytes that is read from its start, with a `read` like a Python file."""
 
-    closed = False
-
     def __init__(self, source: Any, path: str, options: CsvOptions):
         """A stream.
 
@@ -95,11 +93,7 @@ class CsvStream:
         self._tail = b""
         self._done = False
 
-    def readable(self) -> bool:
-        return True
-
     def close(self) -> None:
-        self.closed = True
         self._source.close()
 
     def read(self, size: int) -> bytes:

@@ -1,0 +1,65 @@
+"""Explains a wrong key in the methods that a user's model overrides.
+
+    with user_code.explained(model, "logits", "features", features):
+        logits = model.logits(features, mode)
+
+Without this, `features["prce"]` ends the program with a traceback, as a bug would. A KeyError that
+the kit or TensorFlow raises stays as it is: it is not a mistake in the user's code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Optional
+
+from estimator_kit.errors import ConfigError
+from feature_specs.errors import nearest
+
+_NOT_OF_USERS = (
+    "estimator_kit", "feature_specs", "input_pipelines", "tensorflow", "tensorflow_estimator",
+    "keras", "tf_keras", "numpy",
+)  # fmt: skip
+_SHOWN = 20
+
+
+@contextlib.contextmanager
+def explained(model: object, method: str, argument: str, keys: Iterable[str]) -> Iterator[None]:
+    """Turns a KeyError of the user's code into an error that names class, place and known keys.
+
+    Args:
+      model: the model whose method runs.
+      method: the name of the method.
+      argument: the name of its argument.
+      keys: the keys of the argument.
+
+    Raises:
+      ConfigError: the method asked for a key that does not exist.
+    """
+    try:
+        yield
+    except KeyError as error:
+        place = _place(error)
+        if place is None or not error.args:
+            raise
+        key = error.args[0]
+        known = sorted(keys)
+        more = ", ..." if len(known) > _SHOWN else ""
+        raise ConfigError(
+            f"{place}: {type(model).__name__}.{method}: the key {key!r} does not exist"
+            f"{nearest(key, known) or '.'} `{argument}` has the keys "
+            f"{', '.join(known[:_SHOWN])}{more}."
+        ) from error
+
+
+def _place(error: KeyError) -> Optional[str]:
+    """`file:line` in the user's code that raised an error; None if other code raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return None
+    package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+    if package in _NOT_OF_USERS:
+        return None
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
