@@ -33,6 +33,11 @@ def value_text(value: Any) -> str:
     return text
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 label`, `2,000 labels`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def nearest(name: Any, known: Iterable[str], *, least: float = 0.6) -> str:
     """`. Did you mean 'user'?` for the nearest known name, or "" if no name is near enough."""
     others = [other for other in known if other != name]
@@ -84,8 +89,6 @@ class SpecError(ValueError):
     def __init__(self, source: str, problems: Sequence[Problem]):
         self.source = source
         self.problems = tuple(sorted(problems, key=lambda p: (p.line is None, p.line or 0)))
-        count = len(self.problems)
-        noun = "1 problem" if count == 1 else f"{count} problems"
-        lines = [f"{source}: {noun} in the feature spec"]
+        lines = [f"{source}: {counted(len(self.problems), 'problem')} in the feature spec"]
         lines += [f"  {problem.text(source)}" for problem in self.problems]
         super().__init__("\n".join(lines))

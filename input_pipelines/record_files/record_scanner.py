@@ -60,6 +60,7 @@ class BadRecord(NamedTuple):
       reason: what is wrong, as the end of `sentence`.
       lost: the number of bytes that cannot be read because of it.
       packed: whether `offset` and `lost` count unpacked bytes.
+      is_table: whether the file is a table, by its name, and has no record. `reason` says so.
     """
 
     number: int
@@ -67,9 +68,12 @@ class BadRecord(NamedTuple):
     reason: str
     lost: int
     packed: bool = False
+    is_table: bool = False
 
     @property
     def sentence(self) -> str:
+        if self.is_table:
+            return self.reason
         byte = "unpacked byte" if self.packed else "byte"
         return f"record {self.number} at {byte} {self.offset}: {self.reason}"
 
@@ -103,6 +107,10 @@ def scan(path: str) -> Iterator[Union[Record, BadRecord]]:
                 have = len(raw) if ends is None else ends - offset
                 reason = _lost_framing(header, length, have, lost, next_offset, at_end)
                 if at_end and not number:
+                    table = _is_table(path)
+                    if table:
+                        yield BadRecord(number, offset, table, lost, data.packed, is_table=True)
+                        break
                     reason += _is_it_one(path)
             yield BadRecord(number, offset, reason, lost, data.packed)
         else:
@@ -139,13 +147,21 @@ def _bad_as_a_whole(path: str) -> Optional[str]:
     return None
 
 
-def _is_it_one(path: str) -> str:
+def _is_table(path: str) -> str:
+    """What to do with a file that is a table by its name; empty for other files."""
     kind = kinds.kind_of(path)
-    if kind != kinds.TFRECORD:
-        return (
-            f". By its name, it is a {kind} file, not a TFRecord file. Convert it with "
-            "--mode=convert (--mode=analyze also reads tables)"
-        )
+    if kind == kinds.TFRECORD:
+        return ""
+    return (
+        f"this is a {kind} file by its name, expected a TFRecord file. Convert it first: "
+        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>"
+    )
+
+
+def _is_it_one(path: str) -> str:
+    table = _is_table(path)
+    if table:
+        return f"; {table}"
     return (
         ". Is it a TFRecord file, and compressed as its name says? (The names of tables end in "
         ".csv, .tsv, .json, .jsonl or .parquet.)"

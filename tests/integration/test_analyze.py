@@ -50,7 +50,11 @@ def test_a_table(folder):
     done = run(folder, "--flagfile=csv.flags", "--labels=click", "--analysis_dir=table")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "table/spec.yaml: 1 features and 1 labels, from 18 records of 1 files"
+    assert lines[0] == "table/spec.yaml: 1 feature and 1 label, from 18 records of 1 file"
+    assert lines[-1].startswith(
+        "  read its comments, then convert the tables, and train with the files that this writes: "
+        "estimator-kit convert --spec=table/spec.yaml --convert_files="
+    )
     assert (
         "  note: code: text, because 9 of 18 numbers begin with a zero that would be lost, the "
         "first one '007' in a.csv: line 2"

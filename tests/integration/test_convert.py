@@ -60,7 +60,7 @@ def test_from_csv_to_a_trained_model(tmp_path):
         "--convert_order=shuffled", "--shard_compression=gzip", "--convert_processes=2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("out: 700 rows of 1 files as Examples of 14 features\n")
+    assert done.stdout.startswith("out: 700 rows of 1 file as Examples of 14 features\n")
     assert done.stdout.endswith("  left out because the spec does not name them: fnlwgt\n")
     found, sizes = {}, {}
     for part in ("train", "eval"):
@@ -260,7 +260,7 @@ def test_flags_that_do_not_go_together(values, message):
 def test_nothing_left_to_do(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("a,b\n1,x\n")
-    assert run_conversion(config()).startswith("x: 1 rows of 1 files as Examples of 2 features\n")
+    assert run_conversion(config()).startswith("x: 1 row of 1 file as Examples of 2 features\n")
     with pytest.raises(NothingToDo) as error:
         run_conversion(config())
     assert str(error.value) == (

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from feature_specs.entry import NAME_PATTERN
+from feature_specs.errors import counted
 from feature_specs.statistics import FeatureStatistics, Numbers
 from input_pipelines.prepare.analyze import number_shapes, sizes
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords
@@ -97,6 +98,8 @@ def _integer_category(name: str, statistics: FeatureStatistics) -> Optional[str]
     if statistics.lengths.max > 1 or statistics.odd_steps is not None:
         return "a list of integers"
     if cardinality.exact and cardinality.value <= _FEW_INTEGERS:
+        if cardinality.value == 1:
+            return "only 1 integer"
         return f"only {cardinality.value} different integers"
     if named_as_id(name):
         return "its name says that it is an id"
@@ -136,8 +139,9 @@ def choose(
     reason = _useless(statistics, rows)
     if statistics.odd_steps:
         reason = (
-            f"{statistics.odd_steps:,} of its steps do not have exactly one value, and only ragged "
-            "columns can read them (with shape: variable); store one value in each step"
+            f"in {counted(statistics.odd_steps, 'step')} it does not have exactly one value, and "
+            "only ragged columns can read such steps (with shape: variable); store one value in "
+            "each step"
         )
     if reason:
         return Choice(_feature(name, statistics, rows), ignored=True, why=reason)
@@ -180,7 +184,8 @@ def _useless(statistics: FeatureStatistics, rows: int) -> str:
 
 def _different(statistics: FeatureStatistics) -> str:
     about = "" if statistics.cardinality.exact else "about "
-    return f"{about}{statistics.cardinality.value:,} different values"
+    count = statistics.cardinality.value
+    return f"{about}{count:,} different values" if count != 1 else "1 value"
 
 
 def _shape(statistics: FeatureStatistics) -> tuple[Any, str]:
@@ -212,32 +217,33 @@ def _feature(name: str, statistics: FeatureStatistics, rows: int) -> Entry:
         comments.append(f"empty in {missing} of the records")
     else:
         value["default"], meaning = _default(name, statistics)
-        comments.append(f"missing in {missing} of the records, which get {meaning}")
+        comments.append(f"missing in {missing} of the records; they get {meaning}")
     words = statistics.words
     if words is not None and statistics.dtype == "string":
         if words.empty:
-            comments.append(f"the empty string, which means missing, in {words.empty:,} values")
+            empty = counted(words.empty, "value")
+            comments.append(f"{empty} with the empty string, which means missing")
         if words.not_words:
-            comments.append(f"{words.not_words:,} values are not text of up to 256 bytes")
+            comments.append(f"{counted(words.not_words, 'value')} without text of up to 256 bytes")
         if words.integers:
             comments.append("every word is an integer: an id or a code")
     if words is not None and statistics.dtype == "int64" and shape == []:
         missing_words = dict(words.top).get("-1", 0)
         if missing_words and is_category(name, statistics):
-            comments.append(f"-1, which means missing, in {missing_words:,} values")
+            comments.append(f"{counted(missing_words, 'value')} with -1, which means missing")
     if statistics.numbers is not None and statistics.numbers.non_finite:
         comments.append(
-            f"{statistics.numbers.non_finite:,} values are NaN or infinite, at which training "
-            "stops: repair the records"
+            f"{counted(statistics.numbers.non_finite, 'value')} with NaN or infinity, which stop "
+            "training: repair the records"
         )
     return Entry(name, value, "; ".join(comments))
 
 
 def _default(name: str, statistics: FeatureStatistics) -> tuple[Any, str]:
     if statistics.dtype == "string":
-        return "", "no id"
+        return "", 'the empty string "", which means missing'
     if is_category(name, statistics):
-        return -1, "no id"
+        return -1, "-1, which means missing"
     if statistics.numbers is None:  # Only NaN: the feature is ignored, but its entry must be valid.
         return 0.0, "0"
     median = statistics.numbers.quantiles[50]
@@ -364,17 +370,20 @@ def _category(
             "oov_buckets": oov,
         }
         others = (
-            f"{words.rare:,} rarer values and any new value share {oov:,} more ids"
+            f"{counted(words.rare, 'rarer value')} and all new values share "
+            f"{counted(oov, 'extra id')}"
             if words.rare
-            else "new values share one more id"
+            else "all new values share one extra id"
         )
         why = (
-            f"{start}{different}; a vocabulary, because {len(words.words):,} frequent "
-            f"values cover {share} of all values; {others}"
+            f"{start}{different}; a vocabulary, because "
+            f"{counted(len(words.words), 'frequent value')} cover{'s' * (len(words.words) == 1)} "
+            f"{share} of all values; {others}"
         )
         if words.unusable:
             examples = ", ".join(map(repr, words.unusable[:3]))
-            why += f"; {len(words.unusable)} words cannot be in a vocabulary file: {examples}"
+            unusable = counted(len(words.unusable), "word")
+            why += f"; a vocabulary file cannot store {unusable}: {examples}"
     else:
         size = sizes.hash_size(ids)
         value = {"hash_bucket": name, "size": size}
@@ -385,7 +394,7 @@ def _category(
         )
         why = (
             f"{start}{different}; hashed, because {reason}; in {size:,} buckets about "
-            f"{percent(sizes.collision_share(ids, size), 1)} of the ids share one with another"
+            f"{percent(sizes.collision_share(ids, size), 1)} of the values share an id"
         )
     deep = deep_column(name, ids=ids, size=size, taken=taken)
     columns = [Entry(name, value, why), deep]

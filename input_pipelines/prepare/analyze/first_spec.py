@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 import feature_specs
+from feature_specs.errors import counted
 from feature_specs.statistics import Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze import columns, folder, spec_text
@@ -25,6 +26,7 @@ from input_pipelines.prepare.analyze.summary import RecordSummary
 from input_pipelines.prepare.analyze.values import EXACT_LIMIT
 from input_pipelines.prepare.analyze.vocabularies import VocabularyWords, choose_words
 from input_pipelines.prepare.tables.options import CsvOptions
+from input_pipelines.record_files import kinds
 
 SPEC_FILE = "spec.yaml"
 
@@ -87,10 +89,12 @@ def write(
         )
         for label in labels
     ]
+    tables = kinds.kind_of_all(files) != kinds.TFRECORD
     heading = (
-        f"A first spec, by run.py --mode=analyze over {statistics.rows:,} records of "
-        f"{len(files):,} files. Every choice is a rule of thumb, and the comment gives its reason: "
-        "read it, change what you know better, then train."
+        f"A first spec, which --mode=analyze made from {counted(statistics.rows, 'record')} of "
+        f"{counted(len(files), 'file')}. Each choice follows a rule of thumb, and its comment "
+        "gives the reason. Read the comments, change what you know better, convert the files if "
+        "they are tables, then train."
     )
     text = spec_text.spec_text(
         choices,
@@ -106,7 +110,8 @@ def write(
             texts[f"{VOCABULARY_FOLDER}/{name}.counts.tsv"] = chosen.counts_text()
     check_loads(texts)
     folder.publish(target, texts)
-    return _report(target, statistics, choices, labels, summary.notes)
+    lines = _report(target, statistics, choices, labels, summary.notes)
+    return "\n".join([*lines, _next_step(target / SPEC_FILE, files, tables)])
 
 
 def vocabulary_words(
@@ -154,16 +159,26 @@ def _report(
     choices: dict[str, columns.Choice],
     labels: Sequence[str],
     notes: Sequence[str],
-) -> str:
+) -> list[str]:
     used = [name for name, choice in choices.items() if choice.columns]
     lines = [
-        f"{target / SPEC_FILE}: {len(used)} features and {len(labels)} labels, from "
-        f"{statistics.rows:,} records of {statistics.files:,} files"
+        f"{target / SPEC_FILE}: {counted(len(used), 'feature')} and "
+        f"{counted(len(labels), 'label')}, from {counted(statistics.rows, 'record')} of "
+        f"{counted(statistics.files, 'file')}"
     ]
     for name, choice in choices.items():
         if not choice.columns:
             what = "left out" if choice.feature is None else "ignored"
             lines.append(f"  {what}: {name}: {choice.why}")
-    lines += [f"  note: {note}" for note in notes]
-    lines.append(f"  read its comments, then train with it: run.py --spec={target / SPEC_FILE}")
-    return "\n".join(lines)
+    return [*lines, *(f"  note: {note}" for note in notes)]
+
+
+def _next_step(spec: pathlib.Path, files: Sequence[str], tables: bool) -> str:
+    """What to do next. Training reads TFRecord files, so tables must be converted first."""
+    if not tables:
+        return f"  read its comments, then train with it: estimator-kit train --spec={spec}"
+    names = files[0] if len(files) == 1 else "<these files>"
+    return (
+        "  read its comments, then convert the tables, and train with the files that this writes: "
+        f"estimator-kit convert --spec={spec} --convert_files={names} --convert_dir=<a new folder>"
+    )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from feature_specs.entry import NAME_PATTERN
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import counted, did_you_mean
 from feature_specs.statistics import FeatureStatistics, Statistics
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.analyze.columns import Entry, number, percent
@@ -80,8 +80,8 @@ def label_entries(
     comments = []
     if statistics.missing:
         comments.append(
-            f"missing in {percent(statistics.missing, rows)} of the records, at which training "
-            "stops: a label has no default"
+            f"missing in {percent(statistics.missing, rows)} of the records, which stop training: "
+            "a label has no default"
         )
     if statistics.dtype == "string":
         # Words are sorted by name, so that ids do not change when frequencies change.
@@ -90,7 +90,8 @@ def label_entries(
         head, guess = _head_of_classes(len(classes))
         if statistics.words is not None and statistics.words.empty:
             comments.append(
-                f"{statistics.words.empty:,} are the empty string, which is not a class"
+                f"{counted(statistics.words.empty, 'value')} with the empty string, which is not "
+                "a class"
             )
     else:
         head, guess = _head_of_number(statistics)
@@ -103,7 +104,7 @@ def label_entries(
             f"{number(numbers.min)} to {number(numbers.max)}, mean {number(numbers.mean)}"
         )
     if statistics.numbers is not None and statistics.numbers.non_finite:
-        comments.append(f"{statistics.numbers.non_finite:,} values are NaN or infinite")
+        comments.append(f"{counted(statistics.numbers.non_finite, 'value')} with NaN or infinity")
     return Entry(label, value, "; ".join(comments)), Entry(label, head, f"a guess: {guess}")
 
 
@@ -122,5 +123,8 @@ def _head_of_number(statistics: FeatureStatistics) -> tuple[dict[str, Any], str]
         return {"head": "binary"}, "0 and 1 are all its values"
     if whole and statistics.dtype == "int64" and classes <= _MOST_CLASSES:
         head = {"head": "multi_class", "num_classes": classes}
-        return head, f"every integer from 0 to {classes - 1} occurs and no other; or is it a count?"
+        return head, (
+            f"all values are integers from 0 to {classes - 1}, and each occurs. If the label is a "
+            "count, use the head regression or poisson"
+        )
     return {"head": "regression"}, "a number that is not the index of a class"

@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 import feature_specs
 from feature_specs import statistics as statistics_file
+from feature_specs.errors import counted
 from feature_specs.feature import Feature
 from feature_specs.kinds import Vocabulary
 from feature_specs.label import Label
@@ -63,7 +64,9 @@ def refresh(
     summary = scan(files, csv=csv, dtypes=dtypes, beam=beam, on_progress=on_progress)
     statistics = summary.statistics(len(files))
     _check_types(spec, statistics)
-    report = [f"{spec_path}: {statistics.rows:,} records of {statistics.files:,} files"]
+    report = [
+        f"{spec_path}: {counted(statistics.rows, 'record')} of {counted(statistics.files, 'file')}"
+    ]
     texts: dict[str, str] = {}
     for column_name, column in spec.of_kind(Vocabulary).items():
         if column.file is not None and column.file not in texts:

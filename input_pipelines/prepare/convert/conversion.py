@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from feature_specs.errors import did_you_mean
+from feature_specs.errors import counted, did_you_mean
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
@@ -66,21 +66,22 @@ class Result:
         """The report for the user."""
         plan = self.plan
         lines = [
-            f"{self.folder}: {self.rows:,} rows of {len(plan.table.files):,} files as "
-            f"{plan.kind}s of {len(plan.fields):,} features"
+            f"{self.folder}: {counted(self.rows, 'row')} of "
+            f"{counted(len(plan.table.files), 'file')} as {plan.kind}s of "
+            f"{counted(len(plan.fields), 'feature')}"
         ]
         for part in plan.options.shares:
             written = [self.shards[s.name] for s in plan.shards if s.part == part]
             pattern = os.path.join(self.folder, f"{part}-*")
             size = sum(w.bytes for w in written) / 2**20
             lines.append(
-                f"  {pattern}: {sum(w.rows for w in written):,} rows in {len(written):,} shards, "
-                f"{size:,.1f} MiB"
+                f"  {pattern}: {counted(sum(w.rows for w in written), 'row')} in "
+                f"{counted(len(written), 'shard')}, {size:,.1f} MiB"
             )
             if not sum(w.rows for w in written):
                 lines.append(f"  warning: the hash of --split_key puts no key into {part}")
         if self.new < len(self.shards):
-            lines.append(f"  {len(self.shards) - self.new:,} shards existed already")
+            lines.append(f"  {counted(len(self.shards) - self.new, 'shard')} existed already")
         if plan.table.left_out:
             names = ", ".join(plan.table.left_out)
             lines.append(f"  left out because the spec does not name them: {names}")

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
+from feature_specs.errors import counted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables import (
     beam_pipeline,
@@ -300,7 +301,7 @@ def read_beside(
 def rounding_notes(rounded: Mapping[str, int]) -> list[str]:
     """Notes for the user about values that lost digits."""
     return [
-        f"{name}: {count:,} values have more than {DIGITS} digits and are rounded to a float32"
+        f"{name}: {counted(count, 'value')} with more than {DIGITS} digits, rounded to a float32"
         for name, count in sorted(rounded.items())
     ]
 

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Optional
 
+from feature_specs.errors import counted
 from input_pipelines.errors import DataError
 from input_pipelines.prepare.tables.library import arrow
 
@@ -109,7 +110,7 @@ class TextColumn:
         dtype, note = self._dtype(declared, where)
         if self.broken:
             first = self._at(_BREAK, where)
-            breaks = f"{self.broken:,} fields have line breaks, the first one in {first}"
+            breaks = f"{counted(self.broken, 'field')} with line breaks, the first one in {first}"
             note = f"{note}; {breaks}" if note else breaks
         return dtype, note
 

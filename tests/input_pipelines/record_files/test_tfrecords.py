@@ -126,9 +126,8 @@ def test_a_table_in_the_place_of_records_is_told(tmp_path):
     with pytest.raises(DataError) as error:
         tfrecords.first_records([str(path)])
     assert str(error.value) == (
-        f"{path}: record 0 at byte 0: the checksum of its length is wrong; 80 bytes are lost, up "
-        "to the end of the file. By its name, it is a CSV file, not a TFRecord file. Convert it "
-        "with --mode=convert (--mode=analyze also reads tables)"
+        f"{path}: this is a CSV file by its name, expected a TFRecord file. Convert it first: "
+        f"estimator-kit convert --convert_files={path} --convert_dir=<a new folder>"
     )
 
 

@@ -139,10 +139,13 @@ def test_every_entry_says_why(analysis):
     def why(section, name):
         return found[section, name][1]
 
-    assert why("features", "city") == "missing in 10% of the records, which get no id"
+    assert (
+        why("features", "city")
+        == 'missing in 10% of the records; they get the empty string "", which means missing'
+    )
     assert why("columns", "city") == (
         "3 different values; a vocabulary, because 3 frequent values cover 100% of all values; "
-        "new values share one more id"
+        "all new values share one extra id"
     )
     assert why("columns", "hour_emb") == (
         "the fourth root of 24 categories, 2.2, rounded up to a power of two, 4 to 64"
@@ -158,8 +161,8 @@ def test_every_entry_says_why(analysis):
     assert "a long tail to the right and nothing below 0, so log1p" in price
     assert why("ignored", "always") == "every value is the same, 'on'"
     assert why("ignored", "session").startswith("2,000 different values in 2,000 records: a key")
-    assert why("objectives", "stars").startswith("a guess: every integer from 0 to 4 occurs")
-    assert "1 words cannot be in a vocabulary file: 'd\\ne'" in why("columns", "no")
+    assert why("objectives", "stars").startswith("a guess: all values are integers from 0 to 4")
+    assert "a vocabulary file cannot store 1 word: 'd\\ne'" in why("columns", "no")
     text = (place / "spec.yaml").read_text()
     assert '# left out: "odd words": its name cannot be part of' in text
     assert '# left out: "never": none of 2,000 records has a value of it' in text
@@ -238,7 +241,7 @@ def test_too_many_values_are_hashed_and_the_collisions_said(tmp_path):
     assert column.kind == "hash_bucket" and 16_000 <= column.size <= 18_000
     why = entries(place)["columns", "word"][1]
     assert "hashed, because too many for a vocabulary" in why
-    assert "about 9.5% of the ids share one with another" in why
+    assert "about 9.5% of the values share an id" in why
 
 
 def test_rare_words_are_hashed(tmp_path):
@@ -301,7 +304,7 @@ def test_the_number_minus_one_is_said_to_mean_missing(tmp_path):
     rows = [{"y": i % 2, "code": [-1, 7, 8][i % 3]} for i in range(60)]
     place, _ = analyze(tmp_path, rows)
     assert entries(place)["features", "code"][1] == (
-        "in every record; -1, which means missing, in 20 values"
+        "in every record; 20 values with -1, which means missing"
     )
 
 
@@ -367,7 +370,7 @@ def test_a_label_that_no_variable_can_be_named_after(tmp_path):
 def test_a_label_that_is_missing_somewhere_is_said(tmp_path):
     rows = [{"y": i % 2 if i else None, "x": i % 7} for i in range(50)]
     place, _ = analyze(tmp_path, rows)
-    assert entries(place)["labels", "y"][1].startswith("missing in 2% of the records, at which ")
+    assert entries(place)["labels", "y"][1].startswith("missing in 2% of the records, which stop ")
 
 
 texts = st.text(max_size=4) | st.sampled_from(["", "1", "a\nb", "c\r", "\ufeff", "null"])

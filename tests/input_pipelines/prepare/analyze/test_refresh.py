@@ -38,7 +38,7 @@ def test_the_files_are_renewed_and_the_changes_told(place):
     text = (place / "a" / "spec.yaml").read_text()
     report = renew(place, min_count=1)
     lines = report.splitlines()
-    assert lines[0] == f"{place}/a/spec.yaml: 77 records of 1 files"
+    assert lines[0] == f"{place}/a/spec.yaml: 77 records of 1 file"
     at = lines.index("  vocabularies/city.txt: 3 -> 3 words")
     assert lines[at + 1 : at + 5] == [
         "    added: 1: bonn",

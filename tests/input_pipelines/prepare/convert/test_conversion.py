@@ -102,7 +102,7 @@ def test_stable_order_of_one_file(tmp_path, small_shards):
         "_PLAN.json", "_MANIFEST.json", "_SUCCESS",
     }  # fmt: skip
     assert result.text().splitlines()[0] == (
-        f"{tmp_path}/out: 2,000 rows of 1 files as Examples of 4 features"
+        f"{tmp_path}/out: 2,000 rows of 1 file as Examples of 4 features"
     )
 
 
@@ -252,8 +252,8 @@ def test_options_of_csv_and_notes(tmp_path):
     assert one["word"].bytes_list.value == [b"two;\nlines"]
     notes = [line for line in result.text().splitlines() if line.startswith("  note: ")]
     assert notes == [
-        f"  note: word: 1 fields have line breaks, the first one in {tmp_path}/a.csv: line 2",
-        "  note: f: 1 values have more than 7 digits and are rounded to a float32",
+        f"  note: word: 1 field with line breaks, the first one in {tmp_path}/a.csv: line 2",
+        "  note: f: 1 value with more than 7 digits, rounded to a float32",
     ]
 
 

@@ -57,7 +57,7 @@ def test_types_missing_values_and_quotes(tmp_path):
     assert [row["flag"] for row in rows] == [b"true", b"false", b"true", None]
     assert [row["never"] for row in rows] == [None] * 4
     assert notes == [
-        f"name: 1 fields have line breaks, the first one in {path}: line 3",
+        f"name: 1 field with line breaks, the first one in {path}: line 3",
         "zip: text, because 1 of 4 numbers begin with a zero that would be lost, the first one "
         f"'00123' in {path}: line 2",
         "plus: text, because 2 of 4 values are not numbers, the first one '+49' in "
@@ -107,7 +107,7 @@ def test_a_note_tells_of_line_breaks_because_two_stray_quotes_make_them(tmp_path
     two = write(tmp_path / "2.csv", 'a,b\n4,"\n"\n')
     _, rows, notes = load([one, two])
     assert [row["b"] for row in rows] == [b"x\n2,y", b"x\ny", b"\n"]
-    assert notes == [f"b: 3 fields have line breaks, the first one in {one}: line 2"]
+    assert notes == [f"b: 3 fields with line breaks, the first one in {one}: line 2"]
 
 
 @pytest.mark.parametrize(("sign", "shown"), [(";", "';'"), ("\t", "'\\t'"), ("|", "'|'")])
@@ -141,7 +141,7 @@ def test_digits_that_float32_does_not_keep_are_counted(tmp_path):
     assert [row["a"] for row in rows[:2]] == [float(np.float32(0.1)), 16777216.0]
     assert rounded == {"a": 3}
     assert reader.rounding_notes(rounded) == [
-        "a: 3 values have more than 7 digits and are rounded to a float32"
+        "a: 3 values with more than 7 digits, rounded to a float32"
     ]
 
 
@@ -192,7 +192,7 @@ def test_spaces_after_every_comma_are_ignored_with_a_note(tmp_path):
     # In a row with quotes, the fields after the first quote are ignored.
     assert notes == [
         f"{path}: every value of 'y', 'word' {told}",
-        f"word: 1 fields have line breaks, the first one in {path}: line 4",
+        f"word: 1 field with line breaks, the first one in {path}: line 4",
     ]
     path = write(tmp_path / "b.csv", "1, 5\n")
     types, _, notes = load([path], columns=("x", "y"))
