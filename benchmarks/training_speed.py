@@ -45,8 +45,10 @@ class _Clock(tf.compat.v1.train.SessionRunHook):
             self.seconds = time.perf_counter() - self._start
 
 
-def trained_rows_a_second(estimator, input_fn, steps: int, *, warm_up: int = WARM_UP) -> float:
+def trained_rows_a_second(
+    estimator, input_fn, steps: int, *, warm_up: int = WARM_UP, hooks=()
+) -> float:
     """Of training for some steps, after `warm_up` others."""
     clock = _Clock(steps, warm_up)
-    estimator.train(input_fn, steps=warm_up + steps, hooks=[clock])
+    estimator.train(input_fn, steps=warm_up + steps, hooks=[clock, *hooks])
     return steps * BATCH / clock.seconds
