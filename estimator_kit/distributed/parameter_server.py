@@ -56,10 +56,11 @@ class ParameterServerChief(Chief):
         def attempt(session: OneSession) -> None:
             trained = cluster_estimator(config, steps.model, view)
             saver = LastToSave(trained.config, lambda step: self._are_done(step, max_steps))
+            say_ready = _AfterSession(lambda: self._say_ready(max_steps))
             trained.train(
                 steps.make_input(),
                 max_steps=max_steps,
-                hooks=[saver, *steps.hooks, session, _AfterSession(self._say_ready)],
+                hooks=[saver, *steps.hooks, session, say_ready],
                 saving_listeners=list(steps.saving_listeners),
             )
 
@@ -93,8 +94,8 @@ class ParameterServerChief(Chief):
         )
         write_result(result, self._config.model_dir)
 
-    def _say_ready(self) -> None:
-        self._session = self._marks.write("ready")
+    def _say_ready(self, max_steps: int) -> None:
+        self._session = self._marks.write("ready", max_steps=max_steps)
 
     def _has_ended(self, worker: str) -> bool:
         """Whether a worker has read its shard in the current session of the chief."""
@@ -135,10 +136,14 @@ class ParameterServerWorker(Worker):
     def make_steps(
         self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
     ) -> Optional[str]:
+        # With backup workers, the others would go on after the chief's last step, to the ends of
+        # their shards. Otherwise every task reads its shard to the end.
+        max_steps = ready["max_steps"] if self._config.backup_workers else self._config.max_steps
+
         def attempt(session: OneSession) -> None:
             input_fn = self.input_from_checkpoint(source)
             trained = cluster_estimator(self._config, self._model, self._view)
-            trained.train(input_fn, max_steps=self._config.max_steps, hooks=[*hooks, session])
+            trained.train(input_fn, max_steps=max_steps, hooks=[*hooks, session])
 
         def session_of_chief() -> Optional[str]:
             return (self._marks.look("ready") or {}).get("id")
