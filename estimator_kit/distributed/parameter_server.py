@@ -136,7 +136,7 @@ class ParameterServerWorker(Worker):
     def make_steps(
         self, source: TrainingInput, ready: dict[str, Any], hooks: list[Any]
     ) -> Optional[str]:
-        # With backup workers, the others would go on after the chief's last step, to the ends of
+        # With backup workers, the workers would go on after the chief has ended, to the ends of
         # their shards. Otherwise every task reads its shard to the end.
         max_steps = ready["max_steps"] if self._config.backup_workers else self._config.max_steps
 

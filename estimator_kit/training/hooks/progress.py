@@ -16,7 +16,7 @@ from estimator_kit.errors import ConfigError
 from estimator_kit.model.model_fn import LOSS_TENSOR, ROWS_TENSOR
 from estimator_kit.observing.progress import Progress
 
-# Time left is shown after so many steps; the first steps are slower than later ones.
+# The time left is shown after ten steps. The first steps are slower than later ones.
 _STEPS_BEFORE_TIME_LEFT = 10
 
 
