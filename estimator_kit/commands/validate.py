@@ -29,6 +29,7 @@ def run(config: ExperimentConfig, tell: Callable[[str], None]) -> RunResult:
         data = importlib.import_module("estimator_kit.commands.validation.data")
         for found in data.reports(config):
             tell(found)
+        tell(f"{config.spec}: the spec, the flags and the data fit together")
     return RunResult(mode=config.mode)
 
 
@@ -38,7 +39,11 @@ def validation_report(config: ExperimentConfig) -> str:
     It also checks pretrained vectors, because a training would refuse them if they were wrong.
     """
     spec = parser.load(config.spec)
-    lines = [f"{config.spec}: the spec and the flags are correct, as far as the lines below show"]
+    with_data = config.validate_rows or config.has_baseline
+    heading = "the spec and the flags are correct, as far as the lines below show"
+    if with_data:
+        heading = "the spec and the flags, before the data"
+    lines = [f"{config.spec}: {heading}"]
     for what in ("features", "columns", "labels", "objectives"):
         names = getattr(spec, what)
         lines.append(f"  {len(names):>3} {what}: {_some(names)}")
@@ -46,7 +51,7 @@ def validation_report(config: ExperimentConfig) -> str:
         lines.append(f"  group {group}, {len(columns)} columns: {_some(columns)}")
     lines += pretrained.report(config, spec)
     lines += checks.report(config, spec)
-    if config.validate_rows or config.has_baseline:
+    if with_data:
         lines.append("  data: the result comes below")
     else:
         lines.append("  data: not read; --validate_rows=1000 compares rows with the spec")

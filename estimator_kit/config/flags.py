@@ -10,6 +10,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import typing
 from collections.abc import Sequence
 from typing import Any, Literal, Union
@@ -103,6 +104,12 @@ def read_command_line(arguments: Sequence[str]) -> CommandLine:
     except ValueError as error:  # Such as --noshuffle=1.
         raise ConfigError(f"{error}. Remove the value.") from error
     if rest:
+        if all(map(os.path.exists, rest)):
+            raise flags.Error(
+                f"expected --flag=value, got {len(rest)} more paths, the first one {rest[0]!r}. If "
+                "the shell replaced a pattern by file names, put it in quotes, as in "
+                "--train_files='data/*'. A flag for a folder, such as --export_dir, takes one path."
+            )
         what = "a mode as the first word" if rest[0] in MODES else "every argument as --flag=value"
         raise flags.Error(f"{rest[0]!r} is not a flag. Write {what}.")
     if values["mode"].present - before["mode"] > 1:

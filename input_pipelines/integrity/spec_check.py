@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 from feature_specs import kinds
+from feature_specs.errors import counted
 from feature_specs.reference.missing_values import missing_value
 from feature_specs.spec import FeatureSpec
 from input_pipelines.errors import DataError
@@ -155,6 +156,8 @@ class _Counts:
             *self._table_lines(),
         ]
         if good:
+            if good < self.rows:
+                lines.append(f"  the lines below count only the {counted(good, 'record')} that fit")
             for line, warning in rates:
                 lines.append(f"  {line}")
                 if warning:

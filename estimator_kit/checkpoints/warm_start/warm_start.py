@@ -180,7 +180,8 @@ def plan(
         raise CheckpointError(
             f"cannot warm start from {checkpoint}: of "
             f"{len(wanted) + len(tables.names) + len(tables.problems)} variables to take, these do "
-            f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit{slots}."
+            f"not fit:\n{listing}\nUse --warm_start_vars to take only variables that fit"
+            f"{_pattern_hint(problems, weights, outline)}{slots}."
         )
     for warning in moves.warnings():
         logger.warning("warm start: %s", warning)
@@ -201,6 +202,15 @@ def plan(
         "unused": sorted({*found} - {entry.source for entry in taken.values()} - tables.names),
     }
     return WarmStart(checkpoint, taken, report, step, tables.names, steps_back)
+
+
+def _pattern_hint(problems: list[str], weights: list[str], outline: ModelOutline) -> str:
+    """`, as in --warm_start_vars='...'` with a pattern of the fitting weights; "" if it is long."""
+    named = [problem.partition(": ")[0] for problem in problems]
+    unfit = dict.fromkeys(base_of(name, outline) or name for name in named)
+    if len(unfit) > _NAMED or not {*weights} - {*unfit}:
+        return ""
+    return f", as in --warm_start_vars='(?!({'|'.join(map(re.escape, unfit))})$).*'"
 
 
 def _without(outline: ModelOutline, names: frozenset[str]) -> ModelOutline:

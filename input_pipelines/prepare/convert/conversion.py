@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
-from feature_specs.errors import counted, did_you_mean
+from feature_specs.errors import counted, nearest
 from feature_specs.spec import FeatureSpec
 from input_pipelines.cores import cores
 from input_pipelines.errors import DataError
+from input_pipelines.prepare.analyze.columns import named_as_id
 from input_pipelines.prepare.beam import runner
 from input_pipelines.prepare.convert import beam_pipeline, processes, tasks
 from input_pipelines.prepare.convert import fields as field_rules
@@ -232,7 +233,12 @@ def _check_key(table: Table, options: ConvertOptions) -> None:
     columns = {column.name: column for column in table.columns}
     names = [*columns, *table.left_out]
     if key not in columns:
-        raise DataError(f"--split_key: the table has no column {key!r}{did_you_mean(key, names)}")
+        ids = [c.name for c in columns.values() if named_as_id(c.name)]
+        hint = nearest(key, names) or (f". Did you mean {ids[0]!r}?" if ids else ".")
+        raise DataError(
+            f"--split_key: the table has no column {key!r}{hint} Its columns are "
+            f"{', '.join(names)}. If all rows are independent, add a column with the row number."
+        )
     column = columns[key]
     if column.multi or column.dtype == "float32":
         what = "lists" if column.multi else "numbers that are not integers"

@@ -114,10 +114,12 @@ def of_csv(
     names: Mapping[str, tuple[str, ...]],
     dtypes: Mapping[str, str],
     look_all: LookAll,
+    correct: str = "correct the spec",
 ) -> tuple[list[Column], dict[str, int]]:
     """The columns of CSV files, and the number of rows of each file.
 
-    A column has the type in `dtypes`, or the type that fits all its fields.
+    A column has the type in `dtypes`, or the type that fits all its fields. `correct` is the remedy
+    in errors about `dtypes`.
     """
     declared = tuple(name for name, dtype in dtypes.items() if dtype == "string")
     found = look_all([CsvLook(path, csv, names[path], declared) for path in files])
@@ -133,7 +135,7 @@ def of_csv(
 
     columns = []
     for name, column in first.items():
-        dtype, note = column.dtype(dtypes.get(name), where)
+        dtype, note = column.dtype(dtypes.get(name), where, correct)
         columns.append(Column(name, dtype, note=note))
     return columns, {path: rows for path, (_, rows) in zip(files, found)}
 

@@ -187,6 +187,7 @@ def open_table(
     dtypes: Optional[Mapping[str, str]] = None,
     only: Optional[Collection[str]] = None,
     beam: Optional[Sequence[str]] = None,
+    correct: str = "correct the spec",
 ) -> Table:
     """Opens files as one table: checks that they fit together, and finds the types of all columns.
 
@@ -199,6 +200,8 @@ def open_table(
         ignored.
       beam: flags of an Apache Beam pipeline that reads CSV and JSON lines for their types. By
         default threads do that.
+      correct: the remedy in errors about `dtypes`. A spec that belongs to an export cannot be
+        corrected.
 
     Raises:
       DataError: a file cannot be read or has another kind, columns differ between files, or a value
@@ -226,7 +229,7 @@ def open_table(
         names = {path: csv_files.names(path, csv) for path in files}
         for path in files:
             found_columns.check_names(files[0], names[files[0]], path, names[path])
-        columns, counted = found_columns.of_csv(files, csv, names, known, look_all)
+        columns, counted = found_columns.of_csv(files, csv, names, known, look_all, correct)
     else:
         columns, counted = found_columns.of_json_lines(files, only, look_all)
     left_out = tuple(c.name for c in columns if only is not None and c.name not in only)

@@ -94,7 +94,9 @@ class TextColumn:
         self.broken += other.broken
         self.first = {**other.first, **self.first}
 
-    def dtype(self, declared: Optional[str], where: Where) -> tuple[Optional[str], str]:
+    def dtype(
+        self, declared: Optional[str], where: Where, correct: str = "correct the spec"
+    ) -> tuple[Optional[str], str]:
         """The type, None if the column has no value; and a note, which is usually empty.
 
         Line breaks inside quotes are legal. But two stray quotes also turn the rows between them
@@ -103,18 +105,21 @@ class TextColumn:
         Args:
           declared: the type in a spec.
           where: names a row in messages.
+          correct: the remedy in errors about the declared type.
 
         Raises:
           DataError: a value does not have the declared type.
         """
-        dtype, note = self._dtype(declared, where)
+        dtype, note = self._dtype(declared, where, correct)
         if self.broken:
             first = self._at(_BREAK, where)
             breaks = f"{counted(self.broken, 'field')} with line breaks, the first one in {first}"
             note = f"{note}; {breaks}" if note else breaks
         return dtype, note
 
-    def _dtype(self, declared: Optional[str], where: Where) -> tuple[Optional[str], str]:
+    def _dtype(
+        self, declared: Optional[str], where: Where, correct: str
+    ) -> tuple[Optional[str], str]:
         total = sum(self.counts.values())
         if declared == "string" or not total:
             return declared, ""
@@ -125,8 +130,7 @@ class TextColumn:
                     remedy = (
                         _SPACES
                         if kind == "spaced"
-                        else "correct the spec, or name the values that mean missing with "
-                        "--csv_missing"
+                        else f"{correct}, or name the values that mean missing with --csv_missing"
                     )
                     raise DataError(
                         f"{self._at(kind, where)}: column {self.name!r}: got "

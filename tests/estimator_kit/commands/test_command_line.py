@@ -191,6 +191,10 @@ def test_help_says_what_a_mode_requires(capsys):
         (["validate", "--spec", "--help"], "error: --help: 1 problem in the feature spec\n"),
         (["validate", "--spec=a", "--", "--help"],
          "error: '--help' is not a flag. Write every argument as --flag=value.\n"),
+        (["predict", "--export_dir", "a", "/", "/tmp"],
+         "error: expected --flag=value, got 2 more paths, the first one '/'. If the shell replaced "
+         "a pattern by file names, put it in quotes, as in --train_files='data/*'. A flag for a "
+         "folder, such as --export_dir, takes one path.\n"),
     ],
 )  # fmt: skip
 def test_what_asks_for_no_help(capsys, arguments, message):

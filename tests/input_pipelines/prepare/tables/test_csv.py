@@ -269,6 +269,9 @@ def test_types_that_a_spec_says(tmp_path):
         f"{path}: line 3: column 'n': got 'x', expected int64, as the spec says; correct the spec, "
         "or name the values that mean missing with --csv_missing"
     )
+    # The spec of an export cannot be corrected.
+    with pytest.raises(DataError, match="as the spec says; correct the table, or name the values"):
+        reader.open_table([path], dtypes={"n": "int64"}, correct="correct the table")
     # A column with only empty fields has the type in the spec.
     assert load([write(tmp_path / "b.csv", "n,m\n,1\n")], {"n": "int64"})[0]["n"] == "int64"
 
