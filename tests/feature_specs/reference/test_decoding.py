@@ -347,7 +347,8 @@ def test_rows_are_validated_and_counted(tmp_path):
     report = spec_check.check(spec, [path], rows=100)
     assert report.lines == (
         "5 records, 4 of them fit the spec", "  the lines below count only the 4 records that fit",
-        "  feature pixels: missing in 0.0%", "  feature photo: missing in 75.0%", "  label y: 0 in 50.0%, 1 in 50.0%",
+        "  feature pixels: missing in 0.0%", "  feature photo: missing in 75.0%",
+        "  label y: 0 in 50.0%, 1 in 50.0%",
     )  # fmt: skip
     assert report.warnings == ("feature 'photo' is missing in 75.0% of the records",)
     assert report.errors == (
