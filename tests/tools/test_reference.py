@@ -142,6 +142,21 @@ def test_a_parameter_without_a_meaning_is_an_error():
     )
 
 
+def test_a_field_of_a_spec_without_a_meaning_is_an_error():
+    class Speed(pydantic.BaseModel):
+        """A speed."""
+
+        limit: int = pydantic.Field(description="The largest speed.")
+        unit: str = "km"
+
+    with pytest.raises(ValueError) as error:
+        entries.fields_table(Speed, examples=[{"limit": 1, "unit": "km"}], links={})
+    assert str(error.value) == (
+        f"{__name__}.Speed: the field 'unit' has no meaning. Give it a description, or an entry in "
+        "the section Attributes of the docstring."
+    )
+
+
 def test_the_api_has_every_public_name(pages):
     import estimator_kit
     from estimator_kit import client

@@ -58,12 +58,6 @@ def meanings(model: Model) -> dict[str, str]:
     return found
 
 
-def undocumented(model: Model, documented_by: Optional[Model] = None) -> list[str]:
-    """The fields that no docstring explains."""
-    known = {**meanings(documented_by or model), **meanings(model)}
-    return [name for name in model.model_fields if not known.get(name)]
-
-
 def checked_examples(model: Model) -> list[dict[str, Any]]:
     """The examples of a class.
 
@@ -136,6 +130,9 @@ def fields_table(
     Args:
       examples: entries that together use every field.
       known: meanings that another docstring gives.
+
+    Raises:
+      ValueError: a field has no meaning.
     """
     schema = model.model_json_schema()
     texts = {**(known or {}), **meanings(model)}
@@ -144,18 +141,21 @@ def fields_table(
         key = key_of(model, name)
         if key in skip:
             continue
+        if not texts.get(name):
+            raise ValueError(
+                f"{model.__module__}.{model.__name__}: the field {key!r} has no meaning. Give it a "
+                "description, or an entry in the section Attributes of the docstring."
+            )
         rows.append(
             (
                 code(key),
                 (special or {}).get(key) or type_text(schema["properties"][key], links),
                 "required" if field.is_required() else _default(field.get_default()),
-                escaped(texts.get(name, "")),
+                escaped(texts[name]),
                 code(f"{key}: {_flow(next(entry[key] for entry in examples if key in entry))}"),
             )
         )
     head = ("field", "type", "default", "meaning", "example")
-    if rows and not any(row[3] for row in rows):  # The text above the table says it.
-        head, rows = (*head[:3], head[4]), [(*row[:3], row[4]) for row in rows]
     return table(head, rows) if rows else ""
 
 
